@@ -1,0 +1,42 @@
+# Everything a newcomer or a machine runs. Needs Python 3.11+, make and pip; Go as well for the second test server.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test check bench golden controlplane clean
+.DEFAULT_GOAL := test
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "volcanopy needs Python 3.11 or later, this is " + sys.version.split()[0] + ": call make PYTHON=python3.12, for example")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run  ## Start a cluster on this machine, run the examples on it, show the outcome.
+	$(BIN)/volcanopy local run examples/01-hello examples/02-gang examples/03-queues
+
+check: $(VENV)/.dev  ## Format, lint, types, floors.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+controlplane: $(VENV)/.dev  ## Build the real kube-apiserver and etcd for the tests, once, where Go is at hand.
+	$(BIN)/python -m hack.controlplane
+
+test: check controlplane  ## Every test, on both API servers.
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/.dev  ## Timings, against bench/limits.toml.
+	$(BIN)/python -m bench
+
+golden: $(VENV)/.dev  ## Write the generated files anew: review the difference like code.
+	$(BIN)/volcanopy crd --output-dir charts/volcanopy/crds
+	$(BIN)/pytest -n 2 --golden
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

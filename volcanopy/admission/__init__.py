@@ -1,0 +1,1 @@
+"""An admission review in, a verdict and a patch out."""

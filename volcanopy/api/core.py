@@ -1,0 +1,424 @@
+"""The slice that we read of Kubernetes' own kinds, and of our kinds where they come in thousands.
+
+These are msgspec structs: a pod is decoded from the bytes of a list in some ten microseconds, which no general model
+can do. They hold what scheduling, the job controller and the applier look at; everything else in an object is skipped
+while decoding. They are read, never written back: writes are patches.
+
+The pydantic models in :mod:`volcanopy.api.batch` and :mod:`volcanopy.api.scheduling` are the full form of our own kinds.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, field
+
+Labels = dict[str, str]
+Quantities = dict[str, str | int | float]
+"""A Kubernetes resource list as it came: read it with :func:`volcanopy.api.quantity.amounts`."""
+
+
+class Slice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """The base of all slices: frozen, camelCase on the wire, unknown fields skipped."""
+
+
+class OwnerReference(Slice):
+    """Who an object belongs to."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class Meta(Slice):
+    """The part of ``metadata`` that we read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: Labels = {}
+    annotations: Labels = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name alone for what lives in no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if one does."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Requirement(Slice):
+    """One ``matchExpressions`` entry of a label or node selector."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Slice):
+    """``matchLabels`` and ``matchExpressions``, all of which must hold."""
+
+    match_labels: Labels = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+
+class NodeSelectorTerm(Slice):
+    """Requirements on a node's labels and fields, all of which must hold; a term without any matches no node."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(Slice):
+    """Terms, one of which must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredNodeTerm(Slice):
+    """A node preference with its weight from 1 to 100."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Slice):
+    """Which nodes a pod needs and which it likes."""
+
+    required: NodeSelector | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: tuple[PreferredNodeTerm, ...] = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=())
+
+
+class PodAffinityTerm(Slice):
+    """Pods to be near to, or away from, and in which topology."""
+
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Slice):
+    """A pod affinity preference with its weight from 1 to 100."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Slice):
+    """Pod (anti-)affinity: what is needed and what is liked."""
+
+    required: tuple[PodAffinityTerm, ...] = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=())
+    preferred: tuple[WeightedPodAffinityTerm, ...] = field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class Affinity(Slice):
+    """All affinities of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Slice):
+    """A taint that a pod bears."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class TopologySpreadConstraint(Slice):
+    """How evenly like pods spread over a topology."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
+class ContainerPort(Slice):
+    """A port of a container; only those with a host port matter to scheduling."""
+
+    host_port: int = 0
+    host_ip: str = field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
+class ResourceRequirements(Slice):
+    """Requests and limits."""
+
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class Container(Slice):
+    """A container; an init container with restart policy ``Always`` is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class SchedulingGate(Slice):
+    """A name that holds a pod back from scheduling while it stands."""
+
+    name: str
+
+
+class ClaimSource(Slice):
+    """The claim that a volume mounts."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class Volume(Slice):
+    """A volume; only those that may bind a pod to nodes are read."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
+class PodResourceClaim(Slice):
+    """A reference to a claim on devices."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSpec(Slice):
+    """What a pod asks for."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    node_selector: Labels = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Quantities = {}
+    resources: ResourceRequirements | None = None
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    termination_grace_period_seconds: int | None = None
+
+
+class Condition(Slice):
+    """A condition of any kind."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    transition_id: str = field(name="transitionID", default="")
+
+
+class Terminated(Slice):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+
+
+class ContainerState(Slice):
+    """Where a container stands; only its end is read."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Slice):
+    """What became of a container."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(Slice):
+    """What became of a pod."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    nominated_node_name: str = ""
+    start_time: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Slice):
+    """A pod."""
+
+    metadata: Meta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Taint(Slice):
+    """What keeps pods off a node, or throws them out."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(Slice):
+    """What an administrator says of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class Image(Slice):
+    """An image that a node holds."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeStatus(Slice):
+    """What a node says of itself. Capacity and allocatable are resource lists."""
+
+    capacity: Quantities = {}
+    allocatable: Quantities = {}
+    conditions: tuple[Condition, ...] = ()
+    images: tuple[Image, ...] = ()
+
+
+class Node(Slice):
+    """A node."""
+
+    metadata: Meta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class PriorityClass(Slice):
+    """A named priority."""
+
+    metadata: Meta
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+class Namespace(Slice):
+    """A namespace; its labels are what namespace selectors look at."""
+
+    metadata: Meta
+
+
+class NetworkTopology(Slice):
+    """How close together a gang must run."""
+
+    mode: str = "hard"
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str = ""
+
+
+class SubGroupPolicy(Slice):
+    """How the pods of a group divide into sub-groups that are gangs themselves."""
+
+    name: str = ""
+    network_topology: NetworkTopology | None = None
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class PodGroupSpec(Slice):
+    """What a gang needs to start."""
+
+    min_member: int = 0
+    min_task_member: dict[str, int] = {}
+    queue: str = ""
+    priority_class_name: str = ""
+    min_resources: Quantities | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+
+
+class PodGroupStatus(Slice):
+    """Where a gang stands."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PodGroup(Slice):
+    """A gang of pods."""
+
+    metadata: Meta
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class Guarantee(Slice):
+    """What a queue keeps for itself even when it is idle."""
+
+    resource: Quantities = {}
+
+
+class QueueSpec(Slice):
+    """A queue's claim on the cluster."""
+
+    weight: int = 1
+    capability: Quantities = {}
+    deserved: Quantities = {}
+    guarantee: Guarantee = Guarantee()
+    reclaimable: bool | None = None
+    priority: int = 0
+    parent: str = ""
+    affinity: dict[str, Any] | None = None
+    dequeue_strategy: str = "traverse"
+
+
+class QueueStatus(Slice):
+    """What a queue holds."""
+
+    state: str = ""
+    allocated: Quantities = {}
+
+
+class Queue(Slice):
+    """A queue."""
+
+    metadata: Meta
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()

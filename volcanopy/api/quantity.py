@@ -1,0 +1,88 @@
+"""Kubernetes quantities, exactly: text to integers in base units and back.
+
+The base unit of ``cpu`` is the milli-core; of everything else the unit itself (bytes, devices, pods).
+Fractions of a base unit round up, as the Kubernetes API machinery rounds (`resource.Quantity.Value`).
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+INT64_MAX = 2**63 - 1
+
+_SUFFIXES: dict[str, Fraction] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50),
+    "Ei": Fraction(2**60),
+}
+_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,4})|([numkMGTPE]|[KMGTPE]i))?")
+_BINARY = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+class QuantityError(ValueError):
+    """A text that is not a Kubernetes quantity, or one that no int64 can hold."""
+
+
+@lru_cache(maxsize=16384)
+def parse(text: str | float) -> Fraction:
+    """The exact value of a quantity such as ``500m``, ``1.5Gi``, ``2e3`` or the plain number 3."""
+    if isinstance(text, int):
+        return Fraction(text)
+    form = _FORM.fullmatch(str(text).strip())
+    if form is None:
+        raise QuantityError(
+            f"{text!r} is not a quantity: write a number with an optional suffix, such as 500m, 2 or 1.5Gi"
+        )
+    number, exponent, suffix = form.groups()
+    value = Fraction(number)
+    if exponent:
+        return value * Fraction(10) ** int(exponent[1:])
+    return value * _SUFFIXES[suffix or ""]
+
+
+@lru_cache(maxsize=16384)
+def amount(resource: str, text: str | float) -> int:
+    """A quantity of a resource as an integer of its base units, rounded up.
+
+    Raises QuantityError for what is no quantity or does not fit an int64.
+    """
+    value = parse(text) * (1000 if resource == "cpu" else 1)
+    units = -(-value.numerator // value.denominator)
+    if not -INT64_MAX <= units <= INT64_MAX:
+        raise QuantityError(f"{text!r} of {resource} is too large: at most {INT64_MAX} base units can be counted")
+    return units
+
+
+def amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
+    """A Kubernetes resource list as base units by name."""
+    return {name: amount(name, text) for name, text in resources.items()}
+
+
+def text(resource: str, units: int) -> str:
+    """Base units of a resource as the shortest exact quantity: ``1500m``, ``2``, ``4Gi``."""
+    if resource == "cpu":
+        return f"{units}m" if units % 1000 else str(units // 1000)
+    if resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-"):
+        for suffix, size in _BINARY:
+            if units and units % size == 0:
+                return f"{units // size}{suffix}"
+    return str(units)
+
+
+def texts(units: Mapping[str, int]) -> dict[str, str]:
+    """Base units by name as a Kubernetes resource list, ordered by name."""
+    return {name: text(name, units[name]) for name in sorted(units)}

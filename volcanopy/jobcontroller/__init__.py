@@ -1,0 +1,1 @@
+"""A job and what exists of it in, what to do out."""

@@ -1,0 +1,1 @@
+"""The only floor that calls the Kubernetes API."""

@@ -1,0 +1,1 @@
+"""The embedded cluster: an API server, nodes and all services on one machine."""

@@ -1,0 +1,1 @@
+"""An API server on loopback, good enough that kubectl cannot tell."""

@@ -1,0 +1,1 @@
+"""Snapshot in, plan out: who runs where, and why not."""

@@ -1,0 +1,1 @@
+"""The steps of a scheduling cycle, in the order that the configuration names them."""

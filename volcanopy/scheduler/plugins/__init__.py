@@ -1,0 +1,1 @@
+"""One policy a file; the first sentence of each is its definition."""

@@ -1,0 +1,1 @@
+"""The long-running processes: wiring only."""
