@@ -29,7 +29,7 @@ controlplane: $(VENV)/.dev  ## Build the real kube-apiserver and etcd for the te
 	$(BIN)/python -m hack.controlplane
 
 test: check controlplane  ## Every test, on both API servers.
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: $(VENV)/.dev  ## Timings, against bench/limits.toml.
 	$(BIN)/python -m bench

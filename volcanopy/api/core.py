@@ -4,7 +4,7 @@ These are msgspec structs: a pod is decoded from the bytes of a list in some ten
 can do. They hold what scheduling, the job controller and the applier look at; everything else in an object is skipped
 while decoding. They are read, never written back: writes are patches.
 
-The pydantic models in :mod:`volcanopy.api.batch` and :mod:`volcanopy.api.scheduling` are the full form of our own kinds.
+The full form of our own kinds is pydantic: :mod:`volcanopy.api.batch`, :mod:`volcanopy.api.scheduling`.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ class Slice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     """The base of all slices: frozen, camelCase on the wire, unknown fields skipped."""
 
 
-class OwnerReference(Slice):
+class OwnerReference(Slice, frozen=True, kw_only=True, gc=False):
     """Who an object belongs to."""
 
     api_version: str = ""
@@ -31,7 +31,7 @@ class OwnerReference(Slice):
     controller: bool = False
 
 
-class Meta(Slice):
+class Meta(Slice, frozen=True, kw_only=True, gc=False):
     """The part of ``metadata`` that we read."""
 
     name: str = ""
@@ -57,7 +57,7 @@ class Meta(Slice):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class Requirement(Slice):
+class Requirement(Slice, frozen=True, kw_only=True, gc=False):
     """One ``matchExpressions`` entry of a label or node selector."""
 
     key: str
@@ -65,41 +65,41 @@ class Requirement(Slice):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Slice):
+class LabelSelector(Slice, frozen=True, kw_only=True, gc=False):
     """``matchLabels`` and ``matchExpressions``, all of which must hold."""
 
     match_labels: Labels = {}
     match_expressions: tuple[Requirement, ...] = ()
 
 
-class NodeSelectorTerm(Slice):
+class NodeSelectorTerm(Slice, frozen=True, kw_only=True, gc=False):
     """Requirements on a node's labels and fields, all of which must hold; a term without any matches no node."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
-class NodeSelector(Slice):
+class NodeSelector(Slice, frozen=True, kw_only=True, gc=False):
     """Terms, one of which must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredNodeTerm(Slice):
+class PreferredNodeTerm(Slice, frozen=True, kw_only=True, gc=False):
     """A node preference with its weight from 1 to 100."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(Slice):
+class NodeAffinity(Slice, frozen=True, kw_only=True, gc=False):
     """Which nodes a pod needs and which it likes."""
 
     required: NodeSelector | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
     preferred: tuple[PreferredNodeTerm, ...] = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=())
 
 
-class PodAffinityTerm(Slice):
+class PodAffinityTerm(Slice, frozen=True, kw_only=True, gc=False):
     """Pods to be near to, or away from, and in which topology."""
 
     topology_key: str
@@ -110,14 +110,14 @@ class PodAffinityTerm(Slice):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class WeightedPodAffinityTerm(Slice):
+class WeightedPodAffinityTerm(Slice, frozen=True, kw_only=True, gc=False):
     """A pod affinity preference with its weight from 1 to 100."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(Slice):
+class PodAffinity(Slice, frozen=True, kw_only=True, gc=False):
     """Pod (anti-)affinity: what is needed and what is liked."""
 
     required: tuple[PodAffinityTerm, ...] = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=())
@@ -126,7 +126,7 @@ class PodAffinity(Slice):
     )
 
 
-class Affinity(Slice):
+class Affinity(Slice, frozen=True, kw_only=True, gc=False):
     """All affinities of a pod."""
 
     node_affinity: NodeAffinity | None = None
@@ -134,7 +134,7 @@ class Affinity(Slice):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Toleration(Slice):
+class Toleration(Slice, frozen=True, kw_only=True, gc=False):
     """A taint that a pod bears."""
 
     key: str = ""
@@ -143,7 +143,7 @@ class Toleration(Slice):
     effect: str = ""
 
 
-class TopologySpreadConstraint(Slice):
+class TopologySpreadConstraint(Slice, frozen=True, kw_only=True, gc=False):
     """How evenly like pods spread over a topology."""
 
     max_skew: int
@@ -156,7 +156,7 @@ class TopologySpreadConstraint(Slice):
     match_label_keys: tuple[str, ...] = ()
 
 
-class ContainerPort(Slice):
+class ContainerPort(Slice, frozen=True, kw_only=True, gc=False):
     """A port of a container; only those with a host port matter to scheduling."""
 
     host_port: int = 0
@@ -164,14 +164,14 @@ class ContainerPort(Slice):
     protocol: str = "TCP"
 
 
-class ResourceRequirements(Slice):
+class ResourceRequirements(Slice, frozen=True, kw_only=True, gc=False):
     """Requests and limits."""
 
     requests: Quantities = {}
     limits: Quantities = {}
 
 
-class Container(Slice):
+class Container(Slice, frozen=True, kw_only=True, gc=False):
     """A container; an init container with restart policy ``Always`` is a sidecar."""
 
     name: str = ""
@@ -181,20 +181,20 @@ class Container(Slice):
     restart_policy: str = ""
 
 
-class SchedulingGate(Slice):
+class SchedulingGate(Slice, frozen=True, kw_only=True, gc=False):
     """A name that holds a pod back from scheduling while it stands."""
 
     name: str
 
 
-class ClaimSource(Slice):
+class ClaimSource(Slice, frozen=True, kw_only=True, gc=False):
     """The claim that a volume mounts."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
-class Volume(Slice):
+class Volume(Slice, frozen=True, kw_only=True, gc=False):
     """A volume; only those that may bind a pod to nodes are read."""
 
     name: str = ""
@@ -202,7 +202,7 @@ class Volume(Slice):
     ephemeral: dict[str, Any] | None = None
 
 
-class PodResourceClaim(Slice):
+class PodResourceClaim(Slice, frozen=True, kw_only=True, gc=False):
     """A reference to a claim on devices."""
 
     name: str = ""
@@ -210,7 +210,7 @@ class PodResourceClaim(Slice):
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(Slice):
+class PodSpec(Slice, frozen=True, kw_only=True, gc=False):
     """What a pod asks for."""
 
     node_name: str = ""
@@ -232,7 +232,7 @@ class PodSpec(Slice):
     termination_grace_period_seconds: int | None = None
 
 
-class Condition(Slice):
+class Condition(Slice, frozen=True, kw_only=True, gc=False):
     """A condition of any kind."""
 
     type: str
@@ -243,20 +243,20 @@ class Condition(Slice):
     transition_id: str = field(name="transitionID", default="")
 
 
-class Terminated(Slice):
+class Terminated(Slice, frozen=True, kw_only=True, gc=False):
     """How a container ended."""
 
     exit_code: int = 0
     reason: str = ""
 
 
-class ContainerState(Slice):
+class ContainerState(Slice, frozen=True, kw_only=True, gc=False):
     """Where a container stands; only its end is read."""
 
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Slice):
+class ContainerStatus(Slice, frozen=True, kw_only=True, gc=False):
     """What became of a container."""
 
     name: str = ""
@@ -265,7 +265,7 @@ class ContainerStatus(Slice):
     state: ContainerState = ContainerState()
 
 
-class PodStatus(Slice):
+class PodStatus(Slice, frozen=True, kw_only=True, gc=False):
     """What became of a pod."""
 
     phase: str = "Pending"
@@ -278,7 +278,7 @@ class PodStatus(Slice):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(Slice):
+class Pod(Slice, frozen=True, kw_only=True, gc=False):
     """A pod."""
 
     metadata: Meta
@@ -286,7 +286,7 @@ class Pod(Slice):
     status: PodStatus = PodStatus()
 
 
-class Taint(Slice):
+class Taint(Slice, frozen=True, kw_only=True, gc=False):
     """What keeps pods off a node, or throws them out."""
 
     key: str
@@ -294,21 +294,21 @@ class Taint(Slice):
     value: str = ""
 
 
-class NodeSpec(Slice):
+class NodeSpec(Slice, frozen=True, kw_only=True, gc=False):
     """What an administrator says of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class Image(Slice):
+class Image(Slice, frozen=True, kw_only=True, gc=False):
     """An image that a node holds."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
-class NodeStatus(Slice):
+class NodeStatus(Slice, frozen=True, kw_only=True, gc=False):
     """What a node says of itself. Capacity and allocatable are resource lists."""
 
     capacity: Quantities = {}
@@ -317,7 +317,7 @@ class NodeStatus(Slice):
     images: tuple[Image, ...] = ()
 
 
-class Node(Slice):
+class Node(Slice, frozen=True, kw_only=True, gc=False):
     """A node."""
 
     metadata: Meta
@@ -325,7 +325,7 @@ class Node(Slice):
     status: NodeStatus = NodeStatus()
 
 
-class PriorityClass(Slice):
+class PriorityClass(Slice, frozen=True, kw_only=True, gc=False):
     """A named priority."""
 
     metadata: Meta
@@ -334,13 +334,13 @@ class PriorityClass(Slice):
     preemption_policy: str = ""
 
 
-class Namespace(Slice):
+class Namespace(Slice, frozen=True, kw_only=True, gc=False):
     """A namespace; its labels are what namespace selectors look at."""
 
     metadata: Meta
 
 
-class NetworkTopology(Slice):
+class NetworkTopology(Slice, frozen=True, kw_only=True, gc=False):
     """How close together a gang must run."""
 
     mode: str = "hard"
@@ -348,7 +348,7 @@ class NetworkTopology(Slice):
     highest_tier_name: str = ""
 
 
-class SubGroupPolicy(Slice):
+class SubGroupPolicy(Slice, frozen=True, kw_only=True, gc=False):
     """How the pods of a group divide into sub-groups that are gangs themselves."""
 
     name: str = ""
@@ -359,7 +359,7 @@ class SubGroupPolicy(Slice):
     match_label_keys: tuple[str, ...] = ()
 
 
-class PodGroupSpec(Slice):
+class PodGroupSpec(Slice, frozen=True, kw_only=True, gc=False):
     """What a gang needs to start."""
 
     min_member: int = 0
@@ -371,7 +371,7 @@ class PodGroupSpec(Slice):
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
 
 
-class PodGroupStatus(Slice):
+class PodGroupStatus(Slice, frozen=True, kw_only=True, gc=False):
     """Where a gang stands."""
 
     phase: str = ""
@@ -381,7 +381,7 @@ class PodGroupStatus(Slice):
     failed: int = 0
 
 
-class PodGroup(Slice):
+class PodGroup(Slice, frozen=True, kw_only=True, gc=False):
     """A gang of pods."""
 
     metadata: Meta
@@ -389,13 +389,13 @@ class PodGroup(Slice):
     status: PodGroupStatus = PodGroupStatus()
 
 
-class Guarantee(Slice):
+class Guarantee(Slice, frozen=True, kw_only=True, gc=False):
     """What a queue keeps for itself even when it is idle."""
 
     resource: Quantities = {}
 
 
-class QueueSpec(Slice):
+class QueueSpec(Slice, frozen=True, kw_only=True, gc=False):
     """A queue's claim on the cluster."""
 
     weight: int = 1
@@ -409,14 +409,14 @@ class QueueSpec(Slice):
     dequeue_strategy: str = "traverse"
 
 
-class QueueStatus(Slice):
+class QueueStatus(Slice, frozen=True, kw_only=True, gc=False):
     """What a queue holds."""
 
     state: str = ""
     allocated: Quantities = {}
 
 
-class Queue(Slice):
+class Queue(Slice, frozen=True, kw_only=True, gc=False):
     """A queue."""
 
     metadata: Meta

@@ -1,0 +1,182 @@
+"""What the scheduler decides, a world and a behaviour each."""
+
+from volcanopy.testing.notation import decide, plan
+
+DEFAULT = "priority, gang, conformance | overcommit, drf, predicates, proportion, nodeorder, binpack"
+
+
+def test_a_gang_that_cannot_start_takes_nothing() -> None:
+    """Two cpus are left, job b needs three at once: it gets none, and is told why."""
+    assert plan(
+        """
+        node n1 cpu=4
+        node n2 cpu=4
+        job  a  min=2: 2 x cpu=3
+        job  b  min=3: 3 x cpu=1
+        """,
+        "gang, predicates, binpack",
+    ) == (
+        """
+        bind a-0 -> n1
+        bind a-1 -> n2
+        podgroup b Inqueue Unschedulable: 3 pods must start together, 2 of them fit: for the next, 0/2 nodes are available: 2 Insufficient cpu
+        """
+    )
+
+
+def test_what_a_failed_gang_tried_is_free_for_the_next() -> None:
+    assert plan(
+        """
+        node n1 cpu=4
+        job  a  min=5: 5 x cpu=1
+        job  b  min=4: 4 x cpu=1
+        """,
+        "gang, predicates",
+    ) == (
+        """
+        bind b-0 -> n1
+        bind b-1 -> n1
+        bind b-2 -> n1
+        bind b-3 -> n1
+        podgroup a Inqueue Unschedulable: 5 pods must start together, 4 of them fit: for the next, 0/1 nodes are available: 1 Insufficient cpu
+        """
+    )
+
+
+def test_without_the_gang_plugin_each_pod_is_for_itself() -> None:
+    assert plan("node n1 cpu=1\njob a min=2: 2 x cpu=1", "predicates") == "bind a-0 -> n1"
+
+
+def test_a_role_that_lacks_its_minimum_keeps_the_whole_gang_waiting() -> None:
+    """Four workers fit and the minimum is four, but the one ps fits nowhere."""
+    made = plan(
+        """
+        node n1 cpu=4
+        job  a  min=4: 1 x cpu=8 role=ps min=1, 4 x cpu=1 role=worker min=3
+        """,
+        "gang, predicates",
+    )
+    assert made == "podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 Insufficient cpu"
+
+
+def test_role_minimums_do_not_bind_a_job_that_is_content_with_fewer() -> None:
+    made = plan("node n1 cpu=4\njob a min=3: 1 x cpu=8 role=ps min=1, 4 x cpu=1 role=worker min=3", "gang, predicates")
+    assert [line for line in made.lines if line.startswith("bind")] == [
+        "bind a-worker-0 -> n1",
+        "bind a-worker-1 -> n1",
+        "bind a-worker-2 -> n1",
+        "bind a-worker-3 -> n1",
+    ]
+
+
+def test_higher_priority_goes_first_however_late_it_came() -> None:
+    assert (
+        plan(
+            """
+        class high value=100
+        node n1 cpu=1
+        job early: 1 x cpu=1
+        job late priority=high: 1 x cpu=1
+        """,
+            "priority, gang | predicates",
+        ).lines[0]
+        == "bind late-0 -> n1"
+    )
+
+
+def test_room_that_is_being_freed_is_nominated_and_not_bound() -> None:
+    """The leaving pod still holds its cpu: the waiting gang may have it next."""
+    made = plan("node n1 cpu=2\njob old: 1 x cpu=2 on=n1 releasing\njob new: 1 x cpu=2", "gang, predicates")
+    assert [line for line in made.lines if "new" in line] == [
+        "nominate new-0 -> n1",
+        "podgroup new Inqueue Unschedulable: waits for room that is being freed for 1 of its pods",
+    ] or [line for line in made.lines if "new" in line] == ["nominate new-0 -> n1"]
+
+
+def test_pods_without_requests_are_placed_by_backfill_without_asking_for_a_share() -> None:
+    assert plan("node n1 cpu=1\njob a: 1 x cpu=1\njob b: 2 x cpu=0", DEFAULT) == (
+        """
+        bind a-0 -> n1
+        bind b-0 -> n1
+        bind b-1 -> n1
+        """
+    )
+
+
+def test_gated_pods_wait_for_their_gate() -> None:
+    assert not [line for line in plan("node n1 cpu=4\njob a min=1: 1 x cpu=1 gated", DEFAULT).lines if "bind" in line]
+
+
+def test_queues_share_by_weight() -> None:
+    made = decide(
+        """
+        node n1 cpu=8
+        queue q1 weight=1
+        queue q2 weight=3
+        job a min=1 queue=q1: 8 x cpu=1
+        job b min=1 queue=q2: 8 x cpu=1
+        """,
+        DEFAULT,
+    )
+    bound = [str(effect) for effect in made.effects if str(effect).startswith("bind")]
+    assert sum("a-" in line for line in bound) == 2
+    assert sum("b-" in line for line in bound) == 6
+
+
+def test_a_pending_job_is_admitted_when_its_minimum_fits_and_its_pods_are_placed_at_once() -> None:
+    assert plan("node n1 cpu=4\njob a phase=Pending minres.cpu=2: 2 x cpu=1", DEFAULT) == (
+        """
+        bind a-0 -> n1
+        bind a-1 -> n1
+        podgroup a Inqueue Scheduled: the gang has the members that it needs
+        """
+    )
+
+
+def test_a_job_that_asks_for_more_than_the_cluster_has_is_not_admitted() -> None:
+    made = plan("node n1 cpu=4\njob a phase=Pending minres.cpu=9: 9 x cpu=1", DEFAULT)
+    assert made.lines == [
+        "podgroup a Pending Unschedulable: admitted jobs ask for so much cpu that this one exceeds what the cluster may"
+        " promise by 4200m"
+    ]
+
+
+def test_a_closed_queue_admits_nothing() -> None:
+    made = plan("node n1 cpu=4\nqueue q closed\njob a phase=Pending queue=q: 1 x cpu=1", DEFAULT)
+    assert made.lines == ["podgroup a Pending Unschedulable: queue q is closed: it takes no new jobs"]
+
+
+def test_a_queue_that_does_not_exist_is_named() -> None:
+    made = plan("node n1 cpu=4\njob a phase=Pending queue=nowhere: 1 x cpu=1", DEFAULT)
+    assert made.lines == ["podgroup a Pending Unschedulable: queue nowhere does not exist"]
+
+
+def test_a_gang_whose_pods_do_not_exist_yet_waits_for_them() -> None:
+    made = plan("node n1 cpu=4\njob a min=3: 2 x cpu=1", DEFAULT)
+    assert made.lines == ["podgroup a Inqueue Unschedulable: 2 of the 3 pods that the gang needs exist"]
+
+
+def test_a_running_gang_that_lost_a_member_is_unknown_until_it_has_its_minimum_again() -> None:
+    made = decide("node n1 cpu=2\njob a min=3: 2 x cpu=1 on=n1, 1 x cpu=1", DEFAULT)
+    assert "podgroup a Unknown Unschedulable" in str(made)
+
+
+def test_a_job_whose_pods_all_ended_is_completed() -> None:
+    assert "podgroup a Completed" in str(decide("node n1 cpu=2\njob a: 2 x cpu=1 on=n1 succeeded", DEFAULT))
+
+
+def test_queues_tell_what_they_and_the_queues_below_them_hold() -> None:
+    made = str(
+        decide(
+            """
+            node n1 cpu=8
+            queue root
+            queue team parent=root
+            queue lab parent=team
+            job a queue=lab: 2 x cpu=1 on=n1
+            """,
+            DEFAULT,
+        )
+    )
+    for name in ("lab", "team", "root"):
+        assert f"queue {name} holds cpu 2, pods 2" in made

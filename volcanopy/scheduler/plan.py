@@ -1,0 +1,174 @@
+"""What a cycle decided, as data.
+
+A plan is a tuple of effects in their order of application. Its text is canonical, a line an effect: the log line, the
+golden file, what ``volcanopy plan`` prints, and what a bug report contains.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Run this pod on this node. The annotations go to the pod with the binding (the device it was given, say)."""
+
+    pod: str
+    node: str
+    group: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"bind {short(self.pod)} -> {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Stop this pod, so that another can have its room."""
+
+    pod: str
+    reason: str
+    group: str = ""
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"evict {short(self.pod)}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Keep this node's room, once it is free, for this pod."""
+
+    pod: str
+    node: str
+    group: str = ""
+
+    def __str__(self) -> str:
+        return f"nominate {short(self.pod)} -> {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCondition:
+    """A condition of a pod group: ``Scheduled`` or ``Unschedulable``, with its reason and its sentence."""
+
+    type: str
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPodGroup:
+    """Write the status of a pod group: its phase, what condition holds, and the counts of its pods."""
+
+    pod_group: str
+    phase: str
+    condition: GroupCondition | None = None
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+    def __str__(self) -> str:
+        if self.condition is None:
+            return f"podgroup {short(self.pod_group)} {self.phase}"
+        said = f": {self.condition.message}" if self.condition.message else ""
+        return f"podgroup {short(self.pod_group)} {self.phase} {self.condition.type}{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetQueue:
+    """Write what a queue and the queues below it hold, as a Kubernetes resource list."""
+
+    queue: str
+    allocated: Mapping[str, str]
+
+    def __str__(self) -> str:
+        held = ", ".join(f"{name} {text}" for name, text in self.allocated.items()) or "nothing"
+        return f"queue {self.queue} holds {held}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """Why a job waits.
+
+    ``gate`` is the first gate that it does not pass: queue, share, capability, quota, gang, topology or nodes. ``message``
+    is the sentence for people; ``numbers`` what it rests on, by name; ``nodes`` how many nodes refuse for which reason;
+    ``unblock`` what would let it start. ``pods`` are the pods that wait with it, each with the sentence of its own
+    where that differs.
+    """
+
+    job: str
+    gate: str
+    message: str
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    unblock: str = ""
+    pods: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"explain {short(self.job)} [{self.gate}]: {self.message}"
+
+
+Effect = Bind | Evict | Nominate | SetPodGroup | SetQueue | Explain
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The effects of one cycle, in order of application, with the version of the snapshot that they rest on."""
+
+    effects: tuple[Effect, ...] = ()
+    version: int = 0
+    session: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.effects))
+
+    def __iter__(self) -> Any:
+        return iter(self.effects)
+
+    def __len__(self) -> int:
+        return len(self.effects)
+
+    def of(self, *kinds: type[Any]) -> list[Any]:
+        """The effects of these kinds, in order."""
+        return [effect for effect in self.effects if isinstance(effect, kinds)]
+
+
+def short(key: str) -> str:
+    """A key as people write it: the namespace ``default`` goes without saying."""
+    return key.removeprefix("default/")
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The plan as a JSON document of kind ``Plan``."""
+    return {
+        "apiVersion": "volcanopy.io/v1alpha1",
+        "kind": "Plan",
+        "effects": [_entry(effect) for effect in plan.effects],
+    }
+
+
+def _entry(effect: Effect) -> dict[str, Any]:
+    entry: dict[str, Any] = {"effect": type(effect).__name__}
+    match effect:
+        case Bind(pod, node, _, annotations):
+            entry |= {"pod": pod, "node": node} | ({"annotations": dict(annotations)} if annotations else {})
+        case Evict(pod, reason, _, message):
+            entry |= {"pod": pod, "reason": reason} | ({"message": message} if message else {})
+        case Nominate(pod, node):
+            entry |= {"pod": pod, "node": node}
+        case SetPodGroup(pod_group, phase, condition, running, succeeded, failed):
+            entry |= {"podGroup": pod_group, "phase": phase}
+            entry |= {"running": running, "succeeded": succeeded, "failed": failed}
+            if condition is not None:
+                entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
+        case SetQueue(queue, allocated):
+            entry |= {"queue": queue, "allocated": dict(allocated)}
+        case Explain(job, gate, message, numbers, nodes, unblock, pods):
+            entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
+            entry |= ({"unblock": unblock} if unblock else {}) | ({"pods": dict(pods)} if pods else {})
+    return entry
+
+
+def lines(effects: Iterable[Effect], *kinds: type[Any]) -> list[str]:
+    """The text of the effects of these kinds (all of them if none is named), a line each."""
+    return [str(effect) for effect in effects if not kinds or isinstance(effect, kinds)]

@@ -1,0 +1,285 @@
+"""What a plugin is: the hook specification.
+
+The base class is the specification. Each hook is a method with a typed signature, a sentence that says what it decides,
+and a decorator that names how the answers of several plugins combine (:mod:`volcanopy.scheduler.combine`) and which
+switch of the configuration file turns it off. A plugin overrides what it needs; nothing else is registered.
+
+An instance lives for one session. It sees a read-only :class:`~volcanopy.scheduler.views.Cluster`, and neither the
+session, nor a client, nor a clock.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from volcanopy.scheduler.plan import GroupCondition
+from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.views import Cluster, JobView, NodesView, QueueView, TaskView
+
+Key = float | int | str | tuple[Any, ...]
+
+
+class Arguments(BaseModel):
+    """The base of plugin arguments: a key that is not declared is refused when the configuration is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class NoArguments(Arguments):
+    """For plugins that take none."""
+
+
+class Scope(IntEnum):
+    """How far the answer of a node hook for one node reaches: what a placement elsewhere, or of an equal task, does to it."""
+
+    COLUMNS = 0
+    """It follows from the columns of the NodesView alone: a run of equal tasks can be asked about in one call."""
+    NODE = 1
+    """It follows from what is on that node: after a placement only the touched node is asked again."""
+    CLUSTER = 2
+    """It couples nodes: after a placement all are asked again."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The answer of a voting hook: permit, abstain, or reject for a reason (and at which gate)."""
+
+    value: int
+    gate: str = ""
+    reason: str = ""
+
+
+PERMIT = Vote(1)
+ABSTAIN = Vote(0)
+
+
+def reject(gate: str, reason: str) -> Vote:
+    """A vote against, with the sentence that its owner will read."""
+    return Vote(-1, gate, reason)
+
+
+@dataclass(frozen=True, eq=False)
+class Refusal:
+    """A predicate's no: the reason in kube-scheduler's words and the (M,) mask of the asked nodes that it refuses.
+
+    ``final``: evicting pods from such a node would not help.
+    """
+
+    reason: str
+    nodes: Mask
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Denial:
+    """Why something may not be done: the gate that says so and the sentence for people."""
+
+    gate: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """Why a job cannot take part in this cycle."""
+
+    reason: str
+    message: str
+
+
+Rule = str
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Hook:
+    """The specification of one hook: its rule of combination and its switch in the configuration file, if it has one."""
+
+    rule: Rule
+    switch: str | None
+
+
+def hook(rule: Rule, switch: str | None = None) -> Callable[[F], F]:
+    """Declare a method of :class:`Plugin` to be a hook."""
+
+    def declare(method: F) -> F:
+        method.__hook__ = Hook(rule, switch)  # type: ignore[attr-defined]
+        return method
+
+    return declare
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+class Plugin(Generic[A]):
+    """One policy. Subclasses name themselves, declare their arguments, and override the hooks that they answer."""
+
+    name: ClassVar[str]
+    arguments: ClassVar[type[Arguments]] = NoArguments
+
+    def __init__(self, args: A, cluster: Cluster, hierarchy: bool = False) -> None:
+        """``hierarchy`` is the switch ``enableHierarchy``, which some plugins read."""
+        self.args = args
+        self.cluster = cluster
+        self.hierarchy = hierarchy
+        self.open()
+
+    def open(self) -> None:
+        """Reckon what holds for the whole session."""
+
+    def scope(self, task: TaskView) -> Scope:
+        """How far this plugin's predicate and node_order answers for the task reach; NODE unless it says otherwise."""
+        return Scope.NODE
+
+    def likeness(self, task: TaskView) -> Hashable:
+        """What beside a task's shape its predicate and node_order answers depend on.
+
+        The safe answer is the task itself: then each is asked about by itself. A plugin that reads no more of a task
+        than its shape says ``None``, one that also reads its job the job's row.
+        """
+        return task.row
+
+    # Order: keys, smaller first
+
+    @hook("lexicographic", "enableQueueOrder")
+    def queue_order(self, queue: QueueView) -> Key:
+        """Which queue takes the next turn."""
+        raise NotImplementedError
+
+    @hook("lexicographic", "enableJobOrder")
+    def job_order(self, job: JobView) -> Key:
+        """Which job of a queue takes the next turn."""
+        raise NotImplementedError
+
+    @hook("columns", "enableTaskOrder")
+    def task_order(self, tasks: Rows) -> Ints | Floats:
+        """Which task of a job comes first: one key for each of the (M,) task rows."""
+        raise NotImplementedError
+
+    # Gates of a job
+
+    @hook("first")
+    def job_valid(self, job: JobView) -> Invalid | None:
+        """Whether the job can take part at all."""
+        raise NotImplementedError
+
+    @hook("vote", "enableJobEnqueued")
+    def job_enqueueable(self, job: JobView) -> Vote:
+        """Whether the job may go from Pending to Inqueue: whether its pods shall be made."""
+        raise NotImplementedError
+
+    @hook("each", "enableJobEnqueued")
+    def job_enqueued(self, job: JobView) -> None:
+        """Take notice that the job goes to Inqueue."""
+        raise NotImplementedError
+
+    @hook("every", "enableJobReady")
+    def job_ready(self, job: JobView) -> bool:
+        """Whether the job has what it takes to start: its placements may be bound."""
+        raise NotImplementedError
+
+    @hook("largest", "enableJobReady")
+    def shortfall(self, job: JobView) -> int:
+        """At least how many more tasks must be placed before job_ready can become true."""
+        raise NotImplementedError
+
+    @hook("vote", "enableJobPipelined")
+    def job_pipelined(self, job: JobView) -> Vote:
+        """Whether the job will have what it takes once room that is being freed is free."""
+        raise NotImplementedError
+
+    @hook("first_tier", "enableJobStarving")
+    def job_starving(self, job: JobView) -> bool:
+        """Whether the job lacks tasks that others may have to leave for."""
+        raise NotImplementedError
+
+    @hook("first")
+    def job_condition(self, job: JobView) -> GroupCondition | None:
+        """What the pod group's condition says when the session ends; its message, if empty, is the session's own."""
+        raise NotImplementedError
+
+    # Gates of a queue
+
+    @hook("first", "enabledOverused")
+    def overused(self, queue: QueueView) -> Denial | None:
+        """Why the queue gets no further turn in this session."""
+        raise NotImplementedError
+
+    @hook("first", "enabledAllocatable")
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+        """Why the queue may not take ``count`` more tasks equal to this one."""
+        raise NotImplementedError
+
+    @hook("every", "enablePreemptive")
+    def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """Whether the queue may take room from others for these tasks."""
+        raise NotImplementedError
+
+    # Victims
+
+    @hook("intersect", "enablePreemptable")
+    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Which candidates the task may displace within its queue; None to abstain."""
+        raise NotImplementedError
+
+    @hook("intersect", "enableReclaimable")
+    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Which candidates of other queues the task may displace; None to abstain."""
+        raise NotImplementedError
+
+    # Nodes
+
+    @hook("refusals", "enablePredicate")
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+        """Which nodes the task cannot run on, and why not."""
+        raise NotImplementedError
+
+    @hook("total", "enableNodeOrder")
+    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+        """How well each of the (M,) nodes suits the task: larger is better."""
+        raise NotImplementedError
+
+    @hook("annotations")
+    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+        """Annotations that the pod gets with its binding to this node."""
+        raise NotImplementedError
+
+
+HOOKS: dict[str, Hook] = {
+    name: method.__hook__
+    for name, method in vars(Plugin).items()
+    if isinstance(getattr(method, "__hook__", None), Hook)
+}
+"""All hooks by name."""
+
+SWITCHES: frozenset[str] = frozenset(
+    {specification.switch for specification in HOOKS.values() if specification.switch}
+    | {
+        "enableHierarchy",
+        "enabledClusterOrder",
+        "enableBestNode",
+        "enableTargetJob",
+        "enableReservedNodes",
+        "enabledVictim",
+        "enabledHyperNodeOrder",
+        "enabledHyperNodeGradient",
+        "enabledSubJobReady",
+        "enabledSubJobPipelined",
+        "enabledSubJobOrder",
+    }
+)
+"""Every ``enable*`` key of the configuration file; those of hooks that no plugin of ours answers are accepted and idle."""
+
+
+def overrides(plugin: "Plugin[Any]", name: str) -> bool:
+    """Whether a plugin answers a hook."""
+    return getattr(type(plugin), name) is not getattr(Plugin, name)
+
+
+def none_of(nodes: NodesView) -> Mask:
+    """The mask that refuses no node."""
+    return np.zeros(len(nodes), dtype=np.bool_)

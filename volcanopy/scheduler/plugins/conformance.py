@@ -1,0 +1,29 @@
+"""conformance: what keeps the cluster itself alive is never evicted."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.views import TaskView
+
+CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+class Conformance(Plugin[NoArguments]):
+    """Spare system-critical pods and everything in kube-system."""
+
+    name: ClassVar[str] = "conformance"
+
+    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """All but the critical ones."""
+        return [candidate for candidate in candidates if not is_critical(candidate)]
+
+    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """All but the critical ones."""
+        return self.preemptable(reclaimer, candidates)
+
+
+def is_critical(task: TaskView) -> bool:
+    """Whether a pod is one that the cluster needs."""
+    pod = task.pod
+    return pod.spec.priority_class_name in CRITICAL or pod.metadata.namespace == "kube-system"

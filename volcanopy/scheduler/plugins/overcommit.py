@@ -1,0 +1,63 @@
+"""overcommit: admit somewhat more than the cluster has, not everything."""
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from volcanopy.api import quantity
+from volcanopy.scheduler.plugin import PERMIT, Arguments, Plugin, Vote, reject
+from volcanopy.scheduler.resources import Ints
+from volcanopy.scheduler.status import HOLDING
+from volcanopy.scheduler.views import JobView
+
+
+class OvercommitArguments(Arguments):
+    """By how much."""
+
+    factor: float = Field(1.2, alias="overcommit-factor")
+
+    @field_validator("factor")
+    @classmethod
+    def _at_least_one(cls, factor: float) -> float:
+        if factor < 1:
+            raise ValueError("must be at least 1")
+        return factor
+
+
+class Overcommit(Plugin[OvercommitArguments]):
+    """Admit jobs while what they ask for stays below the cluster's total times a factor."""
+
+    name: ClassVar[str] = "overcommit"
+    arguments: ClassVar[type[Arguments]] = OvercommitArguments
+
+    def open(self) -> None:
+        """Reckon what may be asked for, and what is asked for already."""
+        snapshot = self.cluster.snapshot
+        total = (snapshot.total * self.args.factor).astype(np.int64)
+        self._room: Ints = total - snapshot.nodes.used.values.sum(axis=1)
+        self._asked: Ints = self._asked_by_admitted().sum(axis=1)
+
+    def job_enqueueable(self, job: JobView) -> Vote:
+        """Whether the job's minimum still fits."""
+        least = job.min_resources
+        if least is None:
+            return PERMIT
+        asked = self._asked + self.cluster.ledger.queue_inqueue.sum(axis=1) + least.values
+        short = np.flatnonzero((least.values > 0) & (asked > self._room))
+        if not len(short):
+            return PERMIT
+        name = self.cluster.axis.names[short[0]]
+        over = quantity.text(name, int(asked[short[0]] - self._room[short[0]]))
+        sentence = f"admitted jobs ask for so much {name} that this one exceeds what the cluster may promise by {over}"
+        return reject("quota", sentence)
+
+    def _asked_by_admitted(self) -> Ints:
+        """(R, J): what admitted jobs may still ask for: the minimum of those in line, the rest of it of those that run."""
+        jobs = self.cluster.snapshot.jobs
+        least = jobs.min_resources.values
+        inqueue = jobs.phase == "Inqueue"
+        started = (jobs.phase == "Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
+        rest = np.maximum(least - jobs.allocated.values, 0)
+        asked: Ints = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
+        return asked

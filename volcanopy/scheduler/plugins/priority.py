@@ -1,0 +1,43 @@
+"""priority: the more important goes first, and may displace the less important."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.resources import Ints, Rows
+from volcanopy.scheduler.views import JobView, TaskView
+
+
+class Priority(Plugin[NoArguments]):
+    """Jobs and tasks of higher priority first."""
+
+    name: ClassVar[str] = "priority"
+
+    def job_order(self, job: JobView) -> int:
+        """Higher priority first."""
+        return -job.priority
+
+    def task_order(self, tasks: Rows) -> Ints:
+        """Higher priority first."""
+        keys: Ints = -self.cluster.snapshot.tasks.priority[tasks]
+        return keys
+
+    def job_starving(self, job: JobView) -> bool:
+        """While any of its tasks has no place."""
+        return job.ready_count + job.waiting_count < job.count()
+
+    def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Tasks of jobs of lower priority; within the job, tasks of lower priority."""
+        own = preemptor.job
+        if own is None:
+            return []
+        victims = []
+        for candidate in candidates:
+            job = candidate.job
+            if job is None:
+                continue
+            same = job.row == own.row
+            lower = candidate.priority < preemptor.priority if same else job.priority < own.priority
+            if lower:
+                victims.append(candidate)
+        return victims

@@ -1,0 +1,158 @@
+"""Amounts of resources: exact int64 base units on one named axis.
+
+Everything that is counted in a session shares one :class:`Axis`, so that adding, comparing and dividing amounts are
+array operations. A table of amounts is column-major: one contiguous run of numbers per resource, which is what the
+scheduler walks along. A float appears only as a share or a score.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.api import quantity
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+UNLIMITED = 2**62
+"""Stands for an absent limit: larger than any amount, small enough that adding to it cannot overflow."""
+
+FIRST = ("cpu", "memory", "pods")
+"""The resources that every axis begins with."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The names of the resources that a session counts, in order: cpu, memory, pods, then the others by name."""
+
+    names: tuple[str, ...] = FIRST
+    index: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", {name: position for position, name in enumerate(self.names)})
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "Axis":
+        """The axis that holds these names beside the first three."""
+        return cls(FIRST + tuple(sorted(set(names).difference(FIRST))))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.index
+
+    def vector(self, units: Mapping[str, int], absent: int = 0) -> Ints:
+        """Base units by name as an (R,) vector; names outside the axis are left out."""
+        values = np.full(len(self.names), absent, dtype=np.int64)
+        for name, value in units.items():
+            position = self.index.get(name)
+            if position is not None:
+                values[position] = value
+        return values
+
+    def zeros(self) -> "Resources":
+        """Nothing of anything."""
+        return Resources(self, np.zeros(len(self.names), dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Resources:
+    """One amount of each resource: an (R,) vector with names. Never changed in place."""
+
+    axis: Axis
+    values: Ints
+
+    def __getitem__(self, name: str) -> int:
+        position = self.axis.index.get(name)
+        return 0 if position is None else int(self.values[position])
+
+    def __add__(self, other: "Resources") -> "Resources":
+        return Resources(self.axis, self.values + other.values)
+
+    def __sub__(self, other: "Resources") -> "Resources":
+        return Resources(self.axis, self.values - other.values)
+
+    def __mul__(self, count: int) -> "Resources":
+        return Resources(self.axis, self.values * count)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and self.axis == other.axis and bool((self.values == other.values).all())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {quantity.text(name, units)}" for name, units in self.items()) or "nothing"
+
+    def items(self) -> list[tuple[str, int]]:
+        """The amounts that are not zero, by name."""
+        return [(name, int(units)) for name, units in zip(self.axis.names, self.values, strict=True) if units]
+
+    def fits_in(self, room: "Resources") -> bool:
+        """Whether each amount is at most the room's."""
+        return bool((self.values <= room.values).all())
+
+    def share_of(self, total: "Resources") -> float:
+        """The dominant share: the largest ratio to the total; 1 where something is wanted of nothing."""
+        return dominant_share(self.values, total.values)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for but a place among the pods of a node."""
+        return not self.values[self.axis.index["pods"] + 1 :].any() and not self.values[: self.axis.index["pods"]].any()
+
+
+def dominant_share(part: Ints, total: Ints) -> float:
+    """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when asked for."""
+    with_total = total > 0
+    share = float((part[with_total] / total[with_total]).max(initial=0.0))
+    return max(share, 1.0) if (part[~with_total] > 0).any() else share
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Amounts of M things: an (R, M) table whose columns are read by resource name."""
+
+    axis: Axis
+    values: Ints
+
+    def __getitem__(self, name: str) -> Ints:
+        """The (M,) column of one resource; zeros if nothing on the axis has that name."""
+        position = self.axis.index.get(name)
+        return np.zeros(self.values.shape[1], dtype=np.int64) if position is None else self.values[position]
+
+    def __len__(self) -> int:
+        return int(self.values.shape[1])
+
+    def __add__(self, other: "Columns | Resources") -> "Columns":
+        return Columns(self.axis, self.values + _broadcast(other))
+
+    def __sub__(self, other: "Columns | Resources") -> "Columns":
+        return Columns(self.axis, self.values - _broadcast(other))
+
+    def row(self, position: int) -> Resources:
+        """What one of the M things holds."""
+        return Resources(self.axis, self.values[:, position])
+
+    def share_of(self, total: "Columns") -> Floats:
+        """The (M, R) ratios to another table; 0 where that has nothing."""
+        shares = np.zeros(self.values.shape, dtype=np.float64)
+        np.divide(self.values, total.values, out=shares, where=total.values > 0)
+        return shares.T
+
+    def total(self) -> Resources:
+        """The sum over the M things."""
+        return Resources(self.axis, self.values.sum(axis=1))
+
+
+def _broadcast(other: "Columns | Resources") -> Ints:
+    return other.values if isinstance(other, Columns) else other.values[:, None]
+
+
+def frozen(array: NDArray[np.generic]) -> None:
+    """Make an array read-only: tables of a snapshot are never written."""
+    array.setflags(write=False)

@@ -1,0 +1,98 @@
+"""Label selectors: evaluated, and numbered so that what they match is kept as a column.
+
+A pod affinity or spread term looks at the labels of other pods. Each distinct selector gets a number; which tasks match
+it is kept up to date as pods come and go, so that a cycle counts matches with one array operation.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from volcanopy.api import core
+
+_ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def matches(selector: core.LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy a selector; none at all matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        holds(requirement, labels) for requirement in selector.match_expressions
+    )
+
+
+def holds(requirement: core.Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy one requirement (In, NotIn, Exists, DoesNotExist, and Gt, Lt for nodes)."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: core.Requirement, value: str | None) -> bool:
+    try:
+        have, bound = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return have > bound if requirement.operator == "Gt" else have < bound
+
+
+class PodSelector(msgspec.Struct, frozen=True):
+    """Which pods a term of another pod is about: namespaces (by name or by their labels) and labels."""
+
+    namespaces: tuple[str, ...]
+    namespace_selector: core.LabelSelector | None
+    labels: core.LabelSelector | None
+
+    def key(self) -> bytes:
+        """Equal for selectors that say the same."""
+        return _ENCODE(self)
+
+    def matches(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> bool:
+        """Whether a pod is meant."""
+        if not matches(self.labels, pod.metadata.labels):
+            return False
+        if pod.metadata.namespace in self.namespaces:
+            return True
+        if self.namespace_selector is None:
+            return False
+        namespace = namespaces.get(pod.metadata.namespace)
+        return matches(self.namespace_selector, namespace.metadata.labels if namespace else {})
+
+
+def of_term(term: core.PodAffinityTerm, pod: core.Pod) -> PodSelector:
+    """The pods that an affinity term of this pod is about."""
+    own_namespace = not term.namespaces and term.namespace_selector is None
+    return PodSelector(
+        namespaces=(pod.metadata.namespace,) if own_namespace else tuple(sorted(term.namespaces)),
+        namespace_selector=term.namespace_selector,
+        labels=_with_own_labels(term.label_selector, pod, term.match_label_keys, term.mismatch_label_keys),
+    )
+
+
+def of_spread(constraint: core.TopologySpreadConstraint, pod: core.Pod) -> PodSelector:
+    """The pods that a topology spread constraint of this pod counts."""
+    labels = _with_own_labels(constraint.label_selector, pod, constraint.match_label_keys, ())
+    return PodSelector(namespaces=(pod.metadata.namespace,), namespace_selector=None, labels=labels)
+
+
+def _with_own_labels(
+    selector: core.LabelSelector | None, pod: core.Pod, same: tuple[str, ...], other: tuple[str, ...]
+) -> core.LabelSelector | None:
+    if selector is None or not (same or other):
+        return selector
+    own = pod.metadata.labels
+    extra = [core.Requirement(key=key, operator="In", values=(own[key],)) for key in same if key in own]
+    extra += [core.Requirement(key=key, operator="NotIn", values=(own[key],)) for key in other if key in own]
+    return msgspec.structs.replace(selector, match_expressions=(*selector.match_expressions, *extra))

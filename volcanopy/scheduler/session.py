@@ -1,0 +1,154 @@
+"""One cycle's workplace: the snapshot, the ledger, and the plugins' combined answers.
+
+Actions work on a session; plugins never see it. What the session decides is collected as effects.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.hooks import Hooks
+from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.placement import Placement, Why
+from volcanopy.scheduler.plan import Bind, Effect, Evict
+from volcanopy.scheduler.plugin import Denial
+from volcanopy.scheduler.resources import Rows
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.statement import Statement
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.views import Cluster, JobView, QueueView, TaskView
+
+
+class Session:
+    """A snapshot being decided upon."""
+
+    def __init__(self, snapshot: Snapshot, config: SchedulerConfig) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.ledger = Ledger(snapshot)
+        self.cluster = Cluster(self.ledger)
+        self.hooks = Hooks(
+            tuple(
+                tuple((entry.plugin(entry.arguments, self.cluster, entry.hierarchy), entry.off) for entry in tier)
+                for tier in config.tiers
+            )
+        )
+        self.placement = Placement(self.ledger, self.hooks)
+        self.effects: list[Effect] = []
+        self.job_rows: Rows = self.cluster.job_rows()
+        """The jobs that take part: those with a pod group, in a queue that exists."""
+        self.why: dict[int, Denial] = {}
+        """Why a job waits, as far as an action has found out."""
+        self.why_nodes: dict[int, tuple[int, Why]] = {}
+        """For jobs that no node takes: the task that was asked for, and why not."""
+        self.fitted: dict[int, int] = {}
+        """For jobs that wait: how many of their tasks had found a place before."""
+        self._kept: dict[int, list[tuple[Rows, Rows]]] = {}
+        self._whys: dict[tuple[object, int], Why] = {}
+
+    def jobs(self) -> list[JobView]:
+        """The jobs that take part, in the order of their keys."""
+        rows = sorted(self.job_rows.tolist(), key=lambda row: str(self.snapshot.jobs.keys[row]))
+        return [JobView(self.ledger, row) for row in rows]
+
+    def waiting_jobs(self) -> list[JobView]:
+        """The jobs with something to decide: not enqueued yet, or with pending tasks."""
+        counts, rows = self.ledger.job_counts, self.job_rows
+        phases = self.ledger.phase[rows]
+        unadmitted = np.fromiter((phase == "Pending" for phase in phases), np.bool_, len(rows))
+        waiting = rows[unadmitted | (counts[Status.PENDING, rows] > 0)]
+        return [JobView(self.ledger, int(row)) for row in waiting]
+
+    def queue_key(self, queue: QueueView) -> tuple[object, ...]:
+        """The queue's place in line: the plugins' keys, then age, then name."""
+        return (self.hooks.queue_order(queue), queue.created, queue.name)
+
+    def job_key(self, job: JobView) -> tuple[object, ...]:
+        """The job's place in the line of its queue: the plugins' keys, then age, then name."""
+        return (self.hooks.job_order(job), job.created, job.key)
+
+    def ordered(self, tasks: Rows) -> Rows:
+        """Task rows in their order within a job: the plugins' keys, then number, then age, then name."""
+        if len(tasks) < 2:
+            return tasks
+        table = self.snapshot.tasks
+        names = table.keys[tasks].astype(np.str_)
+        ordinal = table.ordinal[tasks]
+        numberless = ordinal < 0
+        keys = self.hooks.task_order(tasks)
+        return tasks[np.lexsort((names, table.created[tasks], ordinal, numberless, *reversed(keys)))]
+
+    def pending_tasks(self) -> dict[int, Rows]:
+        """The tasks that can be placed now, in order, by job: pending, not gated, and requesting something."""
+        table = self.snapshot.tasks
+        rows = np.flatnonzero(
+            (self.ledger.status == Status.PENDING) & ~table.gated & ~self.snapshot.shapes.best_effort[table.shape]
+        )
+        return self.by_job(rows)
+
+    def by_job(self, tasks: Rows) -> dict[int, Rows]:
+        """Task rows by their job, in order."""
+        ordered = self.ordered(tasks)
+        jobs = self.snapshot.tasks.job[ordered]
+        grouped = np.argsort(jobs, kind="stable")
+        ordered, jobs = ordered[grouped], jobs[grouped]
+        cuts = np.flatnonzero(np.diff(jobs)) + 1
+        return {int(self.snapshot.tasks.job[part[0]]): part for part in np.split(ordered, cuts) if len(part)}
+
+    def statement(self) -> Statement:
+        """Operations that stand or fall together."""
+        return Statement(self.ledger)
+
+    def commit(self, statement: Statement) -> None:
+        """Carry a statement out: what it decided becomes part of the plan."""
+        group_of = self.snapshot.jobs.keys
+        table = self.snapshot.tasks
+        for task, reason in statement.evicted:
+            self.effects.append(Evict(str(table.keys[task]), reason, str(group_of[table.job[task]])))
+        for tasks, nodes in statement.placed:
+            self.effects.extend(self._binds(tasks, nodes))
+        statement.commit()
+
+    def keep(self, job: JobView, statement: Statement) -> None:
+        """Hold the room that a statement took for a job which cannot start yet; nothing is carried out."""
+        self._kept.setdefault(job.row, []).extend(statement.placed)
+        statement.keep()
+
+    def release(self, job: JobView) -> None:
+        """Carry out what was kept for a job that can start after all."""
+        for tasks, nodes in self._kept.pop(job.row, []):
+            self.effects.extend(self._binds(tasks, nodes))
+            self.ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
+
+    def enqueue(self, job: JobView) -> None:
+        """Admit a job: its pods shall be made, and its minimal resources count as asked for."""
+        self.ledger.phase[job.row] = "Inqueue"
+        least = job.min_resources
+        if least is not None:
+            self.ledger.queue_inqueue[:, job.queue.row] += least.values
+        self.hooks.job_enqueued(job)
+
+    def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:
+        table, names = self.snapshot.tasks, self.snapshot.nodes.names
+        group = str(self.snapshot.jobs.keys[table.job[tasks[0]]])
+        return [
+            Bind(key, names[node], group, self.hooks.bind_annotations(TaskView(self.ledger, row), node))
+            for key, row, node in zip(table.keys[tasks].tolist(), tasks.tolist(), nodes.tolist(), strict=True)
+        ]
+
+    def refuse(self, job: JobView, denial: Denial, fitted: int = 0) -> None:
+        """Note why a job waits, after ``fitted`` of its tasks had found a place; the first reason found stays."""
+        if job.row not in self.why:
+            self.why[job.row] = denial
+            self.fitted.setdefault(job.row, fitted)
+
+    def refuse_nodes(self, job: JobView, task: TaskView, fitted: int) -> None:
+        """Note that no node takes a task of the job after ``fitted`` others had found one, and why not."""
+        key = (self.hooks.likeness(task), len(self.ledger.touched))
+        why = self._whys.get(key)
+        if why is None:
+            why = self._whys[key] = self.placement.why_not(task)
+        if job.row not in self.why_nodes:
+            self.why_nodes[job.row] = (task.row, why)
+            self.fitted.setdefault(job.row, fitted)

@@ -1,0 +1,258 @@
+"""The world at one moment, as frozen tables.
+
+A snapshot is made by :class:`volcanopy.scheduler.state.State` in the time it takes to copy a few arrays. Rows of tasks,
+jobs and queues keep their place while the thing exists, so there may be gaps (status ABSENT, no object); rows of nodes
+are in the order of their names, so that the first of equals is the first by name. Nothing here can be written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.api import core
+from volcanopy.scheduler.resources import Axis, Columns, Ints, Mask, Rows
+
+Objects = NDArray[np.object_]
+Index = NDArray[np.int32]
+NONE = -1
+"""In a column of row numbers: there is none."""
+
+
+class NodeTraits:
+    """What of the nodes does not change with placements: labels, taints, images.
+
+    It is shared by all snapshots until a node's traits change, and so are the answers kept in ``memo`` (the mask of a
+    node selector, say): what only depends on traits is asked once, not once a cycle.
+    """
+
+    def __init__(self, objects: tuple[core.Node, ...]) -> None:
+        self.objects = objects
+        self.memo: dict[Any, Any] = {}
+        self._codes: dict[str, tuple[Index, dict[str, int]]] = {}
+
+    def label(self, key: str) -> tuple[Index, dict[str, int]]:
+        """A label as an (N,) column of value numbers, NONE where a node lacks it, and the number of each value."""
+        known = self._codes.get(key)
+        if known is None:
+            numbers: dict[str, int] = {}
+            codes = np.full(len(self.objects), NONE, dtype=np.int32)
+            for row, node in enumerate(self.objects):
+                value = node.metadata.labels.get(key)
+                if value is not None:
+                    codes[row] = numbers.setdefault(value, len(numbers))
+            known = self._codes[key] = (codes, numbers)
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """N nodes, ordered by name. ``used`` counts every pod that takes room now; ``releasing`` those of them that leave."""
+
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+    traits: NodeTraits
+    allocatable: Columns
+    used: Columns
+    releasing: Columns
+    nonzero: Ints
+    """(2, N): cpu and memory in use, counting 100m and 200Mi for containers that request none."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeTable:
+    """S shapes: what tasks ask for, kept once for all that ask alike."""
+
+    request: Columns
+    nonzero: Ints
+    """(2, S): cpu and memory requested, counting 100m and 200Mi for containers that request none."""
+    best_effort: Mask
+    specs: tuple[core.PodSpec, ...]
+    namespaces: tuple[str, ...]
+    """(S,): the namespace for shapes whose answer depends on it, else empty."""
+    matched: tuple[frozenset[int], ...]
+    """(S,): the selectors of pod affinity and spread terms, anywhere in the cluster, that such a task matches."""
+    terms: tuple["Terms | None", ...]
+    """(S,): the task's own affinity and spread terms."""
+
+    @cached_property
+    def with_terms(self) -> tuple[int, ...]:
+        """The shapes that have pod affinity, anti-affinity or spread terms of their own."""
+        return tuple(number for number, terms in enumerate(self.terms) if terms is not None)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One pod (anti-)affinity term: the number of its selector, its topology key, its weight (0 if required)."""
+
+    selector: int
+    topology_key: str
+    weight: int = 0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One topology spread constraint, its selector by number."""
+
+    selector: int
+    topology_key: str
+    max_skew: int
+    required: bool
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All that a shape says about other pods."""
+
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    preferred: tuple[Term, ...] = ()
+    """Preferences; those against are of negative weight."""
+    spread: tuple[Spread, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TaskTable:
+    """T rows of tasks."""
+
+    keys: Objects
+    pods: Objects
+    status: NDArray[np.int8]
+    job: Index
+    role: Index
+    shape: Index
+    node: Index
+    nominated: Index
+    priority: Ints
+    created: NDArray[np.float64]
+    ordinal: Ints
+    """The number that the pod's name ends with, NONE if it does not end with one."""
+    preemptable: Mask
+    gated: Mask
+    selectors: tuple[Mask, ...]
+    """For each affinity or spread selector: the (T,) mask of the tasks that match it."""
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+
+@dataclass(frozen=True, eq=False)
+class RoleTable:
+    """K roles: the task templates of jobs, with the minimum of each."""
+
+    names: tuple[str, ...]
+    job: Index
+    minimum: Ints
+    counts: Ints
+    """(statuses, K): tasks by status."""
+    best_effort: Ints
+    """(K,): the pending tasks that request nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable:
+    """J rows of jobs: pod groups and their tasks."""
+
+    keys: Objects
+    groups: Objects
+    """(J,): the PodGroup, None for pods that name a group which does not exist."""
+    queue: Index
+    priority: Ints
+    min_available: Ints
+    created: NDArray[np.float64]
+    phase: Objects
+    counts: Ints
+    """(statuses, J): tasks by status."""
+    best_effort: Ints
+    """(J,): the pending tasks that request nothing."""
+    allocated: Columns
+    """What the tasks that hold room request."""
+    pending: Columns
+    """What the pending tasks request."""
+    min_resources: Columns
+    has_min_resources: Mask
+    preemptable: Mask
+    roles: tuple[tuple[int, ...], ...]
+    """(J,): the rows of each job's roles."""
+    reported: Ints
+    """(3, J): the running, succeeded and failed pods that the pod group's status tells of."""
+    unschedulable: Mask
+    """(J,): whether the pod group's status says Unschedulable."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class QueueTable:
+    """Q rows of queues; ``objects`` holds None for a queue that jobs name but nobody made."""
+
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+    objects: tuple[core.Queue | None, ...]
+    parent: Index
+    weight: Ints
+    priority: Ints
+    is_open: Mask
+    reclaimable: Mask
+    created: NDArray[np.float64]
+    capability: Columns
+    """UNLIMITED where nothing is said."""
+    capability_set: Mask
+    """(R, Q): where a capability is given."""
+    deserved: Columns
+    deserved_set: Mask
+    guarantee: Columns
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything that a cycle decides upon."""
+
+    axis: Axis
+    now: datetime
+    version: int
+    session: str
+    nodes: NodeTable
+    tasks: TaskTable
+    shapes: ShapeTable
+    jobs: JobTable
+    roles: RoleTable
+    queues: QueueTable
+    namespaces: Mapping[str, core.Namespace] = field(default_factory=dict)
+    priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
+
+    @cached_property
+    def total(self) -> Ints:
+        """(R,): what all nodes together can hand out."""
+        total: Ints = self.nodes.allocatable.values.sum(axis=1)
+        return total
+
+    @cached_property
+    def task_rows(self) -> Mapping[str, int]:
+        """The row of each task by its key."""
+        return {key: row for row, key in enumerate(self.tasks.keys) if key is not None}
+
+    @cached_property
+    def _members(self) -> tuple[Rows, Rows]:
+        order = np.argsort(self.tasks.job, kind="stable")
+        starts = np.searchsorted(self.tasks.job[order], np.arange(len(self.jobs) + 1))
+        return order, starts
+
+    def members(self, job: int) -> Rows:
+        """The rows of a job's tasks."""
+        order, starts = self._members
+        return order[starts[job] : starts[job + 1]]

@@ -1,0 +1,375 @@
+"""Objects in, snapshots out, incrementally.
+
+The state is fed what the watches deliver, one object at a time, in any order; each costs the same whatever else exists.
+A snapshot of it is a copy of arrays. Building the state anew from the same objects gives an equal snapshot.
+
+Between a plan and its echo from the API server the state *assumes* the plan: a pod that is being bound takes its room
+at once, a pod that is being evicted counts as leaving.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler import reading, tables
+from volcanopy.scheduler.plan import Bind, Evict, Plan
+from volcanopy.scheduler.resources import Axis
+from volcanopy.scheduler.rows import RowTable
+from volcanopy.scheduler.shapes import Shapes
+from volcanopy.scheduler.snapshot import NONE, NodeTraits, Snapshot
+from volcanopy.scheduler.status import COUNT, HOLDING, ON_NODE, Status
+
+Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace
+
+
+class State:
+    """The scheduler's picture of the cluster, kept current one change at a time."""
+
+    def __init__(self, scheduler_names: Iterable[str] = ("volcanopy", ""), default_queue: str = "default") -> None:
+        """Pods naming one of ``scheduler_names`` are ours to place; groups that name no queue are in ``default_queue``."""
+        self.scheduler_names = frozenset(scheduler_names)
+        self.default_queue = default_queue
+        self.axis = Axis()
+        self.version = 0
+        self.shapes = Shapes()
+        self.tasks: RowTable[str] = RowTable(tables.TASK_COLUMNS, (), self.axis)
+        self.nodes: RowTable[str] = RowTable(tables.NODE_COLUMNS, ("allocatable", "used", "releasing"), self.axis)
+        self.jobs: RowTable[str] = RowTable(tables.JOB_COLUMNS, ("allocated", "pending", "min_resources"), self.axis)
+        self.roles: RowTable[tuple[int, str]] = RowTable(tables.ROLE_COLUMNS, (), self.axis)
+        self.nodes.add_counts("nonzero", 2)
+        self.jobs.add_counts("counts", COUNT)
+        self.jobs.add_counts("reported", 3)
+        self.roles.add_counts("counts", COUNT)
+        self.queues: dict[str, core.Queue] = {}
+        self.queue_rows: dict[str, int] = {}
+        self.priority_classes: dict[str, core.PriorityClass] = {}
+        self.namespaces: dict[str, core.Namespace] = {}
+        self.job_roles: dict[int, dict[str, int]] = {}
+        self.matches: list[set[int]] = []
+        self.assumed: dict[str, tuple[str, str]] = {}
+        """Pod key to (uid, node) for pods that a plan bound, until the API server says so."""
+        self.evicted: dict[str, str] = {}
+        """Pod key to uid for pods that a plan evicted, until they are seen to leave."""
+        self.layout = tables.Layout()
+
+    def upsert(self, thing: Object) -> None:
+        """Take in an object as it is now."""
+        self.version += 1
+        match thing:
+            case core.Pod():
+                self._upsert_pod(thing)
+            case core.Node():
+                self._upsert_node(thing)
+            case core.PodGroup():
+                self._upsert_group(thing)
+            case core.Queue():
+                self.queues[thing.metadata.name] = thing
+                self._queue_row(thing.metadata.name)
+                self._widen(reading.queue_resources(thing))
+            case core.PriorityClass():
+                self.priority_classes[thing.metadata.name] = thing
+                self._reprioritise()
+            case core.Namespace():
+                self.namespaces[thing.metadata.name] = thing
+                self._rematch()
+
+    def delete(self, thing: Object) -> None:
+        """Forget an object."""
+        self.version += 1
+        name = thing.metadata.name
+        match thing:
+            case core.Pod():
+                self._drop_pod(thing.metadata.key)
+                self.assumed.pop(thing.metadata.key, None)
+                self.evicted.pop(thing.metadata.key, None)
+            case core.Node():
+                self._drop_node(name)
+            case core.PodGroup():
+                self._drop_group(thing.metadata.key)
+            case core.Queue():
+                self.queues.pop(name, None)
+            case core.PriorityClass():
+                self.priority_classes.pop(name, None)
+                self._reprioritise()
+            case core.Namespace():
+                self.namespaces.pop(name, None)
+                self._rematch()
+
+    def assume(self, plan: Plan) -> None:
+        """Count the plan's binds and evictions as done until the API server shows them, or :meth:`forget` is called."""
+        for effect in plan.effects:
+            if isinstance(effect, Bind | Evict):
+                pod = self._pod(effect.pod)
+                if pod is None:
+                    continue
+                if isinstance(effect, Bind):
+                    self.assumed[effect.pod] = (pod.metadata.uid, effect.node)
+                else:
+                    self.evicted[effect.pod] = pod.metadata.uid
+                self._set_task(pod)
+        self.version += 1
+
+    def forget(self, pod_key: str) -> None:
+        """Take back what was assumed of a pod: its bind or eviction failed."""
+        self.assumed.pop(pod_key, None)
+        self.evicted.pop(pod_key, None)
+        pod = self._pod(pod_key)
+        if pod is not None:
+            self._set_task(pod)
+        self.version += 1
+
+    def snapshot(self, now: datetime, session: str = "") -> Snapshot:
+        """The world as it stands, frozen."""
+        return tables.snapshot(self, now, session or f"cycle-{self.version}")
+
+    # Pods
+
+    def _pod(self, key: str) -> core.Pod | None:
+        row = self.tasks.rows.get(key)
+        pod = None if row is None else self.tasks.plain["pods"][row]
+        return pod if isinstance(pod, core.Pod) else None
+
+    def _upsert_pod(self, pod: core.Pod) -> None:
+        key = pod.metadata.key
+        bind = self.assumed.get(key)
+        if bind is not None and (pod.spec.node_name or pod.metadata.uid != bind[0] or reading.is_over(pod)):
+            del self.assumed[key]
+        if key in self.evicted and (pod.metadata.deletion_timestamp or pod.metadata.uid != self.evicted[key]):
+            del self.evicted[key]
+        job = reading.job_key(pod)
+        ours = pod.spec.scheduler_name in self.scheduler_names
+        if (pod.spec.node_name and not reading.is_over(pod)) or (ours and job):
+            self._set_task(pod)
+        else:
+            self._drop_pod(key)
+
+    def _set_task(self, pod: core.Pod) -> None:
+        key = pod.metadata.key
+        row = self.tasks.row(key)
+        columns = self.tasks.plain
+        previous = columns["pods"][row]
+        alike = previous is not None and reading.same_shape(previous, pod)
+        shape = int(columns["shape"][row]) if alike else self._shape(pod)
+        job_before = int(columns["job"][row])
+        if previous is not None:
+            self._count(row, -1)
+            self._unmatch(row)
+        status, node = reading.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
+        job = reading.job_key(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
+        job_row = self.jobs.row(job) if job else NONE
+        if job:
+            self.jobs.plain["keys"][job_row] = job
+        columns["keys"][row] = key
+        columns["pods"][row] = pod
+        columns["status"][row] = status
+        columns["job"][row] = job_row
+        columns["role"][row] = self._role(job_row, reading.role_of(pod)) if job else NONE
+        columns["shape"][row] = shape
+        columns["node"][row] = self._node_row(node) if node else NONE
+        nominated = pod.status.nominated_node_name
+        columns["nominated"][row] = self._node_row(nominated) if nominated and status == Status.PENDING else NONE
+        columns["priority"][row] = reading.task_priority(pod)
+        columns["created"][row] = reading.seconds(pod.metadata.creation_timestamp)
+        columns["ordinal"][row] = reading.ordinal(pod.metadata.name)
+        columns["preemptable"][row] = reading.flag(pod.metadata, "volcanopy.io/preemptable", absent=True)
+        columns["gated"][row] = bool(pod.spec.scheduling_gates)
+        self._match(row)
+        self._count(row, +1)
+        if job_before not in {NONE, job_row}:
+            self._drop_job_if_empty(job_before)
+
+    def _match(self, row: int) -> None:
+        for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
+            self.matches[number].add(row)
+
+    def _unmatch(self, row: int) -> None:
+        for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
+            self.matches[number].discard(row)
+
+    def _shape(self, pod: core.Pod) -> int:
+        known = len(self.shapes.selectors)
+        number = self.shapes.number(pod, self.namespaces)
+        self._widen(self.shapes.all[number].request)
+        if len(self.shapes.selectors) > known:
+            self.matches += [set() for _ in self.shapes.selectors[known:]]
+            self._rematch(known)
+        return number
+
+    def _rematch(self, first: int = 0) -> None:
+        """Give their new shapes to the pods that selectors from ``first`` on match, or no longer match."""
+        fresh = self.shapes.selectors[first:]
+        for row in list(self.tasks.rows.values()) if fresh else ():
+            pod = self.tasks.plain["pods"][row]
+            if pod is None:  # the row of the pod that brought the selector
+                continue
+            old = self.shapes.all[self.tasks.plain["shape"][row]]
+            now = {first + number for number, one in enumerate(fresh) if one.matches(pod, self.namespaces)}
+            if now == {number for number in old.matched if number >= first}:
+                continue
+            self._count(row, -1)
+            self._unmatch(row)
+            self.tasks.plain["shape"][row] = self.shapes.number(pod, self.namespaces)
+            self._match(row)
+            self._count(row, +1)
+
+    def _drop_pod(self, key: str) -> None:
+        row = self.tasks.rows.get(key)
+        if row is None:
+            return
+        self._count(row, -1)
+        job = int(self.tasks.plain["job"][row])
+        self._unmatch(row)
+        self.tasks.remove(key)
+        if job != NONE:
+            self._drop_job_if_empty(job)
+
+    def _count(self, row: int, sign: int) -> None:
+        """Add a task to, or take it from, the sums of its node, its job and its role."""
+        columns = self.tasks.plain
+        status, job, node = int(columns["status"][row]), int(columns["job"][row]), int(columns["node"][row])
+        shape = self.shapes.all[columns["shape"][row]]
+        where = self.axis.index
+        if node != NONE and ON_NODE[status]:
+            used, leaving = self.nodes.amounts["used"], self.nodes.amounts["releasing"]
+            for name, units in shape.request.items():
+                used[where[name], node] += sign * units
+                if status == Status.RELEASING:
+                    leaving[where[name], node] += sign * units
+            self.nodes.counts["nonzero"][0, node] += sign * shape.nonzero[0]
+            self.nodes.counts["nonzero"][1, node] += sign * shape.nonzero[1]
+        if node != NONE:
+            self.nodes.plain["tasks"][node] += sign
+        if job == NONE:
+            return
+        self.jobs.counts["counts"][status, job] += sign
+        self.jobs.plain["tasks"][job] += sign
+        role = int(columns["role"][row])
+        if role != NONE:
+            self.roles.counts["counts"][status, role] += sign
+        if status == Status.PENDING and shape.best_effort:
+            self.jobs.plain["best_effort"][job] += sign
+            if role != NONE:
+                self.roles.plain["best_effort"][role] += sign
+        sums = "allocated" if HOLDING[status] else "pending" if status == Status.PENDING else ""
+        if sums:
+            table = self.jobs.amounts[sums]
+            for name, units in shape.request.items():
+                table[where[name], job] += sign * units
+
+    # Nodes
+
+    def _node_row(self, name: str) -> int:
+        known = name in self.nodes.rows
+        row = self.nodes.row(name)
+        if not known:
+            self.nodes.plain["names"][row] = name
+        return row
+
+    def _upsert_node(self, node: core.Node) -> None:
+        row = self._node_row(node.metadata.name)
+        previous = self.nodes.plain["objects"][row]
+        if previous is not None and reading.same_node(previous, node):
+            return
+        if previous is None or not reading.same_traits(previous, node):
+            self.layout.nodes_changed()
+        room = quantity.amounts(node.status.allocatable or node.status.capacity)
+        self._widen(room)
+        self.nodes.plain["objects"][row] = node
+        self.nodes.amounts["allocatable"][:, row] = self.axis.vector(room)
+
+    def _drop_node(self, name: str) -> None:
+        row = self.nodes.rows.get(name)
+        if row is None:
+            return
+        self.layout.nodes_changed()
+        self.nodes.plain["objects"][row] = None
+        self.nodes.amounts["allocatable"][:, row] = 0
+
+    # Groups, queues, priorities
+
+    def _upsert_group(self, group: core.PodGroup) -> None:
+        row = self.jobs.row(group.metadata.key)
+        columns = self.jobs.plain
+        columns["keys"][row] = group.metadata.key
+        columns["groups"][row] = group
+        columns["queue"][row] = self._queue_row(group.spec.queue or self.default_queue)
+        columns["min_available"][row] = group.spec.min_member
+        columns["created"][row] = reading.seconds(group.metadata.creation_timestamp)
+        columns["phase"][row] = group.status.phase or "Pending"
+        columns["preemptable"][row] = reading.flag(group.metadata, "volcanopy.io/preemptable", absent=False)
+        columns["priority"][row] = self._job_priority(group)
+        columns["unschedulable"][row] = reading.condition(group, "Unschedulable") is not None
+        status = group.status
+        self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
+        least = reading.countable(group.spec.min_resources)
+        columns["has_min_resources"][row] = group.spec.min_resources is not None
+        self._widen(least)
+        self.jobs.amounts["min_resources"][:, row] = self.axis.vector(least)
+        for number in self.job_roles.get(row, {}).values():
+            self.roles.plain["minimum"][number] = 0
+        for name, minimum in group.spec.min_task_member.items():
+            self.roles.plain["minimum"][self._role(row, name)] = minimum
+
+    def _drop_group(self, key: str) -> None:
+        row = self.jobs.rows.get(key)
+        if row is None:
+            return
+        self.jobs.plain["groups"][row] = None
+        for number in self.job_roles.get(row, {}).values():
+            self.roles.plain["minimum"][number] = 0
+        self._drop_job_if_empty(row)
+
+    def _drop_job_if_empty(self, row: int) -> None:
+        if self.jobs.plain["groups"][row] is not None or self.jobs.plain["tasks"][row]:
+            return
+        for name in self.job_roles.pop(row, {}):
+            self.roles.remove((row, name))
+        self.jobs.remove(self.jobs.plain["keys"][row])
+
+    def _role(self, job: int, name: str) -> int:
+        known = self.job_roles.setdefault(job, {})
+        row = known.get(name)
+        if row is None:
+            row = known[name] = self.roles.row((job, name))
+            self.roles.plain["job"][row] = job
+            self.roles.plain["names"][row] = name
+        return row
+
+    def _queue_row(self, name: str) -> int:
+        return self.queue_rows.setdefault(name, len(self.queue_rows))
+
+    def _job_priority(self, group: core.PodGroup) -> int:
+        return reading.class_priority(group.spec.priority_class_name, self.priority_classes)
+
+    def _reprioritise(self) -> None:
+        for row in self.jobs.rows.values():
+            group = self.jobs.plain["groups"][row]
+            if group is not None:
+                self.jobs.plain["priority"][row] = self._job_priority(group)
+
+    def _widen(self, units: Iterable[str]) -> None:
+        """Make room on the axis for resources that were not known yet."""
+        if all(name in self.axis.index for name in units):
+            return
+        self.axis = Axis.of((*self.axis.names, *units))
+        for table in (self.nodes, self.jobs):
+            table.extend_axis(self.axis)
+
+    def traits(self, rows: Iterable[int]) -> NodeTraits:
+        """The traits of the nodes in these rows."""
+        return NodeTraits(tuple(self.nodes.plain["objects"][row] for row in rows))
+
+    def node_rows(self) -> list[int]:
+        """The rows of the nodes that exist, in the order of their names."""
+        objects = self.nodes.plain["objects"]
+        return [row for _, row in sorted(self.nodes.rows.items()) if objects[row] is not None]
+
+    def matching(self, number: int, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """The mask over ``size`` task rows of those that match a selector."""
+        mask = np.zeros(size, dtype=np.bool_)
+        mask[list(self.matches[number])] = True
+        mask.setflags(write=False)
+        return mask

@@ -1,0 +1,257 @@
+"""The columns of the state, and how they are frozen into a snapshot."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler import reading
+from volcanopy.scheduler.resources import UNLIMITED, Axis, Columns, Ints
+from volcanopy.scheduler.snapshot import (
+    NONE,
+    Index,
+    JobTable,
+    NodeTable,
+    NodeTraits,
+    QueueTable,
+    RoleTable,
+    ShapeTable,
+    Snapshot,
+    TaskTable,
+)
+from volcanopy.scheduler.status import Status
+
+if TYPE_CHECKING:
+    from volcanopy.scheduler.state import State
+
+TASK_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "keys": (object, None),
+    "pods": (object, None),
+    "status": (np.int8, Status.ABSENT),
+    "job": (np.int32, NONE),
+    "role": (np.int32, NONE),
+    "shape": (np.int32, 0),
+    "node": (np.int32, NONE),
+    "nominated": (np.int32, NONE),
+    "priority": (np.int64, 0),
+    "created": (np.float64, 0.0),
+    "ordinal": (np.int64, NONE),
+    "preemptable": (np.bool_, False),
+    "gated": (np.bool_, False),
+}
+NODE_COLUMNS: dict[str, tuple[Any, Any]] = {"names": (object, None), "objects": (object, None), "tasks": (np.int64, 0)}
+JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "keys": (object, None),
+    "groups": (object, None),
+    "queue": (np.int32, NONE),
+    "priority": (np.int64, 0),
+    "min_available": (np.int64, 0),
+    "created": (np.float64, 0.0),
+    "phase": (object, "Pending"),
+    "tasks": (np.int64, 0),
+    "best_effort": (np.int64, 0),
+    "has_min_resources": (np.bool_, False),
+    "preemptable": (np.bool_, False),
+    "unschedulable": (np.bool_, False),
+}
+ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "names": (object, ""),
+    "job": (np.int32, NONE),
+    "minimum": (np.int64, 0),
+    "best_effort": (np.int64, 0),
+}
+
+
+class Layout:
+    """The order of the nodes and their traits, kept between snapshots for as long as they hold."""
+
+    def __init__(self) -> None:
+        self._rows: list[int] | None = None
+        self._traits = NodeTraits(())
+        self._shapes: tuple[int, int, ShapeTable] | None = None
+
+    def nodes_changed(self) -> None:
+        """A node came, went, or has other traits."""
+        self._rows = None
+
+    def nodes(self, state: "State") -> tuple[list[int], NodeTraits]:
+        """The rows of the nodes in the order of their names, and what they are like."""
+        if self._rows is None:
+            self._rows = state.node_rows()
+            self._traits = state.traits(self._rows)
+        return self._rows, self._traits
+
+    def shapes(self, state: "State") -> ShapeTable:
+        """The table of shapes: made anew only when there are more of them or of resources."""
+        size = (len(state.shapes.all), len(state.axis))
+        if self._shapes is None or self._shapes[:2] != size:
+            self._shapes = (*size, _shape_table(state))
+        return self._shapes[2]
+
+
+def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
+    """Freeze the state."""
+    axis = state.axis
+    rows, traits = state.layout.nodes(state)
+    nodes = _node_table(state, rows, traits)
+    rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry serves row NONE
+    rank[rows] = np.arange(len(rows), dtype=np.int32)
+    queues = _queue_table(state)
+    return Snapshot(
+        axis=axis,
+        now=now,
+        version=state.version,
+        session=session,
+        nodes=nodes,
+        tasks=_task_table(state, rank),
+        shapes=state.layout.shapes(state),
+        jobs=_job_table(state),
+        roles=_role_table(state),
+        queues=queues,
+        namespaces=dict(state.namespaces),
+        priority_classes=dict(state.priority_classes),
+    )
+
+
+def _columns(axis: Axis, values: Ints) -> Columns:
+    values.setflags(write=False)
+    return Columns(axis, values)
+
+
+def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTable:
+    names = tuple(state.nodes.plain["names"][rows].tolist())
+    nonzero = state.nodes.counts["nonzero"][:, rows]
+    nonzero.setflags(write=False)
+    return NodeTable(
+        names=names,
+        index={name: row for row, name in enumerate(names)},
+        traits=traits,
+        allocatable=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["allocatable"][:, rows])),
+        used=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["used"][:, rows])),
+        releasing=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["releasing"][:, rows])),
+        nonzero=nonzero,
+    )
+
+
+def _task_table(state: "State", rank: Index) -> TaskTable:
+    copy = state.tasks.copy
+    node, nominated = rank[copy("node")], rank[copy("nominated")]
+    for column in (node, nominated):
+        column.setflags(write=False)
+    return TaskTable(
+        keys=copy("keys"),
+        pods=copy("pods"),
+        status=copy("status"),
+        job=copy("job"),
+        role=copy("role"),
+        shape=copy("shape"),
+        node=node,
+        nominated=nominated,
+        priority=copy("priority"),
+        created=copy("created"),
+        ordinal=copy("ordinal"),
+        preemptable=copy("preemptable"),
+        gated=copy("gated"),
+        selectors=tuple(state.matching(number, state.tasks.size) for number in range(len(state.matches))),
+    )
+
+
+def _job_table(state: "State") -> JobTable:
+    copy, size = state.jobs.copy, state.jobs.size
+    roles: list[tuple[int, ...]] = [()] * size
+    for job, known in state.job_roles.items():
+        roles[job] = tuple(known.values())
+    return JobTable(
+        keys=copy("keys"),
+        groups=copy("groups"),
+        queue=copy("queue"),
+        priority=copy("priority"),
+        min_available=copy("min_available"),
+        created=copy("created"),
+        phase=copy("phase"),
+        counts=copy("counts"),
+        best_effort=copy("best_effort"),
+        allocated=Columns(state.axis, copy("allocated")),
+        pending=Columns(state.axis, copy("pending")),
+        min_resources=Columns(state.axis, copy("min_resources")),
+        has_min_resources=copy("has_min_resources"),
+        preemptable=copy("preemptable"),
+        roles=tuple(roles),
+        reported=copy("reported"),
+        unschedulable=copy("unschedulable"),
+    )
+
+
+def _role_table(state: "State") -> RoleTable:
+    copy = state.roles.copy
+    return RoleTable(
+        names=tuple(copy("names").tolist()),
+        job=copy("job"),
+        minimum=copy("minimum"),
+        counts=copy("counts"),
+        best_effort=copy("best_effort"),
+    )
+
+
+def _shape_table(state: "State") -> ShapeTable:
+    shapes, axis = state.shapes.all, state.axis
+    request = np.zeros((len(axis), len(shapes)), dtype=np.int64)
+    for number, shape in enumerate(shapes):
+        for name, units in shape.request.items():
+            request[axis.index[name], number] = units
+    nonzero = np.array([shape.nonzero for shape in shapes], dtype=np.int64).reshape(-1, 2).T
+    best_effort = np.array([shape.best_effort for shape in shapes], dtype=np.bool_)
+    return ShapeTable(
+        request=_columns(axis, request),
+        nonzero=nonzero,
+        best_effort=best_effort,
+        specs=tuple(shape.spec for shape in shapes),
+        namespaces=tuple(shape.namespace for shape in shapes),
+        matched=tuple(shape.matched for shape in shapes),
+        terms=tuple(shape.terms for shape in shapes),
+    )
+
+
+def _queue_table(state: "State") -> QueueTable:
+    names = tuple(state.queue_rows)
+    objects = tuple(state.queues.get(name) for name in names)
+    blank = core.Queue(metadata=core.Meta())
+    known = [queue or blank for queue in objects]
+    axis = state.axis
+    capability, capability_set = _limits(axis, [queue.spec.capability for queue in known], UNLIMITED)
+    deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0)
+    guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0)
+    index = {name: row for row, name in enumerate(names)}
+    return QueueTable(
+        names=names,
+        index=index,
+        objects=objects,
+        parent=np.array([_parent(queue, index) for queue in known], dtype=np.int32),
+        weight=np.array([max(queue.spec.weight, 1) for queue in known], dtype=np.int64),
+        priority=np.array([queue.spec.priority for queue in known], dtype=np.int64),
+        is_open=np.array([queue.status.state in {"Open", ""} for queue in known], dtype=np.bool_),
+        reclaimable=np.array([queue.spec.reclaimable is not False for queue in known], dtype=np.bool_),
+        created=np.array([reading.seconds(queue.metadata.creation_timestamp) for queue in known], dtype=np.float64),
+        capability=capability,
+        capability_set=capability_set,
+        deserved=deserved,
+        deserved_set=deserved_set,
+        guarantee=guarantee,
+    )
+
+
+def _parent(queue: core.Queue, index: dict[str, int]) -> int:
+    if queue.metadata.name in {"root", ""}:
+        return NONE
+    return index.get(queue.spec.parent or "root", NONE)
+
+
+def _limits(axis: Axis, lists: list[core.Quantities], absent: int) -> tuple[Columns, Any]:
+    values = np.full((len(axis), len(lists)), absent, dtype=np.int64)
+    given = np.zeros((len(axis), len(lists)), dtype=np.bool_)
+    for row, resources in enumerate(lists):
+        for name, units in quantity.amounts(resources).items():
+            values[axis.index[name], row] = units
+            given[axis.index[name], row] = True
+    return _columns(axis, values), given

@@ -1,0 +1,306 @@
+"""Worlds as text, plans as text.
+
+A world is a few lines, one thing a line::
+
+    node  n1 cpu=4 memory=8Gi zone=a taint=dedicated=gpu:NoSchedule
+    queue q1 weight=2 capability.cpu=4 parent=root
+    class high value=1000
+    job   a min=2 queue=q1 priority=high: 2 x cpu=3
+    job   b min=3 phase=Pending: 1 x cpu=1 role=ps min=1, 2 x cpu=2 role=worker
+    job   c: 2 x cpu=1 on=n1,n2, 1 x cpu=1
+
+Amounts are Kubernetes quantities. What a line does not say has the usual value: a node holds 110 pods and 64Gi, a job
+is Inqueue in queue ``default`` with a minimum of all its tasks. ``on=`` puts tasks on nodes (running; ``bound`` or
+``releasing`` beside it says otherwise); other words without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``.
+A key with a slash is a label; ``selector.<key>=`` is a node selector. Objects are created in the order of the lines, a
+second apart.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from volcanopy.api import core
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.registry import Registry
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import Object, State
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+"""When the first object of a world was created."""
+NOW = START + timedelta(days=1)
+"""When the world is looked at."""
+
+_RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "gpu")
+_GPU = "nvidia.com/gpu"
+
+
+class NotationError(ValueError):
+    """A line that says nothing that this notation knows."""
+
+
+@dataclass
+class _Line:
+    """One line, taken apart: words ``key=value``, flags, and the task list after the colon."""
+
+    kind: str
+    name: str
+    said: dict[str, str] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    tasks: str = ""
+    created: datetime = START
+
+    def resources(self, prefix: str = "") -> dict[str, str]:
+        """The amounts that the words give, by resource."""
+        found: dict[str, str] = {}
+        for key, value in self.said.items():
+            name = key.removeprefix(prefix)
+            if prefix and not key.startswith(prefix):
+                continue
+            if name in _RESOURCES or (
+                not prefix and "." in name.partition("/")[0] and "/" in name and value[:1].isdigit()
+            ):
+                found[_GPU if name == "gpu" else name] = value
+            elif prefix:
+                found[name] = value
+        return found
+
+    def labels(self) -> dict[str, str]:
+        """Words that are labels: keys with a slash that are no amounts, and ``zone``."""
+        labels = {key: value for key, value in self.said.items() if "/" in key and key not in self.resources()}
+        if "zone" in self.said:
+            labels["topology.kubernetes.io/zone"] = self.said["zone"]
+        labels |= {key.removeprefix("label."): value for key, value in self.said.items() if key.startswith("label.")}
+        return labels
+
+
+def world(text: str) -> list[Object]:
+    """The objects of a world, in the order of its lines; queue ``default`` exists in any case."""
+    lines = list(_lines(text))
+    objects: list[Object] = []
+    if not any(line.kind == "queue" and line.name == "default" for line in lines):
+        objects.append(core.Queue(metadata=core.Meta(name="default", uid="default", creation_timestamp=START)))
+    for line in lines:
+        match line.kind:
+            case "node":
+                objects.append(_node(line))
+            case "queue":
+                objects.append(_queue(line))
+            case "class":
+                objects.append(core.PriorityClass(metadata=core.Meta(name=line.name), value=int(line.said["value"])))
+            case "job":
+                objects.extend(_job(line))
+            case "pod":
+                objects.append(_pod(line, line, line.name))
+            case other:
+                raise NotationError(f"{other!r} is not a kind: use node, queue, class, job or pod")
+    return objects
+
+
+def config(
+    plugins: str | SchedulerConfig, actions: str = "enqueue, allocate, backfill", registry: Registry | None = None
+) -> SchedulerConfig:
+    """A configuration from a list of plugins such as ``gang, predicates, binpack``; a ``|`` begins a new tier."""
+    if isinstance(plugins, SchedulerConfig):
+        return plugins
+    tiers = [
+        {"plugins": [{"name": name.strip()} for name in tier.split(",") if name.strip()]} for tier in plugins.split("|")
+    ]
+    document = {"actions": actions, "tiers": tiers}
+    return parse(msgspec.json.encode(document).decode(), registry or builtin())
+
+
+def snapshot(text: str, objects: Iterable[Object] = ()) -> Snapshot:
+    """The world as the scheduler sees it, with further objects if the notation cannot say them."""
+    state = State()
+    for thing in (*world(text), *objects):
+        state.upsert(thing)
+    return state.snapshot(NOW, "test")
+
+
+def decide(text: str, plugins: str | SchedulerConfig, actions: str = "enqueue, allocate, backfill") -> Plan:
+    """The plan for a world."""
+    return schedule(snapshot(text), config(plugins, actions))
+
+
+def plan(text: str, plugins: str | SchedulerConfig, actions: str = "enqueue, allocate, backfill") -> "Lines":
+    """The plan for a world as comparable text: what is bound, evicted, nominated, admitted, and who cannot run and why."""
+    return Lines(decided(decide(text, plugins, actions)))
+
+
+def decided(made: Plan) -> list[str]:
+    """The lines of a plan that say something other than that all goes well."""
+    return [str(effect) for effect in made.effects if isinstance(effect, Bind | Evict | Nominate) or _tells(effect)]
+
+
+def _tells(effect: object) -> bool:
+    if not isinstance(effect, SetPodGroup):
+        return False
+    return effect.phase == "Inqueue" or (effect.condition is not None and effect.condition.type == "Unschedulable")
+
+
+class Lines:
+    """Lines of text, equal to a text that has the same lines, however it is indented."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = list(lines)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.lines == [line.strip() for line in other.strip().splitlines() if line.strip()]
+        return isinstance(other, Lines) and self.lines == other.lines
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "\n".join(["", *self.lines, ""])
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    for number, raw in enumerate(text.strip().splitlines()):
+        stripped = raw.split("#")[0].strip()
+        if not stripped:
+            continue
+        head, _, tasks = stripped.partition(": ")
+        words = shlex.split(head.removesuffix(":"))
+        if len(words) < 2:
+            raise NotationError(f"{stripped!r} says a kind but no name")
+        line = _Line(words[0], words[1], tasks=tasks.strip(), created=START + timedelta(seconds=number))
+        _take_words(line, words[2:])
+        yield line
+
+
+def _take_words(line: _Line, words: Iterable[str]) -> None:
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals:
+            line.said[key] = value
+        else:
+            line.flags.add(word)
+
+
+def _meta(line: _Line, name: str, **more: Any) -> core.Meta:
+    namespace = line.said.get("namespace", "default") if line.kind in {"job", "pod", "tasks"} else ""
+    return core.Meta(
+        name=name, namespace=namespace, uid=f"uid-{namespace}-{name}", creation_timestamp=line.created, **more
+    )
+
+
+def _node(line: _Line) -> core.Node:
+    room = {"pods": "110", "memory": "64Gi", **line.resources()}
+    taints = tuple(_taint(value) for value in line.said.get("taint", "").split(",") if value)
+    return core.Node(
+        metadata=_meta(line, line.name, labels={"kubernetes.io/hostname": line.name, **line.labels()}),
+        spec=core.NodeSpec(unschedulable="unschedulable" in line.flags, taints=taints),
+        status=core.NodeStatus(capacity=dict(room), allocatable=dict(room)),
+    )
+
+
+def _taint(text: str) -> core.Taint:
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    return core.Taint(key=key, value=value, effect=effect)
+
+
+def _queue(line: _Line) -> core.Queue:
+    said = line.said
+    return core.Queue(
+        metadata=_meta(line, line.name),
+        spec=core.QueueSpec(
+            weight=int(said.get("weight", 1)),
+            capability=dict(line.resources("capability.")),
+            deserved=dict(line.resources("deserved.")),
+            guarantee=core.Guarantee(resource=dict(line.resources("guarantee."))),
+            reclaimable="unreclaimable" not in line.flags,
+            priority=int(said.get("priority", 0)),
+            parent=said.get("parent", ""),
+        ),
+        status=core.QueueStatus(state="Closed" if "closed" in line.flags else "Open"),
+    )
+
+
+def _job(line: _Line) -> Iterator[Object]:
+    parts = [part.strip() for part in line.tasks.split(", ") if part.strip()] if line.tasks else []
+    pods: list[core.Pod] = []
+    minimums: dict[str, int] = {}
+    for part in parts:
+        count, _, words = part.partition(" x ") if " x " in part else ("1", "", part)
+        tasks = _Line(
+            "tasks", line.name, created=line.created, said={k: v for k, v in line.said.items() if k == "namespace"}
+        )
+        _take_words(tasks, shlex.split(words))
+        role = tasks.said.get("role", "")
+        if "min" in tasks.said:
+            minimums[role] = int(tasks.said["min"])
+        nodes = tasks.said["on"].split(",") if "on" in tasks.said else []
+        for number in range(int(count)):
+            index = sum(1 for pod in pods if pod.metadata.annotations.get("volcanopy.io/task-spec", "") == role)
+            name = f"{line.name}-{role}-{index}" if role else f"{line.name}-{index}"
+            pods.append(_pod(line, tasks, name, nodes[number % len(nodes)] if nodes else "", role))
+    least = line.resources("minres.")
+    yield core.PodGroup(
+        metadata=_meta(
+            line,
+            line.name,
+            annotations={k.removeprefix("note."): v for k, v in line.said.items() if k.startswith("note.")},
+        ),
+        spec=core.PodGroupSpec(
+            min_member=int(line.said.get("min", len(pods))),
+            min_task_member=minimums,
+            queue=line.said.get("queue", ""),
+            priority_class_name=line.said.get("priority", ""),
+            min_resources=dict(least) if least else None,
+        ),
+        status=core.PodGroupStatus(phase=line.said.get("phase", "Inqueue")),
+    )
+    yield from pods
+
+
+def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -> core.Pod:
+    node = node or line.said.get("node", "")
+    phase = "Pending"
+    if node and "bound" not in line.flags:
+        phase = next((word.capitalize() for word in ("succeeded", "failed") if word in line.flags), "Running")
+    annotations = {"scheduling.k8s.io/group-name": group.name} if group.kind == "job" else {}
+    if role:
+        annotations["volcanopy.io/task-spec"] = role
+    annotations |= {key.removeprefix("note."): value for key, value in line.said.items() if key.startswith("note.")}
+    meta = _meta(
+        line,
+        name,
+        labels=line.labels(),
+        annotations=annotations,
+        deletion_timestamp=NOW if "releasing" in line.flags else None,
+    )
+    ports = tuple(core.ContainerPort(host_port=int(port)) for port in line.said.get("port", "").split(",") if port)
+    selector = {key.removeprefix("selector."): value for key, value in line.said.items() if key.startswith("selector.")}
+    return core.Pod(
+        metadata=meta,
+        spec=core.PodSpec(
+            node_name=node,
+            scheduler_name="volcanopy" if group.kind == "job" else line.said.get("scheduler", "other"),
+            priority=int(line.said["priority"])
+            if "priority" in line.said and line.said["priority"].lstrip("-").isdigit()
+            else None,
+            node_selector=selector,
+            tolerations=tuple(_toleration(value) for value in line.said.get("tolerates", "").split(",") if value),
+            scheduling_gates=(core.SchedulingGate(name="test"),) if "gated" in line.flags else (),
+            containers=(
+                core.Container(
+                    name="main", resources=core.ResourceRequirements(requests=dict(line.resources())), ports=ports
+                ),
+            ),
+        ),
+        status=core.PodStatus(phase=phase, nominated_node_name=line.said.get("nominated", "")),
+    )
+
+
+def _toleration(text: str) -> core.Toleration:
+    key, equals, value = text.partition("=")
+    return core.Toleration(key=key, operator="Equal" if equals else "Exists", value=value)
