@@ -1,0 +1,61 @@
+"""`real_control_plane`: one real control plane for a test session (for each worker of one, under xdist).
+
+In the conftest of the tests that want it:
+
+    from tests.controlplane.fixtures import real_control_plane
+
+    __all__ = ["real_control_plane"]
+
+and in a test:
+
+    @pytest.mark.real
+    def test_something(real_control_plane: ControlPlane) -> None:
+        real_control_plane.kubeconfig  # a Path; also .url, .ca, .token, .kubeconfig_for(user, groups), .request(...)
+
+Its CustomResourceDefinitions are those of the chart. The tests of a session share it: use a namespace of your own.
+Where nobody has built the programs the test is skipped with the reason; with CI set it fails.
+"""
+
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack.controlplane import assets
+from tests.controlplane.plane import ControlPlane
+
+CHART_CRDS = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
+LACKING = "the real kube-apiserver is not built: run `python -m hack.controlplane`"
+
+
+@functools.cache
+def _of_this_process() -> ControlPlane:
+    # Kept here, because a fixture that several conftests import is several fixtures to pytest.
+    return ControlPlane.start(crds=chart_crds())
+
+
+def chart_crds() -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions in the chart, by file name."""
+    texts = [path.read_text() for path in sorted(CHART_CRDS.glob("*.yaml"))]
+    return [document for text in texts for document in yaml.safe_load_all(text) if document]
+
+
+def need_programs() -> None:
+    """Skip the test that asks, or fail it in CI, where the programs are lacking."""
+    if assets() is None:
+        if os.environ.get("CI"):
+            pytest.fail(LACKING)
+        pytest.skip(LACKING)
+
+
+@pytest.fixture(scope="session")
+def real_control_plane() -> Iterator[ControlPlane]:
+    """A running control plane that serves the chart's kinds, shared by the session's tests."""
+    need_programs()
+    plane = _of_this_process()
+    yield plane
+    plane.stop()
