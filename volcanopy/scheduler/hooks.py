@@ -3,11 +3,12 @@
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.combine import RULES, Tiers
 from volcanopy.scheduler.plan import GroupCondition
 from volcanopy.scheduler.plugin import HOOKS, Denial, Invalid, Plugin, Refusal, Scope, Vote, overrides
 from volcanopy.scheduler.resources import Floats, Rows
-from volcanopy.scheduler.views import JobView, NodesView, QueueView, TaskView
+from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volcanopy.api import quantity
+from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.hooks import Hooks
 from volcanopy.scheduler.ledger import Ledger
 from volcanopy.scheduler.plugin import Refusal, Scope
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.views import NodesView, TaskView
+from volcanopy.scheduler.views import TaskView
 
 _VIRTUAL = 1 << 14
 """How many rows a table of scores for a run may have at first; more are reckoned when the run needs them."""

@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from volcanopy.scheduler.cluster import Cluster, NodesView
 from volcanopy.scheduler.plan import GroupCondition
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.views import Cluster, JobView, NodesView, QueueView, TaskView
+from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 Key = float | int | str | tuple[Any, ...]
 

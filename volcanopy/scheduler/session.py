@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from volcanopy.scheduler.cluster import Cluster
 from volcanopy.scheduler.config import SchedulerConfig
 from volcanopy.scheduler.hooks import Hooks
 from volcanopy.scheduler.ledger import Ledger
@@ -17,7 +18,7 @@ from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.statement import Statement
 from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import Cluster, JobView, QueueView, TaskView
+from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 
 class Session:

@@ -12,7 +12,8 @@ from volcanopy.scheduler.placement import Placement
 from volcanopy.scheduler.registry import Action
 from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.snapshot import NONE, Snapshot
-from volcanopy.scheduler.views import NodesView, TaskView
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.views import TaskView
 
 
 class OneByOne(Placement):

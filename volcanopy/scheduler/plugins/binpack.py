@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.plugin import Arguments, Plugin, Scope
 from volcanopy.scheduler.resources import Floats
-from volcanopy.scheduler.views import NodesView, TaskView
+from volcanopy.scheduler.views import TaskView
 
 _PREFIX = "binpack.resources."
 
