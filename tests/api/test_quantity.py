@@ -1,0 +1,57 @@
+"""Kubernetes quantities, exactly."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.api import quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("500m", Fraction(1, 2)),
+        ("1.5", Fraction(3, 2)),
+        (".5", Fraction(1, 2)),
+        ("5.", 5),
+        ("+2", 2),
+        ("-1", -1),
+        ("1e3", 1000),
+        ("1E3", 1000),
+        ("1E", 10**18),
+        ("2Ki", 2048),
+        ("1.5Gi", 3 * 2**29),
+        ("100n", Fraction(1, 10**7)),
+        ("7u", Fraction(7, 10**6)),
+        ("3k", 3000),
+        ("12e-1", Fraction(6, 5)),
+        (3, 3),
+    ],
+)
+def test_every_form_is_read_exactly(text: str | int, value: Fraction) -> None:
+    assert quantity.parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "1 Gi", "1gi", "abc", "1e", "--1", "1KI", "0x10", "1.2.3", "Ki"])
+def test_what_is_no_quantity_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(quantity.QuantityError, match="is not a quantity: write a number"):
+        quantity.parse(text)
+
+
+def test_fractions_of_a_base_unit_round_up() -> None:
+    assert quantity.amount("cpu", "0.0001") == 1
+    assert quantity.amount("memory", "100m") == 1
+    assert quantity.amount("nvidia.com/gpu", "1.5") == 2
+
+
+def test_what_no_int64_holds_is_refused() -> None:
+    with pytest.raises(quantity.QuantityError, match="too large"):
+        quantity.amount("memory", "100E")
+
+
+@given(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "ephemeral-storage", "pods"]), st.integers(-(2**53), 2**53))
+def test_what_is_printed_reads_back_the_same(resource: str, units: int) -> None:
+    assert quantity.amount(resource, quantity.text(resource, units)) == units

@@ -1,0 +1,113 @@
+"""The configuration file: Volcano's is read as it is, a wrong one is refused in a sentence."""
+
+import pytest
+
+from volcanopy.scheduler.config import DEFAULT, ConfigError, default, parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plugins.binpack import BinpackArguments
+
+VOLCANO = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+    arguments:
+      overcommit-factor: 1.5
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+    arguments:
+      predicate.CacheEnable: true
+  - name: proportion
+  - name: nodeorder
+    arguments:
+      leastrequested.weight: 0
+      mostrequested.weight: 2
+  - name: binpack
+    arguments:
+      binpack.weight: 10
+      binpack.cpu: 5
+      binpack.memory: 1
+      binpack.resources: nvidia.com/gpu, example.com/foo
+      binpack.resources.nvidia.com/gpu: 2
+configurations:
+- name: allocate
+  arguments:
+    predicateErrorCacheEnable: true
+"""
+
+
+def test_a_volcano_configuration_is_accepted_as_it_is() -> None:
+    config = parse(VOLCANO, builtin())
+    assert config.actions == ("enqueue", "allocate", "backfill")
+    assert [[plugin.name for plugin in tier] for tier in config.tiers] == [
+        ["priority", "gang", "conformance"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack"],
+    ]
+    gang = config.tiers[0][1]
+    assert gang.off == {"enablePreemptable"}
+    binpack = config.tiers[1][-1].arguments
+    assert isinstance(binpack, BinpackArguments)
+    assert (binpack.weight, binpack.cpu) == (10, 5)
+    assert binpack.resources == {"nvidia.com/gpu": 2, "example.com/foo": 1}
+
+
+def test_the_default_is_that_of_the_chart() -> None:
+    assert default(builtin()) == parse(DEFAULT, builtin())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("actions: 'allocat'", "actions: unknown action 'allocat', did you mean 'allocate'?"),
+        ("actions: ''", 'actions: must name the actions in order, such as "enqueue, allocate, backfill"'),
+        ("action: allocate", "the scheduler configuration: unknown key 'action', did you mean 'actions'?"),
+        ("- a", "the scheduler configuration must be a mapping with the keys actions and tiers"),
+        (
+            "actions: allocate\ntiers:\n- plugins:\n  - name: binpak",
+            "tiers[0].plugins[0].name: unknown plugin 'binpak', did you mean 'binpack'?",
+        ),
+        (
+            "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enablePreemtable: false",
+            "tiers[0].plugins[0] (gang): unknown key 'enablePreemtable', did you mean 'enablePreemptable'?",
+        ),
+        (
+            "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enablePreemptable: 'no'",
+            "tiers[0].plugins[0].enablePreemptable (gang): must be true or false, not 'no'",
+        ),
+        (
+            "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n    arguments: {binpack.wieght: 1}",
+            "tiers[0].plugins[0].arguments (binpack): unknown argument 'binpack.wieght', did you mean 'binpack.weight'?",
+        ),
+        (
+            "actions: allocate\ntiers:\n- plugins:\n  - name: overcommit\n    arguments: {overcommit-factor: 0.5}",
+            "tiers[0].plugins[0].arguments (overcommit).overcommit-factor: must be at least 1, not 0.5",
+        ),
+        (
+            "actions: allocate\nconfigurations:\n- name: allocate\n  arguments: {predicateErrorCache: true}",
+            (
+                "configurations[0].arguments (allocate): unknown argument 'predicateErrorCache', did you mean"
+                " 'predicateErrorCacheEnable'?"
+            ),
+        ),
+        (
+            "actions: allocate\ntiers:\n- plugins:\n  - name: proportion\n  - name: drf\n    enableHierarchy: true",
+            "tiers[0]: proportion and drf with enableHierarchy contradict each other: remove one of them",
+        ),
+    ],
+)
+def test_a_wrong_configuration_is_refused_with_its_key_and_what_was_meant(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse(text, builtin())
+    assert str(refused.value) == sentence
+
+
+def test_a_file_that_is_no_yaml_is_refused_in_one_line() -> None:
+    with pytest.raises(ConfigError, match="is not YAML") as refused:
+        parse("actions: [", builtin())
+    assert "\n" not in str(refused.value)
