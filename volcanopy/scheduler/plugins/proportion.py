@@ -148,7 +148,7 @@ def deserved_by_weight(total: Ints, weight: Ints, requested: Ints, guarantee: In
         weights = np.where(open_, weight, 0).astype(np.float64)
         before = deserved.copy()
         grown = deserved + remaining[:, None] * (weights / weights.sum())[None, :]
-        grown = np.maximum(np.minimum(np.minimum(grown, limit), requested), guarantee)
+        grown = np.minimum(np.maximum(np.minimum(grown, requested), guarantee), limit)  # a capability is never passed
         deserved[:, open_] = grown[:, open_]
         satisfied = (requested <= deserved).all(axis=0) | (np.abs(deserved - before) < _SMALL).all(axis=0)
         open_ &= ~satisfied
