@@ -1,0 +1,120 @@
+"""A cluster to apply plans to: the embedded API server with our kinds, and short ways to fill it and to look at it."""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from volcanopy.api import core
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.kinds import Kind
+from volcanopy.kube.slices import NODES, POD_GROUPS, PODS, QUEUES
+from volcanopy.local.apiserver.server import ApiServer
+
+Json = dict[str, Any]
+CRDS: Kind[Json] = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict
+)
+EVENTS: Kind[Json] = Kind("", "v1", "Event", "events", True, dict)
+CHART = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
+
+
+class Cluster:
+    """The server, an honest client of it, and shorthand."""
+
+    def __init__(self, server: ApiServer, client: Client) -> None:
+        self.server, self.client = server, client
+        self.connection = Connection(server.url)
+
+    async def node(self, name: str, cpu: str = "4", pods: str = "110") -> None:
+        await self.client.create(
+            NODES,
+            None,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "status": {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": pods}, "capacity": {"cpu": cpu}},
+            },
+        )
+
+    async def queue(self, name: str = "default", **spec: Any) -> None:
+        await self.client.create(QUEUES, None, body(QUEUES, name, spec=spec or {"weight": 1}))
+
+    async def group(self, name: str, minimum: int, phase: str = "", queue: str = "default") -> core.PodGroup:
+        made = await self.client.create(
+            POD_GROUPS, "default", body(POD_GROUPS, name, spec={"minMember": minimum, "queue": queue})
+        )
+        if phase:
+            made = await self.client.patch_status(POD_GROUPS, "default", name, {"status": {"phase": phase}})
+        return made
+
+    async def pod(self, name: str, group: str = "", cpu: str = "1", scheduler: str = "volcanopy") -> core.Pod:
+        meta: Json = {"annotations": {"scheduling.k8s.io/group-name": group}} if group else {}
+        container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0}
+        return await self.client.create(PODS, "default", body(PODS, name, spec=spec, **meta))
+
+    async def gang(self, name: str, size: int, cpu: str = "1", phase: str = "Inqueue") -> None:
+        await self.group(name, size, phase)
+        for number in range(size):
+            await self.pod(f"{name}-{number}", name, cpu)
+
+    async def get_pod(self, name: str) -> core.Pod:
+        return await self.client.get(PODS, "default", name)
+
+    async def get_group(self, name: str) -> core.PodGroup:
+        return await self.client.get(POD_GROUPS, "default", name)
+
+    async def where(self) -> dict[str, str]:
+        """The node of each pod that has one."""
+        listing = await self.client.list(PODS, "default")
+        return {pod.metadata.name: pod.spec.node_name for pod in listing.items if pod.spec.node_name}
+
+    async def events(self, reason: str = "") -> list[tuple[str, str, str]]:
+        """(object, reason, message) of all events, or of those with this reason."""
+        listing = await self.client.list(EVENTS)
+        found = [(one["involvedObject"]["name"], one["reason"], one["message"]) for one in listing.items]
+        return sorted(entry for entry in found if not reason or entry[1] == reason)
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], *kinds: Kind[Any], deadline: float = 20.0) -> None:
+        """Wait until something holds that can only come to hold with a change of one of these kinds (pods)."""
+        async with asyncio.timeout(deadline):
+            version = (await self.client.list(kinds[0] if kinds else PODS)).resource_version
+            while not await holds():
+                version = await self._next_change(kinds[0] if kinds else PODS, version)
+
+    async def _next_change(self, kind: Kind[Any], version: str) -> str:
+        async with self.client.watch(kind, resource_version=version) as stream:
+            await stream.readline()
+        return (await self.client.list(kind)).resource_version
+
+
+def body(kind: Kind[Any], name: str, spec: Json | None = None, **meta: Any) -> Json:
+    made: Json = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, **meta}}
+    return made if spec is None else {**made, "spec": spec}
+
+
+@asynccontextmanager
+async def running_cluster() -> AsyncIterator[Cluster]:
+    """An empty cluster that knows our kinds."""
+    server = await ApiServer.start()
+    try:
+        async with Client(Connection(server.url)) as client:
+            for definition in _definitions():
+                await client.create(CRDS, None, definition)
+            yield Cluster(server, client)
+    finally:
+        await server.stop()
+
+
+@functools.cache
+def _definitions() -> tuple[Json, ...]:
+    """The kinds that scheduling needs; reading YAML takes longer than all the rest."""
+    files = (CHART / f"{plural}.scheduling.volcanopy.io.yaml" for plural in ("podgroups", "queues"))
+    return tuple(yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)

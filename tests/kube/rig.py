@@ -1,0 +1,82 @@
+"""An applier at work on a cluster whose every request is counted, and fails where the test says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.kube.cluster import Cluster
+from tests.kube.flaky import FlakyClient, Script
+from volcanopy.kube.applier import Applied, Applier
+from volcanopy.kube.events import EventRecorder
+from volcanopy.kube.slices import NODES, POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.statuses import pod_condition
+from volcanopy.kube.store import Store
+from volcanopy.kube.telling import Timing
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.scheduler.plan import Bind, Effect, GroupCondition, Plan, SetPodGroup
+
+PATIENT = Timing(settle=3600.0, reword=3600.0, retell=3600.0)
+"""What may wait, waits for the end of the test, or for `finish`."""
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Rig:
+    """An applier at work. The store sees of the cluster only what `see` shows it: a watch that lags as long as we like."""
+
+    def __init__(self, cluster: Cluster, client: FlakyClient, store: Store, applier: Applier) -> None:
+        self.cluster, self.script, self.store, self.applier = cluster, client.script, store, applier
+        self.recorder: EventRecorder
+        self.session_number = 0
+
+    async def see(self) -> None:
+        changes: list[Change[Any]] = []
+        for kind in (NODES, QUEUES, POD_GROUPS, PODS):
+            listing = await self.cluster.client.list(kind)
+            changes += [Change(ChangeType.MODIFIED, one) for one in listing.items]
+            there = {one.metadata.key for one in listing.items}
+            if kind is PODS:
+                gone = [pod for key, pod in self.store.pods.items() if key not in there]
+                changes += [Change(ChangeType.DELETED, pod) for pod in gone]
+        self.store.take(changes)
+
+    def submit(self, *effects: Effect) -> "asyncio.Task[Applied]":
+        self.session_number += 1
+        plan = Plan(effects, session=f"session-{self.session_number}")
+        self.store.assume(plan, now())
+        return self.applier.submit(plan)
+
+    async def apply(self, *effects: Effect) -> Applied:
+        return await self.submit(*effects)
+
+    async def condition(self, pod: str, kind: str = "PodScheduled") -> tuple[str, str, str] | None:
+        found = pod_condition(await self.cluster.get_pod(pod), kind)
+        return None if found is None else (found.status, found.reason, found.message)
+
+
+@asynccontextmanager
+async def a_rig(cluster: Cluster, timing: Timing = PATIENT) -> AsyncIterator[Rig]:
+    client = FlakyClient(cluster.connection)
+    client.script = Script()
+    store = Store()
+    async with (
+        client,
+        EventRecorder(client, "volcanopy") as recorder,
+        Applier(client, store, recorder, timing=timing) as applier,
+    ):
+        rig = Rig(cluster, client, store, applier)
+        rig.recorder = recorder
+        yield rig
+
+
+def bind(pod: str, node: str = "n1", group: str = "default/a", **annotations: str) -> Bind:
+    return Bind(f"default/{pod}", node, group, annotations)
+
+
+def says(phase: str, message: str = "", running: int = 0, group: str = "a") -> SetPodGroup:
+    condition = GroupCondition("Unschedulable", "NotEnoughResources", message) if message else None
+    return SetPodGroup(f"default/{group}", phase, condition, running)

@@ -1,0 +1,202 @@
+"""What a plan does to pods, against a cluster whose every request is counted, and fails where the test says so."""
+
+import asyncio
+
+from tests.kube.cluster import Cluster
+from tests.kube.flaky import lost, refused
+from tests.kube.rig import Rig, bind
+from volcanopy.kube.applier import Applied
+from volcanopy.kube.slices import PODS
+from volcanopy.kube.statuses import pod_condition
+from volcanopy.scheduler.plan import Evict, Nominate
+
+# Binds
+
+
+async def test_a_gang_is_bound_with_one_request_a_pod_and_nothing_is_said_about_it(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 3)
+    await rig.see()
+    done = await rig.apply(bind("a-0"), bind("a-1", device="gpu-3"), bind("a-2", "n2"))
+    assert done == Applied(bound=3)
+    assert await cluster.where() == {"a-0": "n1", "a-1": "n1", "a-2": "n2"}
+    assert (await cluster.get_pod("a-1")).metadata.annotations["device"] == "gpu-3"
+    assert await rig.applier.finish(5)
+    assert rig.script.by_object() == {"a-0": 1, "a-1": 1, "a-2": 1}
+
+
+async def test_gangs_are_bound_one_after_the_other(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 2)
+    await cluster.gang("b", 2)
+    await rig.see()
+    await rig.apply(bind("a-0"), bind("b-0", group="default/b"), bind("a-1"), bind("b-1", group="default/b"))
+    assert [name for verb, _, name in rig.script.sent if verb == "bind"] == ["a-0", "a-1", "b-0", "b-1"]
+
+
+async def test_a_bind_whose_answer_is_lost_is_found_out_and_not_sent_again(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    rig.script.plan("bind", lost(done=True))
+    assert (await rig.apply(bind("a-0"))).bound == 1
+    assert rig.script.count("bind") == 1
+    assert await cluster.where() == {"a-0": "n1"}
+    assert not rig.store.waits("default/a-0")
+
+
+async def test_a_bind_that_was_lost_on_the_way_gives_its_room_back_and_says_so(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    rig.script.plan("bind", lost(done=False))
+    assert (await rig.apply(bind("a-0"))).failed == ("default/a-0",)
+    assert rig.store.waits("default/a-0")
+    condition = await rig.condition("a-0")
+    assert condition is not None
+    assert condition[:2] == ("False", "SchedulerError")
+    assert "node n1" in condition[2]
+
+
+async def test_while_nobody_knows_whether_a_pod_is_bound_its_room_stays_taken(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    rig.script.plan("bind", lost(done=True))
+    rig.script.held["get"] = asyncio.Event()
+    task = rig.submit(bind("a-0"))
+    await rig.script.until("get")
+    assert not rig.store.waits("default/a-0")
+    assert not task.done()
+    rig.script.held["get"].set()
+    assert (await task).bound == 1
+
+
+async def test_a_pod_that_a_former_life_of_ours_bound_to_the_same_node_is_a_success(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    await cluster.client.bind("default", "a-0", "n1")
+    assert await rig.apply(bind("a-0")) == Applied(bound=1)
+
+
+async def test_a_pod_that_is_elsewhere_already_is_left_there(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    await cluster.client.bind("default", "a-0", "n2")
+    assert (await rig.apply(bind("a-0"))).failed == ("default/a-0",)
+    assert await cluster.where() == {"a-0": "n2"}
+    assert rig.store.pods["default/a-0"].spec.node_name == "n2", "the answer has told, before the watch did"
+
+
+async def test_a_refused_bind_is_told_to_the_pods_owner_and_the_pod_waits_again(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 2)
+    await rig.see()
+    rig.script.plan("bind", refused(403, "the gatekeeper says no"))
+    done = await rig.apply(bind("a-0"), bind("a-1"))
+    assert (done.bound, done.failed) == (1, ("default/a-0",))
+    assert await rig.condition("a-0") == (
+        "False",
+        "SchedulerError",
+        "could not be bound to node n1: the gatekeeper says no",
+    )
+    assert rig.store.waits("default/a-0")
+    assert not rig.store.waits("default/a-1")
+    assert await rig.recorder.flush()
+    assert await cluster.events("FailedScheduling") == [
+        ("a-0", "FailedScheduling", "could not be bound to node n1: the gatekeeper says no")
+    ]
+
+
+async def test_a_pod_that_is_refused_again_and_again_does_not_keep_the_scheduler_busy(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    rig.script.plan("bind", refused(), refused())
+    await rig.apply(bind("a-0"))
+    assert rig.store.waits("default/a-0")
+    await rig.apply(bind("a-0"))
+    assert not rig.store.waits("default/a-0"), "the second time it pauses before it waits again"
+    assert rig.applier.waiting == 1
+    rig.store.changed.answer()
+    async with asyncio.timeout(5):
+        await rig.store.changed.wait()
+    assert rig.store.waits("default/a-0")
+
+
+async def test_a_pod_that_is_gone_is_not_mourned(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    await cluster.client.delete(PODS, "default", "a-0")
+    assert (await rig.apply(bind("a-0"))).failed == ("default/a-0",)
+    assert rig.script.count() == 1
+    assert "default/a-0" not in rig.store.state.assumed
+
+
+async def test_a_pod_made_anew_under_the_same_name_is_not_bound(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    await cluster.client.delete(PODS, "default", "a-0")
+    await cluster.pod("a-0", "a")
+    assert (await rig.apply(bind("a-0"))).failed == ("default/a-0",)
+    assert await cluster.where() == {}
+    assert await rig.condition("a-0") is None
+
+
+# Evictions and nominations
+
+
+async def a_running_pod(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    await cluster.client.bind("default", "a-0", "n1")
+    await cluster.client.patch_status(PODS, "default", "a-0", {"status": {"phase": "Running"}})
+    await rig.see()
+
+
+async def test_an_eviction_announces_itself_before_it_deletes(cluster: Cluster, rig: Rig):
+    await a_running_pod(cluster, rig)
+    evict = Evict("default/a-0", "preempted", "default/a", "a job of higher priority needs its room")
+    rig.script.held["delete"] = asyncio.Event()
+    task = rig.submit(evict)
+    await rig.script.until("delete")
+    assert await rig.condition("a-0", "DisruptionTarget") == (
+        "True",
+        "PreemptionByScheduler",
+        "preempted: a job of higher priority needs its room",
+    )
+    assert await rig.condition("a-0", "Ready") == ("False", "Evict", "a job of higher priority needs its room")
+    rig.script.held["delete"].set()
+    assert (await task).evicted == 1
+    assert (await cluster.client.list(PODS)).items == []
+    assert await rig.recorder.flush()
+    assert [(name, reason) for name, reason, _ in await cluster.events()] == [("a", "Evict"), ("a-0", "Evict")]
+
+
+async def test_an_eviction_tried_again_after_a_failed_delete_deletes(cluster: Cluster, rig: Rig):
+    await a_running_pod(cluster, rig)
+    rig.script.plan("delete", refused(403, "not now"))
+    evict = Evict("default/a-0", "preempted", "default/a")
+    assert (await rig.apply(evict)).failed == ("default/a-0",)
+    assert "default/a-0" not in rig.store.state.evicted
+    assert (await rig.apply(evict)).evicted == 1
+    assert rig.script.count("patch", "pods") == 1, "it was announced already"
+    assert (await cluster.client.list(PODS)).items == []
+
+
+async def test_an_eviction_whose_answer_is_lost_is_found_out(cluster: Cluster, rig: Rig):
+    await a_running_pod(cluster, rig)
+    rig.script.plan("delete", lost(done=True))
+    assert (await rig.apply(Evict("default/a-0", "preempted", "default/a"))).evicted == 1
+    assert rig.script.count("delete") == 1
+
+
+async def test_the_successor_of_an_evicted_pod_is_left_alone(cluster: Cluster, rig: Rig):
+    await a_running_pod(cluster, rig)
+    await cluster.client.delete(PODS, "default", "a-0")
+    await cluster.pod("a-0", "a")
+    assert (await rig.apply(Evict("default/a-0", "preempted", "default/a"))).evicted == 1
+    pod = await cluster.get_pod("a-0")
+    assert pod.metadata.deletion_timestamp is None
+    assert pod_condition(pod, "DisruptionTarget") is None
+
+
+async def test_a_nomination_is_written_once(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    await rig.apply(Nominate("default/a-0", "n2", "default/a"))
+    await rig.apply(Nominate("default/a-0", "n2", "default/a"))
+    assert (await cluster.get_pod("a-0")).status.nominated_node_name == "n2"
+    assert rig.script.count() == 1

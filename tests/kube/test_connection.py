@@ -1,0 +1,272 @@
+"""Finding the cluster, and staying known to it: real kubeconfig forms, plugins, service accounts."""
+
+import asyncio
+import base64
+import datetime as dt
+import json
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kube.faulty import FaultyServer, faulty_server
+from tests.kube.kubeconfigs import Authority, Json, Plugin, config, load, write
+from tests.kube.shapes import PODS
+from volcanopy.kube import connection as connection_module
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import MIN_PERIOD, Connection, Grant, RenewedCredentials, headers_of
+from volcanopy.kube.errors import NoCluster, Unauthorized
+from volcanopy.kube.kubeconfig import in_cluster
+
+pytestmark = pytest.mark.usefixtures("nowhere")
+
+
+async def sent(connection: Connection) -> list[tuple[str, str]]:
+    return list((await connection.credentials.headers()).items())
+
+
+async def test_a_token_and_a_namespace_are_read(tmp_path: Path) -> None:
+    connection = load(tmp_path, config({"token": "abc"}, server="https://example:6443/k8s/", namespace="team"))
+    assert (connection.url, connection.namespace, connection.context) == ("https://example:6443/k8s", "team", "main")
+    assert await sent(connection) == [("Authorization", "Bearer abc")]
+    assert connection.ssl is not None
+    assert connection.ssl.verify_mode is ssl.CERT_REQUIRED
+
+
+async def test_no_user_is_anonymous_in_the_default_namespace(tmp_path: Path) -> None:
+    connection = load(tmp_path, config())
+    assert await sent(connection) == []
+    assert (connection.namespace, connection.ssl) == ("default", None)
+
+
+async def test_a_name_and_a_password_are_basic_authentication(tmp_path: Path) -> None:
+    connection = load(tmp_path, config({"username": "me", "password": "p:w"}))
+    assert await sent(connection) == [("Authorization", "Basic " + base64.b64encode(b"me:p:w").decode())]
+
+
+async def test_impersonation_is_sent(tmp_path: Path) -> None:
+    user = {"token": "t", "as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scope": ["x", "y"]}}
+    assert await sent(load(tmp_path, config(user))) == [
+        ("Authorization", "Bearer t"),
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-scope", "x"),
+        ("Impersonate-Extra-scope", "y"),
+    ]
+
+
+def test_several_files_are_merged_and_the_first_current_context_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = config(server="http://first:1")
+    second = {**config(server="http://second:2"), "current-context": "other"}
+    second["contexts"] = [{"name": "other", "context": {"cluster": "d"}}]
+    second["clusters"] = [{"name": "d", "cluster": {"server": "http://second:2"}}]
+    paths = [write(tmp_path / "1", first), tmp_path / "missing", write(tmp_path / "2", second)]
+    monkeypatch.setenv("KUBECONFIG", ":".join(str(path) for path in paths))
+    assert Connection.load().url == "http://first:1"
+    assert Connection.load(context="other").url == "http://second:2"
+
+
+def test_the_home_folder_comes_last(tmp_path: Path) -> None:
+    write(tmp_path / "home/.kube/config", config(server="http://home:1"))
+    assert Connection.load().url == "http://home:1"
+
+
+def test_no_cluster_is_one_sentence_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoCluster, match=r"no cluster is configured: there is no ~/\.kube/config.*volcanopy local up"):
+        Connection.load()
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/x")
+    with pytest.raises(NoCluster, match=r"\$KUBECONFIG names no file that exists \(/nowhere/x\)"):
+        Connection.load()
+    with pytest.raises(NoCluster, match="kubeconfig /nowhere/y: there is no such file"):
+        Connection.load(Path("/nowhere/y"))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"current-context": ""}, "it names no current context; it has main; choose one with --context"),
+        ({"current-context": "x"}, "there is no context 'x'; it has main"),
+        ({"clusters": []}, "Expected object with name c in"),
+        ({"clusters": [{"name": "c", "cluster": {"server": ""}}]}, "cluster 'c' has no server"),
+        ({"users": []}, "there is no user 'u', which the context asks for"),
+        ({"users": [{"user": {}}]}, "an entry of users has no name"),
+        ({"contexts": None}, "it has none"),
+    ],
+)
+def test_what_is_wrong_in_a_kubeconfig_is_named(tmp_path: Path, change: Json, complaint: str) -> None:
+    with pytest.raises(NoCluster) as caught:
+        load(tmp_path, {**config({"token": "t"}), **change})
+    assert complaint in str(caught.value)
+    assert str(tmp_path / "config") in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["- a list", "a: b: c", ""])
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
+    with pytest.raises(NoCluster, match=str(tmp_path / "config")):
+        load(tmp_path, content)
+
+
+def test_a_proxy_comes_from_the_cluster_else_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://environment:3128")
+    monkeypatch.setenv("NO_PROXY", "exempt.example")
+    own = config(server="https://cluster", cluster={"proxy-url": "http://own:3128"})
+    assert load(tmp_path, own).proxy == "http://own:3128"
+    assert load(tmp_path, config(server="https://cluster")).proxy == "http://environment:3128"
+    assert load(tmp_path, config(server="https://exempt.example")).proxy is None
+    socks = config(cluster={"proxy-url": "socks5://own:1080"})
+    with pytest.raises(NoCluster, match="proxy socks5://own:1080: only http"):
+        load(tmp_path, socks)
+
+
+async def test_a_request_goes_through_the_proxy(tmp_path: Path) -> None:
+    async with faulty_server() as proxy:
+        proxy.put("pods", "ns", "p")
+        connection = load(tmp_path, config(server="http://cluster.invalid", cluster={"proxy-url": proxy.url}))
+        async with Client(connection) as client:
+            assert (await client.get(PODS, "ns", "p")).metadata.name == "p"
+
+
+async def test_a_plugin_gives_the_token_and_is_asked_once(tmp_path: Path, plugin: Plugin) -> None:
+    connection = load(tmp_path, config(plugin.user, server="http://here:1"))
+    for _ in range(3):
+        assert await sent(connection) == [("Authorization", "Bearer token-1")]
+    assert plugin.calls == 1
+    assert json.loads((tmp_path / "info").read_text())["spec"]["cluster"]["server"] == "http://here:1"
+
+
+async def test_a_token_that_ends_soon_is_replaced_before(tmp_path: Path, plugin: Plugin) -> None:
+    soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5)
+    plugin.answer(expirationTimestamp=soon.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    connection = load(tmp_path, config(plugin.user))
+    assert await asyncio.gather(*(sent(connection) for _ in range(5))) == [[("Authorization", "Bearer token-2")]] * 5
+    assert plugin.calls == 2
+
+
+async def test_a_token_that_the_server_refuses_is_replaced_and_the_request_repeated(
+    tmp_path: Path, plugin: Plugin
+) -> None:
+    async with faulty_server() as server:
+        server.put("pods", "ns", "p")
+        server.tokens = {"Bearer token-2"}
+        async with Client(load(tmp_path, config(plugin.user, server=server.url))) as client:
+            found = await asyncio.gather(*(client.get(PODS, "ns", "p") for _ in range(20)))
+            assert len(found) == 20
+            assert plugin.calls == 2
+            made = await client.create(PODS, "ns", {"metadata": {"name": "q"}})
+            assert made.metadata.name == "q"
+            server.tokens = set()
+            with pytest.raises(Unauthorized):
+                await client.get(PODS, "ns", "p")
+            assert plugin.calls <= 3
+
+
+async def test_a_plugin_that_fails_later_leaves_the_old_token_in_use(tmp_path: Path, plugin: Plugin) -> None:
+    connection = load(tmp_path, config(plugin.user))
+    write(tmp_path / "fault", "the identity provider is down")
+    refused = await connection.credentials.headers()
+    assert not await connection.credentials.refresh(refused)
+    assert await sent(connection) == [("Authorization", "Bearer token-1")]
+
+
+def test_a_plugin_that_fails_is_quoted_with_its_hint(tmp_path: Path, plugin: Plugin) -> None:
+    write(tmp_path / "fault", "not logged in")
+    with pytest.raises(NoCluster) as caught:
+        load(tmp_path, config(plugin.user))
+    message = str(caught.value)
+    assert "the exec plugin './plugin.py' of user 'u' gave no credentials" in message
+    assert "not logged in" in message
+    assert message.endswith("; Get the plugin from your platform team.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ({"token": ""}, "neither token nor clientCertificateData"),
+        ({"token": "", "clientCertificateData": "x"}, "clientCertificateData without clientKeyData"),
+    ],
+)
+def test_a_plugin_that_answers_nothing_useful_is_named(
+    tmp_path: Path, plugin: Plugin, answer: Json, complaint: str
+) -> None:
+    plugin.answer(**answer)
+    with pytest.raises(NoCluster, match=complaint):
+        load(tmp_path, config(plugin.user))
+
+
+def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
+    with pytest.raises(
+        NoCluster, match=r"the exec plugin 'no-such-plugin' of user 'u' gave no credentials: .*No such file"
+    ):
+        load(tmp_path, config(user))
+
+
+async def test_a_token_file_is_read_again_when_it_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcanopy.kube.kubeconfig.FILE_PERIOD", 0.0)
+    monkeypatch.setattr(connection_module, "MIN_PERIOD", 0.0)
+    write(tmp_path / "token", "one")
+    connection = load(tmp_path, config({"tokenFile": "token"}))
+    assert await sent(connection) == [("Authorization", "Bearer one")]
+    write(tmp_path / "token", "two")
+    assert await sent(connection) == [("Authorization", "Bearer two")]
+
+
+async def test_refused_credentials_are_not_read_again_in_a_storm() -> None:
+    now, reads = 100.0, 0
+
+    def read() -> Grant:
+        nonlocal reads
+        reads += 1
+        return Grant(headers_of({"Authorization": f"Bearer {reads}"}))
+
+    credentials = RenewedCredentials(read, read(), clock=lambda: now)
+    stale = await credentials.headers()
+    assert await asyncio.gather(*(credentials.refresh(stale) for _ in range(10))) == [True] * 10
+    assert reads == 2
+    assert not await credentials.refresh(await credentials.headers())
+    now += MIN_PERIOD
+    assert await credentials.refresh(await credentials.headers())
+    assert reads == 3
+
+
+async def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
+    authority = Authority()
+    write(tmp_path / "ca.crt", authority.pem.decode())
+    write(tmp_path / "token", "secret\n")
+    write(tmp_path / "namespace", "volcanopy-system")
+    connection = in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"})
+    assert (connection.url, connection.namespace) == ("https://[fd00::1]:443", "volcanopy-system")
+    assert await sent(connection) == [("Authorization", "Bearer secret")]
+    write(tmp_path / "token", "rotated")
+    assert await connection.credentials.refresh(await connection.credentials.headers())
+    assert await sent(connection) == [("Authorization", "Bearer rotated")]
+
+
+def test_a_pod_without_a_token_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NoCluster, match=f"service account in {tmp_path}: Service token file does not exist"):
+        in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "x", "KUBERNETES_SERVICE_PORT": "1"})
+
+
+def test_importing_the_client_does_not_import_the_official_one() -> None:
+    program = "import sys, volcanopy.kube.client, volcanopy.kube.watch, volcanopy.kube.events; print('kubernetes' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_the_scripted_server_is_reached_without_any_configuration() -> None:
+    async def reach() -> None:
+        async with faulty_server() as server:
+            server.put("pods", "ns", "p")
+            async with Client(Connection(server.url)) as client:
+                assert isinstance(server, FaultyServer)
+                assert (await client.list(PODS)).items[0].metadata.name == "p"
+
+    asyncio.run(reach())

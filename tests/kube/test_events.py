@@ -1,0 +1,194 @@
+"""Recording events: counted, limited, never in the caller's way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from tests.kube.faulty import FakeTime, Fault, FaultyServer
+from volcanopy.kube.client import Client
+from volcanopy.kube.events import MESSAGE_LIMIT, EventRecorder, ObjectReference
+
+POD = ObjectReference("v1", "Pod", "a-0", "ns", "u1")
+NODE = ObjectReference("v1", "Node", "n1")
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@asynccontextmanager
+async def recording(client: Client, time: FakeTime, **options: Any) -> AsyncIterator[EventRecorder]:
+    recorder = EventRecorder(
+        client,
+        "volcanopy-scheduler",
+        instance="here",
+        rng=Random(1),
+        clock=time.clock,
+        now=lambda: START + timedelta(seconds=time.now),
+        **options,
+    )
+    async with recorder:
+        yield recorder
+
+
+def events(server: FaultyServer) -> list[dict[str, Any]]:
+    return [item for key, item in server.objects.items() if key[0] == "events"]
+
+
+async def test_an_event_says_who_said_what_about_whom(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    async with recording(client, time) as recorder:
+        recorder.record(POD, "Warning", "Unschedulable", "0/2 nodes are available: 2 Insufficient cpu")
+        assert await recorder.flush()
+    (event,) = events(server)
+    assert event["metadata"]["namespace"] == "ns"
+    assert event["metadata"]["name"].startswith("a-0.")
+    assert event["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "a-0",
+        "namespace": "ns",
+        "uid": "u1",
+    }
+    assert (event["type"], event["reason"], event["count"]) == ("Warning", "Unschedulable", 1)
+    assert event["firstTimestamp"] == event["lastTimestamp"] == "2030-01-01T00:00:00Z"
+    assert event["source"] == {"component": "volcanopy-scheduler"}
+    assert event["reportingInstance"] == "here"
+
+
+async def test_an_event_about_what_has_no_namespace_goes_to_default(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    async with recording(client, time) as recorder:
+        recorder.record(NODE, "Normal", "NodeSeen", "hello")
+    assert [event["metadata"]["namespace"] for event in events(server)] == ["default"]
+
+
+async def test_the_same_said_again_is_one_event_with_a_count(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    async with recording(client, time) as recorder:
+        recorder.record(POD, "Warning", "Unschedulable", "no room")
+        await recorder.flush()
+        time.now = 60
+        for _ in range(3):
+            recorder.record(POD, "Warning", "Unschedulable", "no room")
+        recorder.record(POD, "Warning", "Unschedulable", "another reason")
+    same, other = events(server)
+    assert (same["count"], same["firstTimestamp"], same["lastTimestamp"]) == (
+        4,
+        "2030-01-01T00:00:00Z",
+        "2030-01-01T00:01:00Z",
+    )
+    assert other["count"] == 1
+    assert server.count("PATCH") == 1
+
+
+async def test_what_is_said_while_it_is_being_written_is_counted_too(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    async with recording(client, time) as recorder:
+
+        async def meanwhile(request: Any) -> None:
+            if request.method == "POST":
+                recorder.record(POD, "Normal", "Bound", "to n1")
+
+        server.on_request = meanwhile
+        recorder.record(POD, "Normal", "Bound", "to n1")
+    assert [event["count"] for event in events(server)] == [2]
+    assert server.count("POST") == 1
+
+
+async def test_an_event_that_the_server_has_forgotten_is_made_again(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    async with recording(client, time) as recorder:
+        recorder.record(POD, "Normal", "Bound", "to n1")
+        await recorder.flush()
+        server.remove("events", "ns", events(server)[0]["metadata"]["name"])
+        recorder.record(POD, "Normal", "Bound", "to n1")
+    assert [event["count"] for event in events(server)] == [2]
+
+
+async def test_an_object_about_which_too_much_is_said_gets_fewer_events(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    other = ObjectReference("v1", "Pod", "b-0", "ns", "u2")
+    async with recording(client, time, burst=3, refill=100.0) as recorder:
+        for number in range(10):
+            recorder.record(POD, "Warning", "Unschedulable", f"reason {number}")
+        recorder.record(other, "Warning", "Unschedulable", "reason")
+        assert recorder.counters.limited == 7
+        time.now = 250
+        for number in range(10, 20):
+            recorder.record(POD, "Warning", "Unschedulable", f"reason {number}")
+        assert recorder.counters.limited == 15
+    assert [event["message"] for event in events(server) if event["involvedObject"]["uid"] == "u1"] == [
+        f"reason {number}" for number in (0, 1, 2, 10, 11)
+    ]
+    assert len(events(server)) == 6
+
+
+async def test_a_full_queue_drops_and_counts(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    async with recording(client, time, queue=5, burst=100) as recorder:
+        for number in range(8):
+            recorder.record(POD, "Normal", "Said", str(number))
+        assert recorder.counters.overflowed == 3
+    assert len(events(server)) == 5
+
+
+async def test_what_the_server_refuses_is_counted_and_nobody_is_hurt(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.faults.append(Fault("POST", code=403, reason="Forbidden"))
+    async with recording(client, time, writers=1) as recorder:
+        recorder.record(POD, "Normal", "Said", "refused")
+        recorder.record(POD, "Normal", "Said", "taken")
+        await recorder.flush()
+        assert (recorder.counters.failed, recorder.counters.written) == (1, 1)
+    assert [event["message"] for event in events(server)] == ["taken"]
+
+
+async def test_an_event_whose_answer_was_lost_is_not_doubled(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.faults.append(Fault("POST", cut="after"))
+    async with recording(client, time) as recorder:
+        recorder.record(POD, "Normal", "Said", "once")
+        await recorder.flush()
+        recorder.record(POD, "Normal", "Said", "once")
+    assert [event["count"] for event in events(server)] == [2]
+
+
+async def test_closing_waits_for_what_is_queued_but_not_for_ever(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    recorder = EventRecorder(client, "c", burst=1000, writers=2)
+    async with recorder:
+        for number in range(50):
+            recorder.record(POD, "Normal", "Said", str(number))
+    assert len(events(server)) == 50
+
+    async def hang(_: Any) -> None:
+        await server.closed.wait()
+
+    server.on_request = hang
+    stuck = EventRecorder(client, "c")
+    await stuck.__aenter__()
+    stuck.record(POD, "Normal", "Said", "never")
+    before = asyncio.get_running_loop().time()
+    await stuck.close(deadline=0.05)
+    assert asyncio.get_running_loop().time() - before < 2
+
+
+async def test_a_message_is_cut_to_what_the_server_takes(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    async with recording(client, time) as recorder:
+        recorder.record(POD, "Normal", "Said", "x" * 5000)
+    assert len(events(server)[0]["message"]) == MESSAGE_LIMIT
+
+
+async def test_the_least_recently_said_is_forgotten_first(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    async with recording(client, time, capacity=2) as recorder:
+        for message in ("a", "b", "a", "c", "a", "b"):
+            recorder.record(POD, "Normal", "Said", message)
+            await recorder.flush()
+    assert [(event["message"], event["count"]) for event in events(server)] == [("a", 3), ("b", 1), ("c", 1), ("b", 1)]

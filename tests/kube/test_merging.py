@@ -1,0 +1,32 @@
+"""The difference of two objects as a merge patch."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kube.faulty import merged as merge
+from volcanopy.kube.merging import merge_patch
+
+values = st.recursive(
+    st.one_of(st.booleans(), st.integers(0, 3), st.text("ab", max_size=2)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.sampled_from("xyz"), values, max_size=3)
+
+
+@given(objects, objects)
+def test_the_difference_merged_into_the_one_gives_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert merge(before, merge_patch(before, after)) == after
+
+
+@given(objects)
+def test_what_does_not_differ_needs_no_patch(same: dict[str, Any]) -> None:
+    assert merge_patch(same, same) == {}
+
+
+def test_only_what_differs_is_in_the_patch() -> None:
+    before = {"spec": {"a": 1, "b": 2, "c": {"d": 3}}, "status": {"e": 4}}
+    after = {"spec": {"a": 1, "b": 5, "c": {}}, "status": {"e": 4}}
+    assert merge_patch(before, after) == {"spec": {"b": 5, "c": {"d": None}}}

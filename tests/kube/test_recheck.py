@@ -1,0 +1,96 @@
+from msgspec.structs import replace
+
+from volcanopy.api import core
+from volcanopy.kube.recheck import recheck
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.plan import Bind, Plan, SetPodGroup
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import Object, State
+from volcanopy.testing.notation import NOW, config, world
+
+WORLD = """
+    node n1 cpu=4
+    node n2 cpu=4
+    job  a  min=2 phase=Pending: 2 x cpu=2
+    job  b  min=2 phase=Pending: 2 x cpu=2
+"""
+POLICY = "gang, binpack"
+
+
+def seen(*things: Object, without: frozenset[str] = frozenset()) -> Snapshot:
+    state = State()
+    for thing in things:
+        if thing.metadata.name not in without:
+            state.upsert(thing)
+    return state.snapshot(NOW)
+
+
+def made(*things: Object) -> tuple[Snapshot, Plan]:
+    basis = seen(*things)
+    return basis, schedule(basis, config(POLICY))
+
+
+def binds(plan: Plan) -> set[str]:
+    return {effect.pod for effect in plan.of(Bind)}
+
+
+def test_a_plan_that_still_holds_is_left_alone():
+    things = world(WORLD)
+    basis, plan = made(*things)
+    assert len(binds(plan)) == 4
+    left = recheck(plan, basis, seen(*things), {"gang"})
+    assert left.plan is plan
+    assert left.dropped == {}
+
+
+def test_the_group_whose_node_has_gone_is_dropped_and_the_other_proceeds():
+    things = world(WORLD)
+    basis, plan = made(*things)
+    gone = next(effect.node for effect in plan.of(Bind) if effect.group == "default/b")
+    left = recheck(plan, basis, seen(*things, without=frozenset({gone})), {"gang"})
+    assert set(left.dropped) == {"default/b"}
+    assert gone in left.dropped["default/b"]
+    assert binds(left.plan) == {"default/a-0", "default/a-1"}
+    assert {effect.pod_group for effect in left.plan.of(SetPodGroup)} == {"default/a"}
+
+
+def test_a_gang_that_has_lost_a_member_takes_nothing():
+    things = world(WORLD)
+    basis, plan = made(*things)
+    left = recheck(plan, basis, seen(*things, without=frozenset({"a-1"})), {"gang"})
+    assert left.dropped == {"default/a": "pod default/a-1 is gone"}
+    assert binds(left.plan) == {"default/b-0", "default/b-1"}
+
+
+def test_a_pod_made_anew_under_the_same_name_is_not_bound_by_an_old_plan():
+    things = world(WORLD)
+    basis, plan = made(*things)
+    renewed = [
+        replace(one, metadata=replace(one.metadata, uid="new"))
+        if isinstance(one, core.Pod) and one.metadata.name == "b-0"
+        else one
+        for one in things
+    ]
+    left = recheck(plan, basis, seen(*renewed), {"gang"})
+    assert set(left.dropped) == {"default/b"}
+
+
+def test_room_that_somebody_else_took_is_not_given_twice():
+    things = world(WORLD)
+    basis, plan = made(*things)
+    stranger = world("pod stranger cpu=3 node=n1")[1:]
+    fresh = seen(*things, *stranger)
+    left = recheck(plan, basis, fresh, {"gang"})
+    assert len(left.dropped) == 1
+    assert "node n1 is overcommitted" in next(iter(left.dropped.values()))
+    assert len(binds(left.plan)) == 2
+
+
+def test_of_many_groups_only_those_that_fail_are_dropped():
+    text = "\n".join(["node n1 cpu=100", "node n2 cpu=100", *(f"job j{n} min=1: 1 x cpu=1" for n in range(40))])
+    things = world(text)
+    basis, plan = made(*things)
+    lost = frozenset({"j7-0", "j31-0"})
+    left = recheck(plan, basis, seen(*things, without=lost), {"gang"})
+    assert set(left.dropped) == {"default/j7", "default/j31"}
+    assert len(binds(left.plan)) == 38

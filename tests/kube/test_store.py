@@ -1,0 +1,251 @@
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from volcanopy.api import core
+from volcanopy.kube.store import Store, _slim_pod
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.scheduler.plan import Bind, GroupCondition, Nominate, Plan, SetPodGroup, SetQueue
+from volcanopy.scheduler.status import Status
+from volcanopy.testing.notation import world
+
+NOW = datetime(2031, 1, 1, tzinfo=UTC)
+WORLD = """
+    node n1 cpu=4
+    node n2 cpu=4
+    job  a  min=2: 2 x cpu=1
+"""
+
+
+def added(*things: Any) -> list[Change[Any]]:
+    return [Change(ChangeType.ADDED, one) for one in things]
+
+
+def filled(text: str = WORLD) -> Store:
+    store = Store(clock=lambda: 5.0)
+    store.take(added(*world(text)))
+    store.changed.answer()
+    return store
+
+
+def versioned(thing: Any, version: int, **status: Any) -> Any:
+    meta = replace(thing.metadata, resource_version=str(version))
+    return replace(thing, metadata=meta, status=replace(thing.status, **status))
+
+
+def status_of(store: Store, pod: str) -> tuple[Status, str]:
+    snapshot = store.snapshot(NOW)
+    row = snapshot.task_rows[pod]
+    node = int(snapshot.tasks.node[row])
+    return Status(snapshot.tasks.status[row]), snapshot.nodes.names[node] if node >= 0 else ""
+
+
+def phase_of(store: Store, group: str) -> str:
+    snapshot = store.snapshot(NOW)
+    return str(snapshot.jobs.phase[list(snapshot.jobs.keys).index(group)])
+
+
+class Counting:
+    """A clock that goes on by one with each look."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        self.at += 1.0
+        return self.at
+
+
+def test_the_bell_remembers_the_first_change_that_nobody_has_looked_at():
+    store = Store(clock=Counting())
+    node, *_ = world("node n1 cpu=4")[1:]
+    store.take(added(node))
+    assert store.changed.since == 1.0
+    store.take([Change(ChangeType.DELETED, node)])
+    assert store.changed.since == 1.0
+    store.changed.answer()
+    assert store.changed.since is None
+
+
+def test_what_scheduling_does_not_look_at_rings_no_bell():
+    store = filled()
+    pod = store.pods["default/a-0"]
+    told = core.Condition(type="PodScheduled", status="False", message="no room")
+    group = store.groups["default/a"]
+    store.take([Change(ChangeType.MODIFIED, versioned(pod, 7, conditions=(told,)))])
+    store.take([Change(ChangeType.MODIFIED, versioned(group, 7, running=1))])
+    assert store.changed.since is None
+    assert store.pods["default/a-0"].status.conditions == (told,)
+    store.take([Change(ChangeType.MODIFIED, versioned(pod, 8, phase="Running"))])
+    assert store.changed.since == 5.0
+
+
+def test_a_waiting_pod_of_another_scheduler_is_not_kept():
+    store = filled()
+    store.take(added(*world("pod stranger cpu=1")[1:]))
+    assert "default/stranger" not in store.pods
+    assert store.changed.since is None
+
+
+def test_a_pod_of_another_scheduler_counts_once_it_has_a_node():
+    store = filled()
+    store.take(added(*world("pod stranger cpu=3 node=n1")[1:]))
+    snapshot = store.snapshot(NOW)
+    assert snapshot.nodes.used["cpu"].tolist() == [3000, 0]
+    assert store.changed.since is not None
+
+
+def test_an_assumed_bind_holds_its_room_until_it_is_taken_back():
+    store = filled()
+    store.assume(Plan((Bind("default/a-0", "n2", "default/a"),)), NOW)
+    assert status_of(store, "default/a-0") == (Status.BINDING, "n2")
+    assert not store.waits("default/a-0")
+    store.forget("default/a-0", store.pods["default/a-0"].metadata.uid)
+    assert status_of(store, "default/a-0") == (Status.PENDING, "")
+    assert store.changed.since == 5.0
+
+
+def test_the_failure_of_an_earlier_pods_bind_does_not_touch_its_successor():
+    """a-0 was deleted and made anew while its bind was on the way; the new one is being bound."""
+    store = filled()
+    old = store.pods["default/a-0"]
+    store.assume(Plan((Bind("default/a-0", "n1", "default/a"),)), NOW)
+    new = replace(old, metadata=replace(old.metadata, uid="new"))
+    store.take([Change(ChangeType.DELETED, old), Change(ChangeType.ADDED, new)])
+    store.assume(Plan((Bind("default/a-0", "n2", "default/a"),)), NOW)
+    store.forget("default/a-0", old.metadata.uid)
+    assert status_of(store, "default/a-0") == (Status.BINDING, "n2")
+
+
+def test_an_admission_is_expected_until_the_server_shows_it():
+    store = filled("job a phase=Pending: 1 x cpu=1")
+    group = store.groups["default/a"]
+    store.assume(Plan((SetPodGroup("default/a", "Inqueue"),), session="s1"), NOW)
+    wanted = store.expected_group("default/a")
+    assert wanted is not None
+    assert phase_of(store, "default/a") == "Inqueue"
+    store.take([Change(ChangeType.MODIFIED, versioned(group, 6))])
+    assert phase_of(store, "default/a") == "Inqueue", "an older state must not take the admission back"
+    store.learn(versioned(group, 7, phase="Inqueue"))
+    store.settle_group("default/a", wanted)
+    assert store.expected_group("default/a") is None
+    assert phase_of(store, "default/a") == "Inqueue"
+
+
+def test_what_could_not_be_written_is_not_expected_any_more():
+    store = filled("job a phase=Pending: 1 x cpu=1")
+    store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
+    wanted = store.expected_group("default/a")
+    assert wanted is not None
+    store.settle_group("default/a", wanted)
+    assert phase_of(store, "default/a") == "Pending"
+
+
+def test_a_newer_expectation_outlives_the_settling_of_an_older_one():
+    store = filled("job a phase=Pending: 1 x cpu=1")
+    store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
+    older = store.expected_group("default/a")
+    assert older is not None
+    store.assume(Plan((SetPodGroup("default/a", "Running"),)), NOW)
+    store.settle_group("default/a", older)
+    assert phase_of(store, "default/a") == "Running"
+
+
+def test_a_group_made_anew_is_not_expected_to_be_what_its_predecessor_was():
+    store = filled("job a phase=Pending: 1 x cpu=1")
+    group = store.groups["default/a"]
+    store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
+    store.take([Change(ChangeType.DELETED, group)])
+    store.take(added(replace(group, metadata=replace(group.metadata, uid="new"))))
+    assert phase_of(store, "default/a") == "Pending"
+    assert store.expected_group("default/a") is None
+
+
+def test_an_answer_to_a_write_is_not_overwritten_by_an_older_event():
+    store = filled()
+    group = store.groups["default/a"]
+    store.learn(versioned(group, 9, phase="Running"))
+    store.take([Change(ChangeType.MODIFIED, versioned(group, 8, phase="Inqueue"))])
+    assert store.groups["default/a"].status.phase == "Running"
+    store.take([Change(ChangeType.MODIFIED, versioned(group, 10, phase="Completed"))])
+    assert store.groups["default/a"].status.phase == "Completed"
+
+
+def test_an_answer_about_what_is_gone_brings_nothing_back():
+    store = filled()
+    group = store.groups["default/a"]
+    store.take([Change(ChangeType.DELETED, group)])
+    store.learn(versioned(group, 99))
+    assert "default/a" not in store.groups
+
+
+def test_what_a_queue_holds_is_expected_but_its_state_is_taken_from_the_server():
+    store = filled()
+    queue = store.queues["default"]
+    store.assume(Plan((SetQueue("default", {"cpu": "2"}),)), NOW)
+    store.take([Change(ChangeType.MODIFIED, versioned(queue, 4, state="Closed"))])
+    seen = store.snapshot(NOW).queues.objects[0]
+    assert seen is not None
+    assert (seen.status.state, seen.status.allocated) == ("Closed", {"cpu": "2"})
+
+
+def test_a_nomination_holds_until_the_pod_says_so_itself():
+    store = filled()
+    pod = store.pods["default/a-0"]
+    store.assume(Plan((Nominate("default/a-0", "n2", "default/a"),)), NOW)
+    snapshot = store.snapshot(NOW)
+    assert snapshot.tasks.nominated[snapshot.task_rows["default/a-0"]] == 1
+    store.take([Change(ChangeType.MODIFIED, versioned(pod, 3))])
+    snapshot = store.snapshot(NOW)
+    assert snapshot.tasks.nominated[snapshot.task_rows["default/a-0"]] == 1
+    store.forget_nomination("default/a-0", pod.metadata.uid)
+    snapshot = store.snapshot(NOW)
+    assert snapshot.tasks.nominated[snapshot.task_rows["default/a-0"]] == -1
+
+
+def test_what_nobody_reads_is_not_kept():
+    pod = core.Pod(
+        metadata=core.Meta(name="p", annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "k": "v"}),
+        status=core.PodStatus(phase="Running", container_statuses=(core.ContainerStatus(name="c"),)),
+    )
+    slim = _slim_pod(pod)
+    assert slim.metadata.annotations == {"k": "v"}
+    assert slim.status == core.PodStatus(phase="Running")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["assume", "write", "fail", "echo", "elsewhere"]), max_size=30))
+def test_when_all_is_written_and_told_the_store_says_what_the_server_says(steps: list[str]):
+    """A server with one group: plans, writes, refusals, echoes and strangers' writes in any order."""
+    store = filled("job a phase=Pending: 1 x cpu=1")
+    server = versioned(store.groups["default/a"], 1)
+    store.take(added(server))
+    history, told, phases = [server], 1, ["Inqueue", "Running", "Pending", "Unknown", "Completed"]
+    for number, step in enumerate(steps):
+        wanted = store.expected_group("default/a")
+        if step == "assume":
+            condition = GroupCondition("Unschedulable", "Reason", f"sentence {number}")
+            store.assume(Plan((SetPodGroup("default/a", phases[number % 5], condition),), session=str(number)), NOW)
+        elif step == "write" and wanted is not None:
+            server = replace(versioned(server, len(history) + 1), status=wanted)
+            history.append(server)
+            store.learn(server)
+            store.settle_group("default/a", wanted)
+        elif step == "fail" and wanted is not None:
+            store.settle_group("default/a", wanted)
+        elif step == "echo" and told < len(history):
+            store.take([Change(ChangeType.MODIFIED, history[told])])
+            told += 1
+        elif step == "elsewhere":
+            server = versioned(server, len(history) + 1, running=number)
+            history.append(server)
+    for event in history[told:]:
+        store.take([Change(ChangeType.MODIFIED, event)])
+    left = store.expected_group("default/a")
+    if left is not None:
+        store.settle_group("default/a", left)
+    assert store.groups["default/a"] == server
+    assert store.snapshot(NOW).jobs.groups[0] == server

@@ -1,0 +1,239 @@
+"""Statuses and explanations, written sparingly."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.kube.cluster import EVENTS, Cluster
+from tests.kube.flaky import refused
+from tests.kube.rig import Rig, a_rig, bind, says
+from volcanopy.kube.slices import POD_GROUPS, QUEUES
+from volcanopy.kube.telling import Timing
+from volcanopy.scheduler.plan import Explain, GroupCondition, SetPodGroup, SetQueue
+
+# Pod groups
+
+
+async def test_a_change_of_phase_is_written_at_once(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 1)
+    await rig.see()
+    await rig.apply(says("Inqueue"))
+    assert (await cluster.get_group("a")).status.phase == "Inqueue"
+    assert rig.script.count("patch", "podgroups") == 1
+
+
+async def test_counts_that_change_again_and_again_are_one_request(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 1, "Running")
+    await rig.see()
+    for running in range(1, 6):
+        await rig.apply(says("Running", running=running))
+    assert rig.script.count() == 0
+    assert await rig.applier.finish(5)
+    assert (await cluster.get_group("a")).status.running == 5
+    assert rig.script.count() == 1
+
+
+async def test_counts_that_are_what_they_were_when_their_time_comes_are_not_written(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 1, "Running")
+    await rig.see()
+    await rig.apply(says("Running", running=1))
+    await rig.apply(says("Running"))
+    assert await rig.applier.finish(5)
+    assert rig.script.count() == 0
+
+
+async def test_a_phase_takes_waiting_counts_along(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 1, "Running")
+    await rig.see()
+    await rig.apply(says("Running", running=1))
+    await rig.apply(SetPodGroup("default/a", "Completed", succeeded=1))
+    status = (await cluster.get_group("a")).status
+    assert (status.phase, status.running, status.succeeded) == ("Completed", 0, 1)
+    assert rig.script.count() == 1
+
+
+async def test_a_later_phase_never_overtakes_an_earlier_one(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 1)
+    await rig.see()
+    rig.script.held["patch"] = asyncio.Event()
+    first, second = rig.submit(says("Inqueue")), rig.submit(says("Running"))
+    await rig.script.until("patch")
+    assert rig.script.count("patch") == 1, "one at a time"
+    rig.script.held["patch"].set()
+    await asyncio.gather(first, second)
+    assert (await cluster.get_group("a")).status.phase == "Running"
+
+
+async def test_a_gang_that_gets_room_soon_is_never_called_unschedulable(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 2, phase="")
+    await rig.see()
+    why = Explain("default/a", "gang", "1 of the 2 pods exist", pods={"default/a-0": "1 of the 2 pods exist"})
+    await rig.apply(says("Inqueue", "1 of the 2 pods exist"), why)
+    assert (await cluster.get_group("a")).status.conditions == ()
+    await rig.apply(bind("a-0"), bind("a-1", "n2"))
+    await rig.see()
+    scheduled = GroupCondition("Scheduled", "GangReady", "the gang has the members that it needs")
+    await rig.apply(SetPodGroup("default/a", "Running", scheduled))
+    assert await rig.applier.finish(5)
+    assert [one.type for one in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
+    assert rig.script.by_object() == {"a-0": 1, "a-1": 1, "a": 2 + rig.script.count("create", "events")}
+    assert await rig.recorder.flush()
+    assert await cluster.events() == [("a", "Scheduled", "pod group is ready")]
+
+
+async def test_after_the_grace_time_a_group_says_why_it_waits(cluster: Cluster):
+    await cluster.group("a", 2)
+    async with a_rig(cluster, Timing(settle=0.05)) as rig:
+        await rig.see()
+        await rig.apply(says("Inqueue", "no room"))
+        status = (await cluster.get_group("a")).status
+        assert (status.phase, status.conditions) == ("Inqueue", ())
+
+        async def told() -> bool:
+            return bool((await cluster.get_group("a")).status.conditions)
+
+        await cluster.until(told, POD_GROUPS)
+        (condition,) = (await cluster.get_group("a")).status.conditions
+        assert (condition.type, condition.status, condition.message) == ("Unschedulable", "True", "no room")
+        assert condition.transition_id == "session-1"
+        assert condition.last_transition_time is not None
+
+
+async def test_another_sentence_is_no_transition(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 2)
+    since = "2020-01-01T00:00:00Z"
+    old = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "two nodes are full"}
+    patch = {"status": {"phase": "Inqueue", "conditions": [{**old, "lastTransitionTime": since}]}}
+    await cluster.client.patch_status(POD_GROUPS, "default", "a", patch)
+    await rig.see()
+    await rig.apply(says("Inqueue", "three nodes are full"))
+    assert await rig.applier.finish(5)
+    (condition,) = (await cluster.get_group("a")).status.conditions
+    assert condition.message == "three nodes are full"
+    assert condition.last_transition_time == datetime(2020, 1, 1, tzinfo=UTC)
+    assert condition.transition_id == "session-1"
+
+
+async def test_a_status_that_cannot_be_written_is_not_believed(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 1)
+    await rig.see()
+    rig.script.plan("patch", refused(403, "no rights"))
+    await rig.apply(says("Inqueue"))
+    assert rig.store.phase_of("default/a") == "Pending"
+    await rig.apply(says("Inqueue"))
+    assert (await cluster.get_group("a")).status.phase == "Inqueue"
+
+
+# Queues and explanations
+
+
+async def test_what_a_queue_holds_is_written_and_what_it_no_longer_holds_is_removed(cluster: Cluster, rig: Rig):
+    await cluster.client.patch_status(QUEUES, None, "default", {"status": {"allocated": {"gpu": "1"}}})
+    await rig.see()
+    await rig.apply(SetQueue("default", {"cpu": "1"}))
+    await rig.apply(SetQueue("default", {"cpu": "2"}))
+    assert await rig.applier.finish(5)
+    status = (await cluster.client.get(QUEUES, None, "default")).status
+    assert (status.state, status.allocated) == ("Open", {"cpu": "2"})
+    assert rig.script.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason"),
+    [("nodes", "Unschedulable"), ("topology", "Unschedulable"), ("share", "QueueShare"), ("gang", "GangIncomplete")],
+)
+async def test_only_what_more_nodes_would_help_is_called_unschedulable(
+    cluster: Cluster, rig: Rig, gate: str, reason: str
+):
+    """Cluster autoscalers take that word as a call for nodes."""
+    await cluster.gang("a", 1)
+    await rig.see()
+    await rig.apply(Explain("default/a", gate, "why", pods={"default/a-0": "why exactly"}))
+    assert await rig.condition("a-0") is None, "not before the grace time"
+    assert await rig.applier.finish(5)
+    assert await rig.condition("a-0") == ("False", reason, "why exactly")
+    assert await rig.recorder.flush()
+    assert await cluster.events() == [("a", "Unschedulable", "why"), ("a-0", "FailedScheduling", "why exactly")]
+
+
+async def test_what_was_told_is_not_told_again(cluster: Cluster):
+    await cluster.gang("a", 2)
+    why = Explain("default/a", "nodes", "why", pods={"default/a-0": "why", "default/a-1": "why"})
+    async with a_rig(cluster, Timing(settle=0.02)) as rig:
+        await rig.see()
+
+        async def told() -> bool:
+            return await rig.condition("a-0") is not None and await rig.condition("a-1") is not None
+
+        await rig.apply(why)
+        await cluster.until(told)
+        await rig.see()
+        for _ in range(3):
+            await rig.apply(why)
+        assert rig.applier.waiting == 0
+        assert rig.script.count("patch", "pods") == 2
+
+
+async def test_pods_that_come_later_are_told_soon_and_the_others_are_not_bothered(cluster: Cluster):
+    await cluster.gang("a", 1)
+    async with a_rig(cluster, Timing(settle=0.02)) as rig:
+        await rig.see()
+        await rig.apply(Explain("default/a", "gang", "1 of 2", pods={"default/a-0": "1 of 2"}))
+
+        async def told(pod: str) -> bool:
+            return await rig.condition(pod) is not None
+
+        await cluster.until(lambda: told("a-0"))
+        await cluster.pod("a-1", "a")
+        await rig.see()
+        both = {"default/a-0": "2 of 3", "default/a-1": "2 of 3"}
+        await rig.apply(Explain("default/a", "gang", "2 of 3", pods=both))
+        await cluster.until(lambda: told("a-1"))
+        assert await rig.condition("a-0") == ("False", "GangIncomplete", "1 of 2")
+        assert rig.script.count("patch", "pods") == 2
+        assert await rig.applier.finish(5)
+
+
+async def test_a_group_without_pods_is_told_why_it_is_not_admitted(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 2)
+    await rig.see()
+    await rig.apply(Explain("default/a", "queue", "queue default is closed"))
+    assert await rig.applier.finish(5)
+    assert await rig.recorder.flush()
+    assert await cluster.events() == [("a", "Unschedulable", "queue default is closed")]
+
+
+async def test_a_thousand_waiting_pods_do_not_hold_up_a_bind(cluster: Cluster):
+    await cluster.gang("a", 1)
+    await cluster.gang("b", 40)
+    async with a_rig(cluster, Timing(settle=0.0)) as rig:
+        await rig.see()
+        rig.script.held["patch"] = asyncio.Event()
+        sentences = {f"default/b-{number}": "no room" for number in range(40)}
+        await rig.apply(Explain("default/b", "nodes", "no room", pods=sentences))
+        await rig.script.until("patch", 16)
+        assert (await rig.apply(bind("a-0"))).bound == 1
+        assert rig.script.count("patch") == 16
+        rig.script.held["patch"].set()
+        assert await rig.applier.finish(10)
+        assert rig.script.count("patch", "pods") == 40
+
+
+async def test_the_end_does_not_wait_for_ever(cluster: Cluster, rig: Rig):
+    await cluster.group("a", 1, "Running")
+    await rig.see()
+    rig.script.held["patch"] = asyncio.Event()
+    await rig.apply(says("Running", running=1))
+    assert not await rig.applier.finish(0.05)
+
+
+async def test_events_have_the_objects_that_they_are_about(cluster: Cluster, rig: Rig):
+    await cluster.gang("a", 1)
+    await rig.see()
+    await rig.apply(Explain("default/a", "nodes", "why", pods={"default/a-0": "why"}))
+    assert await rig.applier.finish(5)
+    assert await rig.recorder.flush()
+    about = {one["involvedObject"]["kind"]: one["involvedObject"] for one in (await cluster.client.list(EVENTS)).items}
+    assert about["Pod"]["uid"] == (await cluster.get_pod("a-0")).metadata.uid
+    assert about["PodGroup"]["apiVersion"] == "scheduling.volcanopy.io/v1beta1"

@@ -1,0 +1,385 @@
+"""The reflector: one sequence of changes, none lost or doubled, whatever happens to the connection."""
+
+import asyncio
+import time as clock
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.kube.faulty import FakeTime, Fault, FaultyServer, WatchPlan, connect
+from tests.kube.following import Follower, following, stored, told
+from tests.kube.shapes import NODES, PODS, Thing, ThingSpec
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Credentials, Headers, headers_of
+from volcanopy.kube.errors import KubeError
+from volcanopy.kube.watch import Change, ChangeType, Lines, Reflector
+
+
+async def test_what_is_there_comes_as_one_batch_and_then_the_changes(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.put("pods", "ns", "a")
+    server.put("pods", "ns", "b")
+    async with following(client, time) as (reflector, follower):
+        assert (follower.told, follower.batches) == (["Added a", "Added b"], 1)
+        server.put("pods", "ns", "a", spec={"size": 2})
+        server.remove("pods", "ns", "b")
+        server.put("pods", "ns", "c")
+        await follower.until("ns/c")
+        assert follower.told[2:] == ["Modified a", "Deleted b", "Added c"]
+        assert told(reflector.objects) == stored(server) == told(follower.state)
+        assert reflector.resource_version == str(server.revision)
+        assert (reflector.counters.lists, reflector.counters.watches) == (1, 1)
+
+
+async def test_an_empty_cluster_is_synced_too(client: Client, time: FakeTime) -> None:
+    async with following(client, time) as (reflector, follower):
+        assert reflector.synced.is_set()
+        assert follower.batches == 0
+
+
+async def test_selectors_and_bookmarks_are_asked_for(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    async with following(
+        client, time, "ns", label_selector="a in (b,c)", field_selector="spec.nodeName=", watch_timeout=(60, 60)
+    ) as (_, follower):
+        server.put("pods", "ns", "p")
+        await follower.until("ns/p")
+    listed, watched = (path for _, path in server.requests)
+    assert "labelSelector=a+in+%28b%2Cc%29&fieldSelector=spec.nodeName%3D" in listed
+    for part in (
+        "/api/v1/namespaces/ns/pods?watch=true",
+        "allowWatchBookmarks=true",
+        "timeoutSeconds=60",
+        "labelSelector",
+    ):
+        assert part in watched
+
+
+async def test_a_cluster_scoped_object_goes_by_its_name(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    server.put("nodes", "", "n1")
+    async with following(client, time, kind=NODES) as (reflector, _):
+        assert list(reflector.objects) == ["n1"]
+
+
+async def test_a_transform_makes_objects_lighter_before_they_are_kept(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.put("pods", "ns", "a", spec={"size": 5})
+
+    def drop_spec(pod: Thing) -> Thing:
+        return msgspec.structs.replace(pod, spec=ThingSpec())
+
+    async with following(client, time, transform=drop_spec) as (reflector, follower):
+        server.put("pods", "ns", "b", spec={"size": 5})
+        await follower.until("ns/b")
+        assert [pod.spec.size for pod in reflector.objects.values()] == [0, 0]
+
+
+@pytest.mark.parametrize("ending", ["close", "cut", "mid-line", "error", "garbage"])
+async def test_a_stream_that_ends_is_taken_up_where_it_ended(
+    client: Client, server: FaultyServer, time: FakeTime, ending: str
+) -> None:
+    server.watches.append(WatchPlan(events=2, ending=ending))
+    async with following(client, time) as (reflector, follower):
+        for name in "abcd":
+            server.put("pods", "ns", name)
+        await follower.until("ns/d")
+        assert follower.told == ["Added a", "Added b", "Added c", "Added d"]
+        assert reflector.counters.lists == 1
+        assert reflector.counters.faults == (0 if ending == "close" else 1)
+        assert reflector.fault == ""
+
+
+async def test_a_version_that_is_too_old_means_a_list_and_its_differences(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    for name in ("gone", "same", "changed", "replaced"):
+        server.put("pods", "ns", name)
+    server.watches.extend([WatchPlan(events=0), WatchPlan(code=410)])
+    held = asyncio.Event()
+
+    async def meanwhile(request: Any) -> None:
+        if "watch" in request.query and not held.is_set():
+            held.set()
+            server.remove("pods", "ns", "gone")
+            server.put("pods", "ns", "changed", spec={"size": 2})
+            server.remove("pods", "ns", "replaced")
+            server.put("pods", "ns", "replaced")
+            server.put("pods", "ns", "new")
+            server.compact()
+
+    server.on_request = meanwhile
+    async with following(client, time) as (reflector, follower):
+        before = reflector.objects["ns/same"]
+        await follower.until("ns/new")
+        assert sorted(follower.told[4:]) == sorted(
+            ["Deleted gone", "Modified changed", "Deleted replaced", "Added replaced", "Added new"]
+        )
+        assert follower.told.index("Deleted replaced") < len(follower.told) - 1 - follower.told[::-1].index(
+            "Added replaced"
+        )
+        assert told(reflector.objects) == stored(server) == told(follower.state)
+        assert reflector.objects["ns/same"] is before
+        assert reflector.counters.lists == 2
+
+
+async def test_an_expiry_inside_the_stream_means_a_list_too(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.watches.append(WatchPlan(events=1, ending="gone"))
+    async with following(client, time) as (reflector, follower):
+        server.put("pods", "ns", "a")
+        server.put("pods", "ns", "b")
+        await follower.until("ns/b")
+        assert follower.told == ["Added a", "Added b"]
+        assert reflector.counters.lists == 2
+
+
+async def test_an_object_that_was_replaced_between_list_and_watch_ends_before_its_successor_begins(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    first = server.put("pods", "ns", "p")["metadata"]["uid"]
+
+    async def replace(request: Any) -> None:
+        if "watch" in request.query and server.objects["pods", "ns", "p"]["metadata"]["uid"] == first:
+            # The deletion itself is not in the stream: the history keeps the successor only.
+            server.remove("pods", "ns", "p")
+            server.history.pop()
+            server.put("pods", "ns", "p")
+            server.put("pods", "ns", "last")
+
+    server.on_request = replace
+    async with following(client, time) as (_, follower):
+        await follower.until("ns/last")
+        assert follower.told == ["Added p", "Deleted p", "Added p", "Added last"]
+
+
+async def test_what_is_told_again_is_ignored(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    server.put("pods", "ns", "a")
+    server.remove("pods", "ns", "a")
+    server.put("pods", "ns", "a")
+    server.put("pods", "ns", "a", spec={"size": 2})
+    server.watches.append(WatchPlan(replay=4, repeat=True))
+    async with following(client, time) as (reflector, follower):
+        server.put("pods", "ns", "b")
+        server.remove("pods", "ns", "b")
+        server.put("pods", "ns", "c")
+        await follower.until("ns/c")
+        assert follower.told == ["Added a", "Added b", "Deleted b", "Added c"]
+        assert reflector.counters.replayed >= 8 + 2
+
+
+async def test_a_silent_connection_is_given_up(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    server.watches.append(WatchPlan(events=0, ending="silence"))
+    async with following(client, time, stall=0.05) as (reflector, follower):
+        server.put("pods", "ns", "a")
+        await follower.until("ns/a")
+        assert reflector.counters.stalls >= 1
+        assert reflector.counters.lists == 1
+
+
+async def test_bookmarks_move_the_version_on(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    async with following(client, time) as (reflector, _):
+        server.put("nodes", "", "n1")
+        while reflector.resource_version != str(server.revision):  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.001)
+        assert reflector.counters.bookmarks >= 1
+        assert reflector.counters.events == 0
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_a_busy_server_is_asked_again_and_again_but_ever_more_rarely(
+    client: Client, server: FaultyServer, time: FakeTime, code: int
+) -> None:
+    server.watches.extend(WatchPlan(code=code) for _ in range(6))
+    async with following(client, time) as (reflector, follower):
+        server.put("pods", "ns", "a")
+        await follower.until("ns/a")
+        assert reflector.counters.lists == 1
+        assert len(time.pauses) == 6
+        for number, pause in enumerate(time.pauses):
+            assert 0.1 * 2**number <= pause <= 0.2 * 2**number
+
+
+async def test_watches_that_end_at_once_are_not_reopened_in_a_storm(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.watches.extend(WatchPlan(events=0) for _ in range(5))
+    async with following(client, time) as (reflector, follower):
+        server.put("pods", "ns", "a")
+        await follower.until("ns/a")
+        assert len(time.pauses) == 5
+        assert time.pauses == sorted(time.pauses)
+        assert reflector.counters.faults == 0
+
+
+async def test_a_list_that_fails_is_tried_until_it_works_and_says_why(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.faults.extend(Fault("GET", code=403, reason="Forbidden") for _ in range(3))
+    faults: list[str] = []
+
+    async def note(_: Any) -> None:
+        faults.append(reflector.fault)
+
+    server.on_request = note
+    reflector = Reflector(client, PODS, sleep=time.sleep, clock=time.clock, rng=Random(1))
+    running = asyncio.create_task(reflector.run(Follower()))
+    await asyncio.wait_for(reflector.synced.wait(), 10)
+    assert faults[:4] == ["", "Forbidden", "Forbidden", "Forbidden"]
+    assert reflector.counters.faults == 3
+    running.cancel()
+
+
+class _Rotated(Credentials):
+    """Credentials that the server no longer takes, until they are asked to refresh."""
+
+    def __init__(self) -> None:
+        super().__init__({"Authorization": "Bearer old"})
+        self.refreshed = 0
+
+    async def refresh(self, refused: Headers) -> bool:
+        self.refreshed += 1
+        self._headers = headers_of({"Authorization": "Bearer new"})
+        return True
+
+
+async def test_credentials_that_are_refused_are_renewed_once(server: FaultyServer, time: FakeTime) -> None:
+    credentials = _Rotated()
+    server.tokens = {"Bearer old"}
+
+    async def expire(request: Any) -> None:
+        if "watch" in request.query:
+            server.tokens = {"Bearer new"}
+
+    server.on_request = expire
+    async with (
+        Client(connect(server, credentials), sleep=time.sleep, clock=time.clock) as client,
+        following(client, time) as (reflector, follower),
+    ):
+        server.put("pods", "ns", "a")
+        await follower.until("ns/a")
+        assert (credentials.refreshed, reflector.counters.faults, time.pauses) == (1, 0, [])
+
+
+async def test_a_server_that_went_back_in_time_is_believed(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    """As after a restore from a backup: versions are lower than those we have seen."""
+    for name in "abc":
+        server.put("pods", "ns", name)
+    server.watches.append(WatchPlan(events=0, ending="gone"))
+
+    async def restore(request: Any) -> None:
+        if "watch" in request.query and server.revision > 50:
+            server.revision = 5
+            server.history.clear()
+            server.objects.clear()
+            server.put("pods", "ns", "z")
+
+    server.on_request = restore
+    async with following(client, time) as (reflector, follower):
+        await follower.until("ns/z")
+        server.put("pods", "ns", "y")
+        await follower.until("ns/y")
+        assert told(reflector.objects) == stored(server) == told(follower.state)
+
+
+async def test_a_watch_from_a_version_that_the_server_has_not_reached_is_noticed(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    """A server takes such a watch without a word; its first bookmark tells."""
+    for name in "abc":
+        server.put("pods", "ns", name)
+    server.watches.append(WatchPlan(events=0, ending="cut"))
+
+    async def restore(request: Any) -> None:
+        if "watch" in request.query and server.revision > 50:
+            server.revision = 5
+            server.history.clear()
+            server.objects.clear()
+            server.put("pods", "ns", "z")
+
+    server.on_request = restore
+    async with following(client, time) as (reflector, follower):
+        await follower.until("ns/z")
+        assert told(reflector.objects) == stored(server) == told(follower.state)
+        assert reflector.counters.lists == 2
+
+
+async def test_an_object_of_another_shape_counts_as_absent(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.put("pods", "ns", "a", spec={"size": 1})
+    server.put("pods", "ns", "b", spec={"size": "many"})
+    async with following(client, time) as (reflector, follower):
+        server.put("pods", "ns", "a", spec={"size": "many"})
+        server.put("pods", "ns", "b", spec={"size": 2})
+        await follower.until("ns/b")
+        assert follower.told == ["Added a", "Deleted a", "Added b"]
+        assert reflector.counters.rejected == 2
+
+
+async def test_events_of_another_spelling_are_read_as_well(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.watches.append(WatchPlan(spaced=True))
+    async with following(client, time) as (_, follower):
+        server.put("pods", "ns", "a")
+        await follower.until("ns/a")
+
+
+async def test_an_object_of_two_megabytes_is_one_event(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    async with following(client, time) as (reflector, follower):
+        server.put("pods", "ns", "big", metadata={"labels": {"x": "y" * (2 << 20)}})
+        server.put("pods", "ns", "after")
+        await follower.until("ns/big", "ns/after")
+        assert len(reflector.objects["ns/big"].metadata.labels["x"]) == 2 << 20
+        assert reflector.counters.faults == 0
+
+
+async def test_what_comes_in_one_read_goes_out_in_one_batch(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    async with following(client, time) as (_, follower):
+        for number in range(500):
+            server.put("pods", "ns", f"p{number}")
+        await follower.until("ns/p499")
+        assert len(follower.changes) == 500
+        assert follower.batches < 250
+
+
+async def test_a_fault_of_the_consumer_ends_the_run(client: Client, server: FaultyServer) -> None:
+    server.put("pods", "ns", "a")
+
+    def broken(_: list[Change[Thing]]) -> None:
+        raise KubeError("even one of ours")
+
+    with pytest.raises(KubeError, match="even one of ours"):
+        await Reflector(client, PODS).run(broken)
+
+
+async def test_batches_can_be_iterated(client: Client, server: FaultyServer) -> None:
+    server.put("pods", "ns", "a")
+    batches = Reflector(client, PODS).batches()
+    first = await anext(batches)
+    assert [(change.type, change.old) for change in first] == [(ChangeType.ADDED, None)]
+    await batches.aclose()
+
+
+def test_lines_are_cut_wherever_the_chunks_end() -> None:
+    text = b"first\n" + b"x" * 1000 + b"\n\nlast\n"
+    for size in (1, 2, 3, 7, 64, 5000):
+        lines = Lines()
+        assert b"".join(lines.feed(text[at : at + size]) for at in range(0, len(text), size)) == text
+
+
+def test_a_long_line_costs_time_in_proportion_to_its_length() -> None:
+    """Joining at each chunk would copy 300 GB here."""
+    lines, start = Lines(), clock.process_time()
+    for _ in range(100_000):
+        lines.feed(b"x" * 64)
+    assert len(lines.feed(b"\n")) == 6_400_001
+    assert clock.process_time() - start < 5.0

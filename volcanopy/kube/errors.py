@@ -1,0 +1,224 @@
+"""What can go wrong between us and the API server, as exceptions that callers tell apart by type.
+
+Two families. :class:`ApiError`: the server answered, and refused; its ``Status`` object is parsed into the exception.
+:class:`NoAnswer`: no (whole) answer came, so what the server did is only known as far as ``maybe_applied`` says.
+"""
+
+# ruff: noqa: N818 - the names are the API server's own words
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Anything that this floor raises about talking to a cluster."""
+
+
+class NoCluster(KubeError):
+    """No cluster is configured, or its configuration cannot be used. The message says what to do about it."""
+
+
+class Unreadable(KubeError):
+    """The server sent an object that does not have the shape that the kind promises."""
+
+
+class NoAnswer(KubeError):
+    """No answer came: refused or lost connection, time-out, bad certificate.
+
+    ``maybe_applied`` is False when the request certainly never reached the server (nothing was sent), True when it may
+    have been carried out although we saw no answer. ``in_doubt`` says the same of all attempts of the call together.
+    ``permanent`` is True where trying again is pointless: a certificate that does not fit, a URL that is none.
+    """
+
+    def __init__(self, url: str, cause: str, *, maybe_applied: bool) -> None:
+        super().__init__(f"no answer from {url}: {cause}")
+        self.url = url
+        self.cause = cause
+        self.maybe_applied = maybe_applied
+        self.in_doubt = maybe_applied
+        self.permanent = False
+
+
+class StatusCause(msgspec.Struct, omit_defaults=True):
+    """One cause inside a Status: a machine-readable reason, a sentence, and the field it is about."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The ``details`` of a Status object."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: list[StatusCause] | None = None
+    retry_after_seconds: float | None = None
+
+
+class Status(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A ``Status`` object: how the API server says no, in an answer or inside a watch stream."""
+
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class ApiError(KubeError):
+    """The server refused. ``code`` is the HTTP status, ``reason`` the server's CamelCase word for it.
+
+    ``retry_after`` (seconds) is what the server asked for, from the header or the Status, else None. ``in_doubt`` is
+    True when this attempt, or an earlier one of the same call, may have been carried out without our having seen it.
+    """
+
+    reasons: ClassVar[tuple[str, ...]] = ()
+    codes: ClassVar[tuple[int, ...]] = ()
+
+    def __init__(
+        self,
+        code: int,
+        reason: str = "",
+        message: str = "",
+        details: StatusDetails | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message or reason or f"HTTP status {code}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.retry_after = retry_after
+        self.in_doubt = self.maybe_applied
+
+    def has_cause(self, reason: str) -> bool:
+        """Whether the Status names this reason among its causes."""
+        return any(cause.reason == reason for cause in (self.details and self.details.causes) or ())
+
+    @property
+    def maybe_applied(self) -> bool:
+        """Whether a write that got this answer may have been carried out nevertheless (server-side failures)."""
+        return self.code >= 500
+
+
+class NotFound(ApiError):
+    """The object, or its kind, is not there."""
+
+    reasons = ("NotFound",)
+    codes = (404,)
+
+
+class AlreadyExists(ApiError):
+    """An object of this name is there already."""
+
+    reasons = ("AlreadyExists",)
+
+
+class Conflict(ApiError):
+    """The object has changed since it was read, or a precondition does not hold."""
+
+    reasons = ("Conflict",)
+    codes = (409,)
+
+
+class Gone(ApiError):
+    """The resource version or continue token is too old: list again."""
+
+    reasons = ("Expired", "Gone")
+    codes = (410,)
+
+
+class Invalid(ApiError):
+    """The object, or the request itself, breaks a rule of the server; the message names the field."""
+
+    reasons = ("Invalid", "BadRequest")
+    codes = (400, 422)
+
+
+class Forbidden(ApiError):
+    """This user may not do that, or an admission check said no."""
+
+    reasons = ("Forbidden",)
+    codes = (403,)
+
+
+class Unauthorized(ApiError):
+    """The server does not accept our credentials."""
+
+    reasons = ("Unauthorized",)
+    codes = (401,)
+
+
+class TooManyRequests(ApiError):
+    """The server is busy, or (for an eviction) a disruption budget allows none now; nothing was done."""
+
+    reasons = ("TooManyRequests",)
+    codes = (429,)
+
+
+class ServerTimeout(ApiError):
+    """The server did not finish in time; a write may have been carried out."""
+
+    reasons = ("ServerTimeout", "Timeout")
+    codes = (504,)
+
+
+class Unavailable(ApiError):
+    """The server, or something in front of it, cannot serve now."""
+
+    reasons = ("ServiceUnavailable",)
+    codes = (502, 503)
+
+
+_KINDS: tuple[type[ApiError], ...] = (
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Gone,
+    Invalid,
+    Forbidden,
+    Unauthorized,
+    TooManyRequests,
+    ServerTimeout,
+    Unavailable,
+)
+_BY_REASON = {reason: kind for kind in _KINDS for reason in kind.reasons}
+_BY_CODE = {code: kind for kind in _KINDS for code in kind.codes}
+_status = msgspec.json.Decoder(Status)
+
+
+def from_status(status: Status, retry_after: float | None = None) -> ApiError:
+    """The exception for a Status object: its type by the reason, else by the code."""
+    kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code, ApiError)
+    if retry_after is None and status.details is not None:
+        retry_after = status.details.retry_after_seconds
+    return kind(status.code, status.reason, status.message, status.details, retry_after)
+
+
+def from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """The exception for an HTTP answer that is not a success. The body need not be a Status: proxies answer in HTML."""
+    try:
+        status = _status.decode(body)
+    except msgspec.DecodeError:
+        status = Status()
+    if status.kind != "Status":
+        text = body[:300].decode("utf-8", "replace").strip()
+        status = Status(message=f"HTTP status {code}" + (f": {text}" if text else ""))
+    status.code = code
+    return from_status(status, _seconds(retry_after))
+
+
+def _seconds(header: str | None) -> float | None:
+    """A Retry-After header in seconds; API servers never send its other form, a date."""
+    return float(header) if header and header.strip().isdecimal() else None
+
+
+def describe(fault: BaseException) -> str:
+    """A fault in words, never empty: time-outs of the standard library have no message of their own."""
+    return str(fault) or type(fault).__name__

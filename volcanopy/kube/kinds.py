@@ -1,0 +1,182 @@
+"""Kinds: where objects of one sort live on the server, and into which Python type they are decoded.
+
+A :class:`Kind` is a value. Several kinds may name the same resource with different types: a slim struct for a watch of
+thousands, ``dict`` where the whole object is wanted (:attr:`Kind.raw`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+class Identity(NamedTuple):
+    """What tells one object, and one version of it, from another."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name alone for what lives in no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class ListMeta(Struct, rename="camel"):
+    """The metadata of a list: the version it is true at, and where it goes on."""
+
+    resource_version: str = ""
+    continue_: str = field(name="continue", default="")
+
+
+class ObjectList(Struct, Generic[T]):
+    """A list, or one page of it."""
+
+    items: list[T] | None = None
+    metadata: ListMeta = field(default_factory=ListMeta)
+
+
+class WatchEvent(Struct, Generic[T]):
+    """A change of one object, as a line of a watch stream says it."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: T
+
+
+class AnyEvent(Struct):
+    """Any line of a watch stream, its object not yet looked at."""
+
+    type: str
+    object: Raw
+
+
+class _BareMeta(Struct, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Bare(Struct):
+    """An object of which only the identity is read: bookmarks, and what does not fit its type."""
+
+    metadata: _BareMeta = field(default_factory=_BareMeta)
+
+    @property
+    def identity(self) -> Identity:
+        """The identity, as :attr:`Kind.identify` gives it for a whole object."""
+        return Identity(self.metadata.namespace, self.metadata.name, self.metadata.uid, self.metadata.resource_version)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A resource of the API and the type ``T`` (a msgspec struct, or ``dict``) of its objects here.
+
+    A struct may hold any part of the object, as long as it has ``metadata`` with ``name``, ``uid`` and
+    ``resourceVersion`` (and ``namespace``, where the kind is namespaced) under whatever Python names.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    type: type[T]
+
+    @property
+    def api_version(self) -> str:
+        """``group/version``, or the version alone in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def raw(self) -> Kind[Json]:
+        """The same resource with whole objects, as dicts."""
+        return Kind(self.group, self.version, self.kind, self.plural, self.namespaced, dict)
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of an object, of one of its subresources, or (without a name) of the collection.
+
+        Without a namespace: the collection over all namespaces. Raises ValueError where the parts do not fit the kind.
+        """
+        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if namespace and not self.namespaced:
+            raise ValueError(f"{self.kind} is not namespaced: namespace {namespace!r} cannot be given")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self.kind} {name!r}: its namespace is missing")
+        if subresource and not name:
+            raise ValueError(f"{self.kind}/{subresource}: the object's name is missing")
+        parts = [base]
+        if namespace:
+            parts.append(f"namespaces/{_quoted(namespace)}")
+        parts.append(self.plural)
+        if name:
+            parts.append(_quoted(name))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def decode(self, body: bytes) -> T:
+        """One object. Raises msgspec.ValidationError when it does not have the shape of ``T``."""
+        return cast("T", decoder(cast("Any", self.type)).decode(body))
+
+    @property
+    def identify(self) -> Callable[[T], Identity]:
+        """The function that reads an object's identity."""
+        return cast("Callable[[T], Identity]", _identify(cast("Any", self.type)))
+
+    @property
+    def list_decoder(self) -> msgspec.json.Decoder[ObjectList[T]]:
+        """Decodes one page of a list."""
+        return cast("msgspec.json.Decoder[ObjectList[T]]", decoder(ObjectList[self.type]))  # type: ignore[name-defined]
+
+    @property
+    def event_decoder(self) -> msgspec.json.Decoder[WatchEvent[T]]:
+        """Decodes the lines of a watch."""
+        return cast("msgspec.json.Decoder[WatchEvent[T]]", decoder(WatchEvent[self.type]))  # type: ignore[name-defined]
+
+
+@functools.lru_cache(65536)
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+@functools.cache
+def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder of a type, made once."""
+    return msgspec.json.Decoder(shape)
+
+
+@functools.cache
+def _identify(shape: type) -> Callable[[Any], Identity]:
+    if not issubclass(shape, Struct):
+        return _identify_mapping
+    meta = next((known for known in msgspec.structs.fields(shape) if known.encode_name == "metadata"), None)
+    if meta is None or not (isinstance(meta.type, type) and issubclass(meta.type, Struct)):
+        raise TypeError(f"{shape.__name__} needs a field `metadata` that is a struct")
+    names = {known.encode_name: known.name for known in msgspec.structs.fields(meta.type)}
+    if missing := [name for name in ("name", "uid", "resourceVersion") if name not in names]:
+        raise TypeError(f"the metadata of {shape.__name__} needs the field {', '.join(missing)}")
+    wanted = [names[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in names]
+    read = attrgetter(*(f"{meta.name}.{name}" for name in wanted))
+    if "namespace" in names:
+        return lambda item: Identity._make(read(item))
+    return lambda item: Identity("", *read(item))
+
+
+def _identify_mapping(item: Mapping[str, Any]) -> Identity:
+    meta = item.get("metadata") or {}
+    return Identity(
+        meta.get("namespace", ""), meta.get("name", ""), meta.get("uid", ""), meta.get("resourceVersion", "")
+    )
