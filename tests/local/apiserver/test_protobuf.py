@@ -1,0 +1,127 @@
+"""Protobuf bodies become the JSON objects that they stand for."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.local.apiserver.protobuf import ProtobufError, decode
+
+
+def varint(number: int) -> bytes:
+    number &= (1 << 64) - 1
+    out = b""
+    while number > 0x7F:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(number: int, value: Any) -> bytes:
+    """One field on the wire: an integer, a text, or a message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def body(api_version: str, kind: str, *fields: bytes) -> bytes:
+    return (
+        b"k8s\0"
+        + field(1, field(1, api_version) + field(2, kind))
+        + field(2, b"".join(fields))
+        + field(3, "")
+        + field(4, "")
+    )
+
+
+def test_a_config_map_as_kubectl_sends_it() -> None:
+    """The bytes are those of `kubectl create configmap cm1 --from-literal=a=b`."""
+    sent = b'k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x1d\n\x13\n\x03cm1\x12\0\x1a\0"\0*\x002\x008\0B\0\x12\x06\n\x01a\x12\x01b\x1a\0"\0'
+    assert decode(sent) == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm1"}, "data": {"a": "b"}}
+
+
+def test_a_job_with_its_pod_template() -> None:
+    resources = field(2, field(1, "cpu") + field(2, field(1, "500m")))
+    container = field(1, "main") + field(2, "busybox") + field(3, "sleep") + field(3, "1") + field(8, resources)
+    volume = field(1, "data") + field(2, field(2, b""))
+    pod = field(2, container) + field(3, "Never") + field(1, volume) + field(4, 0)
+    job = field(2, field(1, 0) + field(6, field(2, pod))) + field(3, field(4, 0))
+    main = {"name": "main", "image": "busybox", "command": ["sleep", "1"], "resources": {"requests": {"cpu": "500m"}}}
+    wanted = {
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "containers": [main],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+    }
+    assert decode(body("batch/v1", "Job", field(1, field(1, "j")), job)) == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"parallelism": 0, "template": {"spec": wanted}},
+    }
+
+
+def test_secrets_are_base64_and_negative_numbers_negative() -> None:
+    secret = decode(body("v1", "Secret", field(2, field(1, "k") + field(2, b"\x00\xff"))))
+    assert secret["data"] == {"k": base64.b64encode(b"\x00\xff").decode()}
+    priority = decode(body("scheduling.k8s.io/v1", "PriorityClass", field(2, -5)))
+    assert priority["value"] == -5
+
+
+def test_times_and_numbers_or_texts() -> None:
+    budget = decode(
+        body(
+            "policy/v1",
+            "PodDisruptionBudget",
+            field(2, field(1, field(1, 1) + field(3, "50%")) + field(3, field(2, 2))),
+        )
+    )
+    assert budget["spec"] == {"minAvailable": "50%", "maxUnavailable": 2}
+    event = decode(
+        body(
+            "v1",
+            "Event",
+            field(6, field(1, 1767225600)),
+            field(10, field(1, 1767225600) + field(2, 5000)),
+            field(7, b""),
+        )
+    )
+    assert (event["firstTimestamp"], event["eventTime"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000005Z")
+    assert "lastTimestamp" not in event
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"{}", "does not start with the Kubernetes protobuf magic number"),
+        (body("x/v1", "Strange"), "x/v1 Strange is not accepted as protobuf: send it as application/json"),
+        (body("v1", "Namespace", field(1, field(1, b"\xff"))), "cannot be read"),
+        (body("v1", "Namespace", field(77, "x")), "field 77 of Namespace is not known"),
+        (body("v1", "Namespace", field(1, 3)), "a number stands where a text or message was expected"),
+        (b"k8s\0\x12\x7f", "the body ends within a field"),
+        (b"k8s\0\x0d", "wire type 5 is not used by Kubernetes"),
+    ],
+)
+def test_what_cannot_be_decoded_is_refused(sent: bytes, said: str) -> None:
+    with pytest.raises(ProtobufError, match=said):
+        decode(sent)
+
+
+@given(st.dictionaries(st.text("ab", min_size=1), st.text(max_size=5), min_size=1))
+def test_maps_survive(data: dict[str, str]) -> None:
+    sent = body("v1", "ConfigMap", *(field(2, field(1, key) + field(2, value)) for key, value in data.items()))
+    assert decode(sent)["data"] == data
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_do_worse_than_a_refusal(data: bytes) -> None:
+    with contextlib.suppress(ProtobufError):
+        decode(b"k8s\0" + data)
+    with contextlib.suppress(ProtobufError):
+        decode(body("v1", "Pod", data))

@@ -1,0 +1,156 @@
+"""Watches and lists of the embedded API server."""
+
+import asyncio
+from collections import Counter
+
+from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, pod
+from volcanopy.local.apiserver.server import ApiServer
+
+
+async def test_a_watch_from_a_version_tells_what_came_after(client: Client) -> None:
+    first = await client.create(MAPS, map_of("a"))
+    await client.create(MAPS, map_of("b"))
+    await client.delete(f"{MAPS}/a")
+    async with client.watching(f"{MAPS}?resourceVersion={first['metadata']['resourceVersion']}") as watch:
+        assert await watch.brief(2) == ["ADDED b", "DELETED a"]
+        await client.patch(f"{MAPS}/b", {"data": {"k": "w"}})
+        assert await watch.brief(1) == ["MODIFIED b"]
+
+
+async def test_a_watch_from_nowhere_begins_with_what_exists(client: Client) -> None:
+    await client.create(MAPS, map_of("b"))
+    await client.create(MAPS, map_of("a"))
+    async with client.watching(MAPS) as watch:
+        assert await watch.brief(2) == ["ADDED a", "ADDED b"]
+
+
+async def test_objects_enter_and_leave_a_selector(client: Client) -> None:
+    async with client.watching(f"{MAPS}?labelSelector=x%3D1&resourceVersion=1") as watch:
+        await client.create(MAPS, map_of("a"))
+        await client.patch(f"{MAPS}/a", {"metadata": {"labels": {"x": "1"}}})
+        await client.patch(f"{MAPS}/a", {"data": {"k": "w"}})
+        gone = await client.patch(f"{MAPS}/a", {"metadata": {"labels": {"x": "2"}}})
+        await client.delete(f"{MAPS}/a")
+        await client.create(MAPS, map_of("b", {"x": "1"}))
+        assert await watch.brief(2) == ["ADDED a", "MODIFIED a"]
+        left = await watch.next()
+        assert left["type"] == "DELETED"
+        assert left["object"]["metadata"]["labels"] == {"x": "1"}, "the last state that the selector saw"
+        assert left["object"]["metadata"]["resourceVersion"] == gone["metadata"]["resourceVersion"]
+        assert await watch.brief(1) == ["ADDED b"]
+
+
+async def test_the_initial_events_end_with_a_bookmark(client: Client) -> None:
+    await client.create(MAPS, map_of("a"))
+    query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion="
+    async with client.watching(f"{MAPS}?{query}") as watch:
+        assert (await watch.next())["type"] == "ADDED"
+        mark = await watch.next()
+        assert mark["type"] == "BOOKMARK"
+        assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_bookmarks_come_to_those_who_asked(server: ApiServer, client: Client) -> None:
+    server.context.bookmark_seconds = 0.05
+    created = await client.create(PODS, pod("p"))
+    async with client.watching(f"{MAPS}?resourceVersion=1&allowWatchBookmarks=true") as watch:
+        mark = await watch.next()
+    assert mark["type"] == "BOOKMARK"
+    assert mark["object"]["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+
+
+async def test_a_watch_ends_in_time(client: Client) -> None:
+    async with client.watching(f"{MAPS}?resourceVersion=1&timeoutSeconds=1") as watch:
+        assert await watch.next() == {}
+
+
+async def test_what_is_forgotten_is_answered_410() -> None:
+    server = await ApiServer.start(history=5)
+    client = Client(server.url)
+    try:
+        page = None
+        for number in range(8):
+            await client.create(MAPS, map_of(f"m{number}"))
+            page = page or (await client.get(f"{MAPS}?limit=1"))["metadata"]
+        async with client.watching(f"{MAPS}?resourceVersion=5") as watch:
+            event = await watch.next()
+            assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+            assert await watch.next() == {}
+        await client.create(MAPS, map_of("one-more"))
+        page = (await client.get(f"{MAPS}?limit=1"))["metadata"]
+        for number in range(8):
+            await client.delete(f"{MAPS}/m{number}")
+        code, body = await client.ask("GET", f"{MAPS}?limit=1&continue={page['continue']}")
+        assert (code, body["reason"]) == (410, "Expired")
+    finally:
+        await client.close()
+        await server.stop()
+
+
+async def test_pages_show_one_moment_however_much_changes_between_them(client: Client) -> None:
+    for name in "bdfh":
+        await client.create(MAPS, map_of(name))
+    page = await client.get(f"{MAPS}?limit=2")
+    assert [item["metadata"]["name"] for item in page["items"]] == ["b", "d"]
+    assert page["metadata"]["remainingItemCount"] == 2
+    for name in "aceg":
+        await client.create(MAPS, map_of(name))
+    await client.delete(f"{MAPS}/f")
+    await client.patch(f"{MAPS}/h", {"data": {"k": "new"}})
+    last = await client.get(f"{MAPS}?limit=2&continue={page['metadata']['continue']}")
+    assert [item["metadata"]["name"] for item in last["items"]] == ["f", "h"]
+    assert last["items"][1]["data"] == {"k": "v"}
+    assert last["metadata"]["resourceVersion"] == page["metadata"]["resourceVersion"]
+    assert "continue" not in last["metadata"]
+
+
+async def test_an_exact_list_shows_the_past(client: Client) -> None:
+    made = await client.create(MAPS, map_of("a"))
+    await client.delete(f"{MAPS}/a")
+    version = made["metadata"]["resourceVersion"]
+    past = await client.get(f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
+    assert [item["metadata"]["name"] for item in past["items"]] == ["a"]
+    code, body = await client.ask("GET", f"{MAPS}?resourceVersion=999999")
+    assert (code, body["reason"]) == (504, "Timeout")
+
+
+async def test_pods_of_a_node_are_listed_and_watched(client: Client) -> None:
+    for name in "abc":
+        await client.create(PODS, pod(name))
+    selector = "fieldSelector=spec.nodeName%3Dn1"
+    async with client.watching(f"/api/v1/pods?{selector}") as watch:
+        await client.ask("POST", f"{PODS}/a/binding", binding("a", "n1"))
+        await client.ask("POST", f"{PODS}/b/binding", binding("b", "n2"))
+        await client.ask("POST", f"{PODS}/c/binding", binding("c", "n1"))
+        assert await watch.brief(2) == ["ADDED a", "ADDED c"]
+    listed = await client.get(f"/api/v1/pods?{selector}")
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["a", "c"]
+    await client.delete(f"{PODS}/a", gracePeriodSeconds=0)
+    assert len((await client.get(f"/api/v1/pods?{selector}"))["items"]) == 1
+    unbound = await client.get("/api/v1/pods?fieldSelector=spec.nodeName%3D")
+    assert unbound["items"] == []
+
+
+async def test_every_watcher_sees_every_change_once_and_in_order(client: Client) -> None:
+    async def follow() -> list[int]:
+        async with client.watching(f"{MAPS}?resourceVersion=1") as watch:
+            return [int((await watch.next())["object"]["metadata"]["resourceVersion"]) for _ in range(60)]
+
+    watchers = [asyncio.create_task(follow()) for _ in range(3)]
+    await asyncio.gather(*(client.create(MAPS, map_of(f"m{number}")) for number in range(30)))
+    await asyncio.gather(*(client.patch(f"{MAPS}/m{number}", {"data": {"k": "2"}}) for number in range(30)))
+    seen = [await watcher for watcher in watchers]
+    assert seen[0] == seen[1] == seen[2] == sorted(seen[0])
+    assert max(Counter(seen[0]).values()) == 1
+
+
+async def test_a_table_has_columns_and_rows(client: Client) -> None:
+    await client.create(PODS, pod("p"))
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+    _, table = await client.ask("GET", PODS, Accept=accept)
+    assert table["kind"] == "Table"
+    assert [column["name"] for column in table["columnDefinitions"]][:3] == ["Name", "Ready", "Status"]
+    assert table["rows"][0]["cells"][:3] == ["p", "0/1", "Pending"]
+    partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    _, listed = await client.ask("GET", PODS, Accept=partial)
+    assert listed["items"][0].keys() == {"kind", "apiVersion", "metadata"}

@@ -1,0 +1,112 @@
+"""The store keeps its objects across restarts, whatever ended the process."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, owner, pod
+from volcanopy.local.apiserver.journal import JournalError, open_journal
+from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.apiserver.store import Store
+
+
+async def _serve(path: Path) -> tuple[ApiServer, Client]:
+    server = await ApiServer.start(persist=path)
+    return server, Client(server.url)
+
+
+async def test_everything_is_there_again_and_versions_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    server, client = await _serve(path)
+    await client.create(MAPS, map_of("gone"))
+    parent = await client.create(MAPS, map_of("parent"))
+    await client.create(PODS, {**pod("p"), "metadata": {"name": "p", "ownerReferences": [owner(parent)]}})
+    await client.ask("POST", f"{PODS}/p/binding", binding("p", "n1"))
+    deleted = await client.delete(f"{MAPS}/gone")
+    assert deleted["status"] == "Success"
+    before = await client.get(f"{PODS}/p")
+    await client.close()
+    await server.stop()
+
+    server, client = await _serve(path)
+    assert await client.get(f"{PODS}/p") == before
+    assert (await client.ask("GET", f"{MAPS}/gone"))[0] == 404
+    on_node = await client.get("/api/v1/pods?fieldSelector=spec.nodeName%3Dn1")
+    assert len(on_node["items"]) == 1
+    async with client.watching(f"{MAPS}?resourceVersion={parent['metadata']['resourceVersion']}") as watch:
+        event = await watch.next()
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    later = await client.create(MAPS, map_of("later"))
+    assert int(later["metadata"]["resourceVersion"]) > int(before["metadata"]["resourceVersion"])
+    async with client.watching(f"{PODS}?resourceVersion={later['metadata']['resourceVersion']}") as watch:
+        await client.delete(f"{MAPS}/parent")
+        assert "deletionTimestamp" in (await watch.next())["object"]["metadata"], "who owns whom is known again"
+    await client.close()
+    await server.stop()
+
+
+async def test_a_killed_server_has_lost_nothing_that_it_confirmed(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    command = [sys.executable, "-m", "volcanopy.local.apiserver", "--persist", str(path)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    url = (await process.stdout.readline()).decode().strip()
+    client = Client(url)
+    made = [await client.create(MAPS, map_of(f"m{number}")) for number in range(50)]
+    confirmed = [body["metadata"]["uid"] for body in made]
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    await client.close()
+
+    server, client = await _serve(path)
+    found = [item["metadata"]["uid"] for item in (await client.get(MAPS))["items"]]
+    assert sorted(found) == sorted(confirmed)
+    await client.close()
+    await server.stop()
+
+
+def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m", "namespace": "d", "uid": "1"}}
+    store = Store()
+    journal = open_journal(path, store)
+    store.put(store.bucket("configmaps"), body)
+    journal.close()
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(whole.splitlines()[-1][:40])
+    again = Store()
+    open_journal(path, again).close()
+    assert again.bucket("configmaps").get("d", "m") is not None
+    assert again.version == store.version
+
+
+def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(b'["=",1]\nnonsense\n["=",2]\n')
+    with pytest.raises(JournalError, match="line 2 is not a change of this server"):
+        open_journal(path, Store())
+    assert path.read_bytes().startswith(b'["=",1]\nnonsense')
+
+
+def test_the_log_is_rewritten_when_it_outgrows_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volcanopy.local.apiserver.journal.REWRITE_FLOOR", 10_000)
+    path = tmp_path / "state"
+    store = Store()
+    journal = open_journal(path, store)
+    for number in range(500):
+        metadata = {"name": "m", "namespace": "d", "uid": "1"}
+        store.put(
+            store.bucket("configmaps"), {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "n": number}
+        )
+    journal.close()
+    assert os.path.getsize(path) < 20_000
+    again = Store()
+    open_journal(path, again).close()
+    entry = again.bucket("configmaps").get("d", "m")
+    assert entry is not None
+    assert entry.body["n"] == 499

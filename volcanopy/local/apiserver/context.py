@@ -1,0 +1,126 @@
+"""What every part of the server works with: the store, the kinds, the clock, and one request's facts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from volcanopy.local.apiserver.definitions import Definitions
+from volcanopy.local.apiserver.kinds import Kind
+from volcanopy.local.apiserver.registry import Registry
+from volcanopy.local.apiserver.store import Body, Bucket, Store
+
+if TYPE_CHECKING:
+    from volcanopy.local.apiserver.collector import Collector
+    from volcanopy.local.apiserver.webhooks import Webhooks
+
+LogSource = Callable[[Body, str, Mapping[str, str]], "bytes | AsyncIterator[bytes]"]
+"""Given a pod, a container's name and the query of the log request: the text, or pieces of it as they come."""
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ("system:authenticated",)
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def info(self) -> Body:
+        """The userInfo of admission reviews."""
+        found: Body = {"username": self.name, "groups": list(self.groups)}
+        if self.uid:
+            found["uid"] = self.uid
+        if self.extra:
+            found["extra"] = {key: list(values) for key, values in self.extra}
+        return found
+
+
+ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+SYSTEM = User(
+    "system:serviceaccount:kube-system:generic-garbage-collector", ("system:serviceaccounts", "system:authenticated")
+)
+
+
+@dataclass(slots=True)
+class Call:
+    """One request: what it names, what it asks, who asks."""
+
+    http: web.BaseRequest
+    method: str
+    kind: Kind
+    namespace: str
+    name: str
+    subresource: str
+    query: dict[str, str]
+    user: User
+    raw: bytes = b""
+    warnings: list[str] = field(default_factory=list)
+
+    def flag(self, key: str) -> bool:
+        """A query parameter that is true or false; absent is false."""
+        return self.query.get(key, "") in {"1", "t", "T", "true", "True", "TRUE"}
+
+    @property
+    def dry(self) -> bool:
+        """The request wants to know, not to change."""
+        return "dryRun" in self.query
+
+    @property
+    def manager(self) -> str:
+        """The field manager, if the client named one."""
+        return self.query.get("fieldManager", "")
+
+
+class Context:
+    """The parts of a running server, together."""
+
+    def __init__(
+        self, store: Store, registry: Registry, log_source: LogSource, service_addresses: Mapping[str, str]
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.definitions = Definitions.load()
+        self.log_source = log_source
+        self.service_addresses = dict(service_addresses)
+        self.stopping = asyncio.Event()
+        self.streams: set[asyncio.Event] = set()
+        self.collector: Collector
+        self.webhooks: Webhooks
+        self.bookmark_seconds = 60.0
+        self._dice = Random()
+        self._second = 0
+        self._stamp = ""
+
+    def now(self) -> str:
+        """The time as metadata carries it: whole seconds, UTC."""
+        moment = datetime.now(UTC)
+        second = int(moment.timestamp())
+        if second != self._second:
+            self._second = second
+            self._stamp = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self._stamp
+
+    def fresh_uid(self) -> str:
+        """A new object's uid."""
+        bits = f"{self._dice.getrandbits(128):032x}"
+        return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
+
+    def fresh_name(self, prefix: str, names: Mapping[str, Any]) -> str:
+        """A generated name that nobody has yet."""
+        while True:
+            name = prefix[:58] + "".join(self._dice.choices(_ALPHABET, k=5))
+            if name not in names:
+                return name
+
+    def bucket(self, kind: Kind) -> Bucket:
+        """Where the kind's objects are."""
+        return self.store.bucket(kind.bucket)

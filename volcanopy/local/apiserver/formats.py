@@ -1,0 +1,158 @@
+"""The string formats and number ranges that a custom resource's schema can name, as predicates."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+__all__ = ["FORMATS", "INTEGER_RANGES", "parse_duration", "parse_timestamp", "pattern"]
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Compile a regular expression of a schema (RE2 syntax); raises re.error where it is no expression.
+
+    RE2's `$` is the very end of the text, and its classes know ASCII only.
+    """
+    out = []
+    in_class = False
+    escaped = False
+    for character in text:
+        if escaped:
+            out.append("Z" if character == "z" else character)
+            escaped = False
+            continue
+        if character == "\\":
+            escaped = True
+        elif character == "[":
+            in_class = True
+        elif character == "]":
+            in_class = False
+        out.append(r"\Z" if character == "$" and not in_class else character)
+    return re.compile("".join(out), re.ASCII)
+
+
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)")
+_DURATION_PART = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([a-zµμ]+)", re.IGNORECASE)
+_UNIT_WORDS: Final = {
+    "nano": "ns", "micro": "us", "milli": "ms", "sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h",
+    "hour": "h", "day": "d", "wk": "w", "week": "w",
+}  # fmt: skip
+_UNIT_SECONDS: Final = {
+    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800,
+}  # fmt: skip
+
+
+def parse_timestamp(text: str) -> datetime | None:
+    """The instant that an RFC 3339 text names, None where it is none."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return None
+    day, clock, fraction, zone = match.groups()
+    try:
+        return datetime.fromisoformat(f"{day}T{clock}.{(fraction or '0')[:6]:0<6}{'+00:00' if zone in 'Zz' else zone}")
+    except ValueError:
+        return None
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """The length that a duration such as `1h30m` names, None where it is none."""
+    sign = -1 if text.startswith("-") else 1
+    body = text.lstrip("+-")
+    if body == "0":
+        return timedelta()
+    seconds = 0.0
+    position = 0
+    while position < len(body):
+        match = _DURATION_PART.match(body, position)
+        if match is None:
+            return None
+        unit = match.group(2).lower()
+        unit = _UNIT_WORDS.get(unit.removesuffix("s"), unit)
+        if unit not in _UNIT_SECONDS:
+            return None
+        seconds += float(match.group(1)) * _UNIT_SECONDS[unit]
+        position = match.end()
+    return timedelta(seconds=sign * seconds) if body else None
+
+
+def _date(text: str) -> bool:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _ip(kind: type[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            kind(text)
+        except ValueError:
+            return False
+        return True
+
+    return check
+
+
+def _cidr(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+def _uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) or text.startswith("/")
+
+
+def _form(expression: str) -> Callable[[str], bool]:
+    compiled = re.compile(expression, re.ASCII)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_HOST_LABEL: Final = "[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+_HEX: Final = "[0-9a-fA-F]"
+_UUID: Final = f"{_HEX}{{8}}-?{_HEX}{{4}}-?{{version}}{_HEX}{{3}}-?{{variant}}{_HEX}{{3}}-?{_HEX}{{12}}"
+
+
+def _uuid(version: str, variant: str = _HEX) -> Callable[[str], bool]:
+    return _form(_UUID.replace("{version}", version).replace("{variant}", variant))
+
+
+# A format that is not listed here constrains nothing, as on a real server.
+FORMATS: Final[dict[str, Callable[[str], bool]]] = {
+    "byte": _form(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
+    "bsonobjectid": _form(f"{_HEX}{{24}}"),
+    "cidr": _cidr,
+    "date": _date,
+    "date-time": lambda text: parse_timestamp(text) is not None,
+    "datetime": lambda text: parse_timestamp(text) is not None,
+    "duration": lambda text: parse_duration(text) is not None,
+    "email": _form(r"[^@\s]+@[^@\s]+"),
+    "hexcolor": _form(f"#?({_HEX}{{3}}|{_HEX}{{6}})"),
+    "hostname": _form(rf"(?=.{{1,255}}\Z)({_HOST_LABEL}|({_HOST_LABEL}\.)+[A-Za-z]{{2,63}})"),
+    "ipv4": _ip(ipaddress.IPv4Address),
+    "ipv6": _ip(ipaddress.IPv6Address),
+    "k8s-long-name": _form(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    "k8s-short-name": _form(rf"(?=.{{1,63}}\Z){_LABEL}"),
+    "mac": _form(f"{_HEX}{{2}}([:-]{_HEX}{{2}}){{5}}|({_HEX}{{4}}\\.){{2}}{_HEX}{{4}}"),
+    "uri": _uri,
+    "uuid": _uuid(_HEX),
+    "uuid3": _uuid("3"),
+    "uuid4": _uuid("4", "[89abAB]"),
+    "uuid5": _uuid("5", "[89abAB]"),
+}  # fmt: skip
+
+INTEGER_RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}

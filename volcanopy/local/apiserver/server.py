@@ -1,0 +1,272 @@
+"""The embedded API server: an HTTP listener in front of the store, and the tasks that run beside it."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import yaml
+from aiohttp import web
+
+from volcanopy.local.apiserver.bootstrap import furnish
+from volcanopy.local.apiserver.builtinkinds import builtin_kinds
+from volcanopy.local.apiserver.certificates import Tls
+from volcanopy.local.apiserver.collector import Collector
+from volcanopy.local.apiserver.context import Call, Context, LogSource, User
+from volcanopy.local.apiserver.customresources import CustomResources, definition_kind
+from volcanopy.local.apiserver.deleting import delete, delete_collection
+from volcanopy.local.apiserver.discovery import Discovery, version_info
+from volcanopy.local.apiserver.failures import ApiError, internal, invalid, method_not_allowed, no_such_page
+from volcanopy.local.apiserver.faults import unsupported
+from volcanopy.local.apiserver.identity import Identities
+from volcanopy.local.apiserver.journal import Journal, open_journal
+from volcanopy.local.apiserver.patching import patch
+from volcanopy.local.apiserver.reading import get, list_objects
+from volcanopy.local.apiserver.registry import Registry, Target
+from volcanopy.local.apiserver.representation import failure, respond
+from volcanopy.local.apiserver.reviews import review
+from volcanopy.local.apiserver.store import HISTORY, Store, encode
+from volcanopy.local.apiserver.subresources import bind, evict, finalize, logs, scale
+from volcanopy.local.apiserver.watching import watch
+from volcanopy.local.apiserver.webhooks import Webhooks
+from volcanopy.local.apiserver.writing import create, update
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Context, Call], Awaitable[web.StreamResponse]]
+_OPTIONS = {"PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_REVIEWS = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
+_SUBRESOURCES: dict[str, tuple[Handler, frozenset[str]]] = {
+    "binding": (bind, frozenset({"POST"})),
+    "eviction": (evict, frozenset({"POST"})),
+    "log": (logs, frozenset({"GET"})),
+    "scale": (scale, frozenset({"GET", "PUT", "PATCH"})),
+    "finalize": (finalize, frozenset({"PUT"})),
+}
+
+
+def silence(_pod: Mapping[str, Any], container: str, _query: Mapping[str, str]) -> bytes:
+    """The log of a cluster in which nothing runs: one line that says so."""
+    return f"no log: nothing runs container {container} in this cluster\n".encode()
+
+
+class ApiServer:
+    """A running server. Made by `start`, ended by `stop`."""
+
+    def __init__(self, ctx: Context, identities: Identities, tls: Tls | None) -> None:
+        self.context = ctx
+        self.url = ""
+        self._identities = identities
+        self._tls = tls
+        self._discovery = Discovery(ctx)
+        self._version = encode(version_info(ctx))
+        self._runner: web.ServerRunner | None = None
+        self._collecting: asyncio.Task[None] | None = None
+        self._journal: Journal | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: Tls | None = None,
+        persist: Path | None = None,
+        log_source: LogSource = silence,
+        service_addresses: Mapping[str, str] | None = None,
+        users: Mapping[str, User] | None = None,
+        history: int = HISTORY,
+    ) -> "ApiServer":
+        """Listen on `host:port` (0 chooses a free port) and serve a cluster.
+
+        `tls` (see `certificates.self_signed`) turns on HTTPS and then every request needs a token: the one in `kubeconfig()`, or
+        one of `users` (token to user). `persist` names the file that keeps the objects across restarts. `log_source` answers
+        `kubectl logs`. `service_addresses` maps `namespace/name` or `namespace/name:port` of webhook services to `host:port`.
+        `history` is how many events of each kind can still be watched; older watches are answered 410.
+
+        Raises OSError if the address is taken, JournalError if the file is damaged.
+        """
+        # A full collection walks every stored object; the stored objects hold no cycles.
+        if gc.get_threshold()[0] < 50_000:
+            gc.set_threshold(50_000, 50, 100)
+        store = Store(history)
+        registry = Registry([*builtin_kinds(), definition_kind()])
+        ctx = Context(store, registry, log_source, service_addresses or {})
+        journal = open_journal(persist, store) if persist is not None else None
+        ctx.webhooks = Webhooks(ctx)
+        customs = CustomResources(ctx)
+        ctx.collector = Collector(ctx)
+        customs.resume()
+        ctx.collector.resume()
+        furnish(ctx)
+        token = secrets.token_urlsafe(24)
+        server = cls(ctx, Identities(token, users or {}, required=tls is not None), tls)
+        server._journal = journal
+        await server._listen(host, port)
+        return server
+
+    async def _listen(self, host: str, port: int) -> None:
+        self._collecting = asyncio.create_task(self.context.collector.run(), name="collector")
+        self._collecting.add_done_callback(_tell_if_dead)
+        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, access_log=None, max_line_size=65536, max_field_size=65536, shutdown_timeout=2.0)
+        await self._runner.setup()
+        context = self._tls.server_context() if self._tls is not None else None
+        site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)
+        try:
+            await site.start()
+        except OSError:
+            await self.stop()
+            raise
+        bound = self._runner.addresses[0]
+        self.url = f"{'https' if self._tls else 'http'}://{host}:{bound[1]}"
+
+    async def stop(self) -> None:
+        """End every watch, close the listener and the file."""
+        ctx = self.context
+        ctx.stopping.set()
+        for stream in list(ctx.streams):
+            stream.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._collecting is not None:
+            self._collecting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._collecting
+        await ctx.webhooks.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    @property
+    def ca_pem(self) -> str:
+        """The CA that clients must trust; empty without TLS."""
+        return self._tls.ca if self._tls is not None else ""
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        return self._identities.admin_token
+
+    def kubeconfig(self, name: str = "volcanopy") -> str:
+        """A kubeconfig (YAML text) that makes its reader the administrator of this cluster."""
+        cluster: dict[str, Any] = {"server": self.url}
+        if self._tls is not None:
+            cluster["certificate-authority-data"] = self._tls.ca_base64
+        return yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": name, "cluster": cluster}],
+                "users": [{"name": name, "user": {"token": self.token}}],
+                "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+                "current-context": name,
+            },
+            sort_keys=False,
+        )
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """One request: any refusal becomes a Status."""
+        call: Call | None = None
+        try:
+            path, _, query = request.raw_path.partition("?")
+            target = self.context.registry.locate(path)
+            if target is None:
+                return self._page(path, request)
+            call = await self._call(request, target, query)
+            return await self._dispatch(call)
+        except ApiError as error:
+            return failure(error, call.warnings if call is not None else ())
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            log.exception("%s %s", request.method, request.raw_path)
+            return failure(internal(f"{type(error).__name__}: {error}"))
+
+    async def _call(self, request: web.BaseRequest, target: Target, query: str) -> Call:
+        user = self._identities.user_of(request)
+        method = request.method
+        call = Call(
+            request,
+            method,
+            target.kind,
+            target.namespace,
+            target.name,
+            target.subresource,
+            dict(parse_qsl(query, keep_blank_values=True)) if query else {},
+            user,
+        )
+        if method not in {"GET", "HEAD"}:
+            call.raw = await request.read()
+            if call.query.get("dryRun", "All") != "All":
+                fault = unsupported("dryRun", [call.query["dryRun"]], ("All",))
+                raise invalid(_OPTIONS.get(method, "CreateOptions"), "meta.k8s.io", "", [fault])
+        return call
+
+    async def _dispatch(self, call: Call) -> web.StreamResponse:
+        ctx, method, kind = self.context, call.method, call.kind
+        if call.subresource:
+            return await self._subresource(call)
+        if call.name:
+            if method == "GET":
+                return await watch(ctx, call) if call.flag("watch") else get(ctx, call)
+            handler = {"PUT": update, "PATCH": patch, "DELETE": delete}.get(method)
+            if handler is None or kind.group in _REVIEWS:
+                raise method_not_allowed()
+            return await handler(ctx, call)
+        if kind.group in _REVIEWS:
+            if method != "POST":
+                raise method_not_allowed()
+            return review(ctx, call, self._identities.tokens)
+        if method == "GET":
+            return await watch(ctx, call) if call.flag("watch") else list_objects(ctx, call)
+        if method == "POST":
+            return await create(ctx, call)
+        if method == "DELETE" and "deletecollection" in kind.verbs:
+            return await delete_collection(ctx, call)
+        raise method_not_allowed()
+
+    async def _subresource(self, call: Call) -> web.StreamResponse:
+        ctx, name = self.context, call.subresource
+        if name not in call.kind.subresources:
+            raise no_such_page()
+        if name == "status":
+            if call.method == "GET":
+                return get(ctx, call)
+            handler = {"PUT": update, "PATCH": patch}.get(call.method)
+            if handler is None:
+                raise method_not_allowed()
+            return await handler(ctx, call)
+        handle, methods = _SUBRESOURCES[name]
+        if call.method not in methods:
+            raise method_not_allowed()
+        return await handle(ctx, call)
+
+    def _page(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
+        """What is not an object: health, version, discovery."""
+        if path.rstrip("/") in _HEALTH or path.startswith(("/livez/", "/readyz/", "/healthz/")):
+            return web.Response(text="ok")
+        self._identities.user_of(request)
+        if request.method != "GET":
+            raise no_such_page()
+        if path == "/version":
+            return respond(self._version)
+        if path.startswith("/openapi/v3"):
+            response = self._discovery.openapi(path)
+        else:
+            response = self._discovery.page(path, request.headers.get("Accept", ""))
+        if response is None:
+            if self.context.registry.has_version(path):
+                raise no_such_page()
+            return web.Response(status=404, text="404 page not found\n")
+        return response
+
+
+def _tell_if_dead(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("the garbage collector has died", exc_info=task.exception())

@@ -1,0 +1,357 @@
+"""Admission webhooks: the configuration objects decide which requests are sent to whom, over HTTPS, and what a silence means."""
+
+import asyncio
+import base64
+import binascii
+import re
+import ssl
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import cel
+import msgspec
+
+from volcanopy.local.apiserver.context import Call, Context
+from volcanopy.local.apiserver.failures import ApiError, bad_request, internal
+from volcanopy.local.apiserver.kinds import Kind
+from volcanopy.local.apiserver.patches import PatchError, json_patch
+from volcanopy.local.apiserver.selectors import LabelSelector, label_selector_from_object
+from volcanopy.local.apiserver.store import Body, Bucket, Event
+
+_GROUP = "admissionregistration.k8s.io"
+MUTATING = f"mutatingwebhookconfigurations.{_GROUP}"
+VALIDATING = f"validatingwebhookconfigurations.{_GROUP}"
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class NoAnswerError(Exception):
+    """The webhook could not be asked, or its answer makes no sense."""
+
+
+@dataclass(slots=True)
+class Hook:
+    """One webhook of one configuration object."""
+
+    name: str
+    source: Body
+    namespaces: LabelSelector
+    objects: LabelSelector
+    conditions: list[tuple[str, Any]]
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def forgiving(self) -> bool:
+        """A webhook that cannot be asked lets the request pass."""
+        return bool(self.source.get("failurePolicy") == "Ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a webhook is asked about."""
+
+    call: Call
+    operation: str
+    body: Body | None
+    old: Body | None
+    gvk: tuple[str, str, str]
+
+    @property
+    def resource(self) -> str:
+        """`pods` or `pods/status`."""
+        sub = self.call.subresource
+        return f"{self.call.kind.plural}/{sub}" if sub else self.call.kind.plural
+
+
+class Webhooks:
+    """The webhooks of one server. `active` is false while none is configured, and then nothing is asked."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._session: aiohttp.ClientSession | None = None
+        self._mutating: list[Hook] = []
+        self._validating: list[Hook] = []
+        self.active = False
+        ctx.store.listeners.append(self._changed)
+        self._read()
+
+    def _changed(self, bucket: Bucket, _event: Event) -> None:
+        if bucket.name in {MUTATING, VALIDATING}:
+            self._read()
+
+    def _read(self) -> None:
+        store = self._ctx.store
+        self._mutating = [hook for entry in store.bucket(MUTATING).entries() for hook in _hooks(entry.body)]
+        self._validating = [hook for entry in store.bucket(VALIDATING).entries() for hook in _hooks(entry.body)]
+        self.active = bool(self._mutating or self._validating)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def mutate(
+        self, call: Call, operation: str, body: Body, old: Body | None, gvk: tuple[str, str, str] | None = None
+    ) -> Body:
+        """The body as the mutating webhooks leave it, asked one after the other; raises what they refuse."""
+        kind = call.kind
+        shown = body if kind.outgoing is None else kind.outgoing(body)
+        before = old if old is None or kind.outgoing is None else kind.outgoing(old)
+        changed = False
+        for hook in self._mutating:
+            question = Question(call, operation, shown, before, gvk or _gvk(kind))
+            if not self._concerns(hook, question):
+                continue
+            response = await self._ask(hook, question)
+            if response is not None and response.get("patch"):
+                shown = _patched(hook, response, shown)
+                changed = True
+        if not changed:
+            return body
+        return shown if kind.incoming is None else kind.incoming(shown)
+
+    async def validate(
+        self,
+        call: Call,
+        operation: str,
+        body: Body | None,
+        old: Body | None,
+        gvk: tuple[str, str, str] | None = None,
+        *,
+        mutate_first: bool = False,
+    ) -> None:
+        """Ask the validating webhooks, all at once; raises the first refusal. Deletions ask the mutating ones too."""
+        kind = call.kind
+        if kind.outgoing is not None:
+            body = kind.outgoing(body) if body is not None else None
+            old = kind.outgoing(old) if old is not None else None
+        question = Question(call, operation, body, old, gvk or _gvk(kind))
+        if mutate_first:
+            for hook in self._mutating:
+                if self._concerns(hook, question):
+                    await self._ask(hook, question)
+        asked = [hook for hook in self._validating if self._concerns(hook, question)]
+        answers = await asyncio.gather(*(self._ask(hook, question) for hook in asked), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    def _concerns(self, hook: Hook, question: Question) -> bool:
+        kind = question.call.kind
+        if kind.group == _GROUP or not any(_rule_matches(rule, question) for rule in hook.source.get("rules") or ()):
+            return False
+        if not hook.objects.empty:
+            bodies = [body for body in (question.body, question.old) if body is not None]
+            if not any(hook.objects.matches(body.get("metadata", {}).get("labels") or {}) for body in bodies):
+                return False
+        if not hook.namespaces.empty and not self._namespace_matches(hook, question):
+            return False
+        return self._conditions_hold(hook, question) if hook.conditions else True
+
+    def _namespace_matches(self, hook: Hook, question: Question) -> bool:
+        kind = question.call.kind
+        if kind.bucket == "namespaces":
+            body = question.body if question.body is not None else question.old
+            return hook.namespaces.matches((body or {}).get("metadata", {}).get("labels") or {})
+        if not kind.namespaced:
+            return True
+        entry = self._ctx.store.bucket("namespaces").get("", question.call.namespace)
+        return entry is not None and hook.namespaces.matches(entry.labels)
+
+    def _conditions_hold(self, hook: Hook, question: Question) -> bool:
+        request = _review(question, "")["request"]
+        variables = {"object": question.body, "oldObject": question.old, "request": request}
+        for name, program in hook.conditions:
+            try:
+                held = program.execute(cel.Context(variables))
+            except (KeyError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError) as error:
+                if hook.forgiving:
+                    return False
+                raise internal(
+                    f'failed to evaluate matchCondition "{name}" of webhook "{hook.name}": {error}'
+                ) from None
+            if held is not True:
+                return False
+        return True
+
+    async def _ask(self, hook: Hook, question: Question) -> Body | None:
+        """The webhook's response if it allows; None if it cannot be asked and that is forgiven."""
+        call = question.call
+        if call.dry and hook.source.get("sideEffects") not in {"None", "NoneOnDryRun"}:
+            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            response = await self._post(hook, question)
+        except NoAnswerError as error:
+            if hook.forgiving:
+                call.warnings.append(f'webhook "{hook.name}" could not be asked: {error}')
+                return None
+            raise internal(f'failed calling webhook "{hook.name}": {error}') from None
+        call.warnings += [str(text) for text in response.get("warnings") or ()]
+        if not response.get("allowed"):
+            raise _denial(hook, response)
+        return response
+
+    async def _post(self, hook: Hook, question: Question) -> Body:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        url, host = self._address(hook)
+        uid = str(uuid.uuid4())
+        data = msgspec.json.encode(_review(question, uid))
+        seconds = float(hook.source.get("timeoutSeconds") or 10)
+        if hook.tls is None:
+            hook.tls = _trust(hook)
+        try:
+            async with self._session.post(
+                url,
+                data=data,
+                headers={"Content-Type": "application/json"},
+                ssl=hook.tls,
+                server_hostname=host,
+                timeout=aiohttp.ClientTimeout(total=seconds),
+                params={"timeout": f"{seconds:g}s"},
+            ) as reply:
+                text = await reply.read()
+                if reply.status != 200:
+                    raise NoAnswerError(
+                        f"failed to call webhook: the server answered {reply.status}: {text[:200].decode(errors='replace')}"
+                    )
+        except TimeoutError:
+            raise NoAnswerError(
+                f'failed to call webhook: Post "{url}?timeout={seconds:g}s": context deadline exceeded'
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise NoAnswerError(f'failed to call webhook: Post "{url}?timeout={seconds:g}s": {error}') from None
+        return _response(text, uid)
+
+    def _address(self, hook: Hook) -> tuple[str, str | None]:
+        """Where to send, and the name that the certificate must carry if it is not the address's own."""
+        client = hook.source["clientConfig"]
+        if client.get("url"):
+            return client["url"], None
+        service = client["service"]
+        name, port = f"{service['namespace']}/{service['name']}", service.get("port", 443)
+        addresses = self._ctx.service_addresses
+        where = addresses.get(f"{name}:{port}") or addresses.get(name)
+        if where is None:
+            raise NoAnswerError(f'failed to call webhook: no address is known for service "{name}" (port {port})')
+        path = (service.get("path") or "").lstrip("/")
+        return f"https://{where}/{path}", f"{service['name']}.{service['namespace']}.svc"
+
+
+def _hooks(configuration: Body) -> list[Hook]:
+    found: list[Hook] = []
+    for source in configuration.get("webhooks") or ():
+        conditions = [(one["name"], cel.compile(one["expression"])) for one in source.get("matchConditions") or ()]
+        namespaces = label_selector_from_object(source.get("namespaceSelector") or {})
+        objects = label_selector_from_object(source.get("objectSelector") or {})
+        found.append(Hook(source["name"], source, namespaces, objects, conditions))
+    return found
+
+
+def _trust(hook: Hook) -> ssl.SSLContext:
+    bundle = hook.source["clientConfig"].get("caBundle")
+    if not bundle:
+        return ssl.create_default_context()
+    try:
+        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+    except (ssl.SSLError, ValueError) as error:
+        raise NoAnswerError(f"failed to call webhook: its caBundle holds no certificates ({error})") from None
+
+
+def _gvk(kind: Kind) -> tuple[str, str, str]:
+    return kind.group, kind.version, kind.kind
+
+
+def _rule_matches(rule: Body, question: Question) -> bool:
+    kind = question.call.kind
+
+    def among(key: str, value: str) -> bool:
+        allowed = rule.get(key) or ()
+        return "*" in allowed or value in allowed
+
+    if not (among("operations", question.operation) and among("apiGroups", kind.group)):
+        return False
+    if not among("apiVersions", kind.version):
+        return False
+    scope = rule.get("scope", "*")
+    if scope != "*" and (scope == "Namespaced") is not kind.namespaced:
+        return False
+    plural, _, sub = question.resource.partition("/")
+    for pattern in rule.get("resources") or ():
+        wanted, slash, wanted_sub = pattern.partition("/")
+        if wanted in {"*", plural} and (wanted_sub in {"*", sub} if slash else not sub):
+            return True
+    return False
+
+
+def _review(question: Question, uid: str) -> Body:
+    call, kind = question.call, question.call.kind
+    group, version, name = question.gvk
+    said = {"group": group, "version": version, "kind": name}
+    resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
+    body = question.body if question.body is not None else question.old or {}
+    request: Body = {"uid": uid, "kind": said, "resource": resource}
+    if call.subresource:
+        request["subResource"] = call.subresource
+    request |= {"requestKind": said, "requestResource": resource}
+    if call.subresource:
+        request["requestSubResource"] = call.subresource
+    target = call.name or body.get("metadata", {}).get("name", "")
+    if target:
+        request["name"] = target
+    if kind.namespaced:
+        request["namespace"] = call.namespace
+    elif kind.bucket == "namespaces":
+        request["namespace"] = target
+    options: Body = {"kind": _OPTIONS[question.operation], "apiVersion": "meta.k8s.io/v1"}
+    for key in ("fieldManager", "fieldValidation"):
+        if key in call.query and question.operation != "DELETE":
+            options[key] = call.query[key]
+    if call.dry:
+        options["dryRun"] = ["All"]
+    request |= {
+        "operation": question.operation,
+        "userInfo": call.user.info(),
+        "object": question.body,
+        "oldObject": question.old,
+        "dryRun": call.dry,
+        "options": options,
+    }
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+
+
+def _response(text: bytes, uid: str) -> Body:
+    try:
+        review = msgspec.json.decode(text)
+        response = review["response"]
+        if response["uid"] != uid:
+            raise NoAnswerError(f'expected response.uid="{uid}", got "{response["uid"]}"')
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise NoAnswerError(f"received invalid webhook response: {error}") from None
+    if not isinstance(response, dict):
+        raise NoAnswerError("received invalid webhook response: response is no object")
+    return response
+
+
+def _denial(hook: Hook, response: Body) -> ApiError:
+    status: Body = response.get("status") or {}
+    said = f'admission webhook "{hook.name}" denied the request'
+    reason = re.sub(r"\s", "", status.get("reason") or "")
+    text = status.get("message") or status.get("reason")
+    message = f"{said}: {text}" if text else f"{said} without explanation"
+    code = int(status.get("code") or 0)
+    return ApiError(max(code, 400), reason, message, details=status.get("details"))
+
+
+def _patched(hook: Hook, response: Body, body: Body) -> Body:
+    if response.get("patchType") != "JSONPatch":
+        raise internal(
+            f'webhook "{hook.name}" answered with a patch of type {response.get("patchType")!r}: only JSONPatch is known'
+        )
+    try:
+        operations = msgspec.json.decode(base64.b64decode(response["patch"]))
+        made: Body = json_patch(body, operations)
+    except (binascii.Error, msgspec.DecodeError, PatchError) as error:
+        raise internal(f'the patch of webhook "{hook.name}" cannot be applied: {error}') from None
+    return made
