@@ -1,0 +1,117 @@
+"""Manifests from files: YAML or JSON, several documents, lists, folders, standard input."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from volcanopy.cli.errors import Stop
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: what looks like a date stays text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One object as it was written, with where it stands."""
+
+    source: str
+    number: int
+    body: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The object's kind."""
+        return str(self.body["kind"])
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core group."""
+        return str(self.body["apiVersion"]).rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``, as far as the manifest says them."""
+        metadata = self.body.get("metadata") or {}
+        return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for messages."""
+        return f"{self.source}, document {self.number} ({self.kind} {self.name})"
+
+
+def read(paths: Iterable[str]) -> list[Manifest]:
+    """All objects of files, of the manifests in folders, or of standard input for ``-``; raises Stop."""
+    found: list[Manifest] = []
+    for path in paths:
+        for source, text in _texts(path):
+            for number, document in enumerate(_documents(source, text), start=1):
+                found.extend(_objects(source, number, document))
+    return found
+
+
+def _texts(path: str) -> Iterator[tuple[str, str]]:
+    if path == "-":
+        yield "standard input", sys.stdin.read()
+        return
+    place = Path(path)
+    files = sorted(one for one in place.iterdir() if one.suffix in SUFFIXES) if place.is_dir() else [place]
+    if not files:
+        raise Stop(f"{path}: the folder holds no manifest ({', '.join(SUFFIXES)})")
+    for file in files:
+        try:
+            yield str(file), file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise Stop(f"{file}: there is no such file") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise Stop(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _documents(source: str, text: str) -> list[Any]:
+    stripped = text.lstrip()
+    try:
+        if stripped.startswith("{"):
+            try:
+                return [json.loads(stripped)]
+            except json.JSONDecodeError:
+                pass  # flow-style YAML begins with a brace too, and says better what is wrong
+        return [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise Stop(f"{source}{where}: this is not YAML: {problem}") from None
+
+
+def _objects(source: str, number: int, document: Any) -> Iterator[Manifest]:
+    if not isinstance(document, dict):
+        raise Stop(f"{source}, document {number}: a manifest must be a mapping with apiVersion and kind")
+    for key in ("apiVersion", "kind"):
+        if not isinstance(document.get(key), str) or not document[key]:
+            raise Stop(
+                f"{source}, document {number}: {key} is missing: every manifest must name its apiVersion and kind"
+            )
+    if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+        for item in document["items"]:
+            if isinstance(item, dict):
+                inherited = {"apiVersion": document["apiVersion"], "kind": document["kind"].removesuffix("List")}
+                item = {**inherited, **item} if document["kind"] != "List" else item  # noqa: PLW2901
+            yield from _objects(source, number, item)
+        return
+    if not isinstance(document.get("metadata") or {}, dict):
+        raise Stop(f"{source}, document {number} ({document['kind']}): metadata must be a mapping")
+    yield Manifest(source, number, document)

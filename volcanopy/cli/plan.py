@@ -1,0 +1,111 @@
+"""``volcanopy plan``: what would the scheduler decide on these objects?"""
+
+import json
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from volcanopy.api import core
+from volcanopy.api.quantity import QuantityError
+from volcanopy.cli.errors import Stop
+from volcanopy.cli.manifests import Manifest, read
+from volcanopy.scheduler.config import ConfigError, default, parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import document
+from volcanopy.scheduler.state import State
+
+KINDS: dict[tuple[str, str], Any] = {
+    ("", "Pod"): core.Pod,
+    ("", "Node"): core.Node,
+    ("", "Namespace"): core.Namespace,
+    ("scheduling.k8s.io", "PriorityClass"): core.PriorityClass,
+    ("scheduling.volcanopy.io", "PodGroup"): core.PodGroup,
+    ("scheduling.volcanopy.io", "Queue"): core.Queue,
+}
+"""What the scheduler looks at, by group and kind."""
+NAMESPACED = frozenset({"Pod", "PodGroup"})
+_WORDS = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
+
+
+def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) -> None:
+    """Print the plan for the objects in files, and nothing else on standard output."""
+    registry = builtin()
+    try:
+        chosen = default(registry) if config is None else parse(_text(config), registry)
+    except ConfigError as error:
+        raise Stop(f"{config}: {error}") from None
+    state = State()
+    ignored: Counter[str] = Counter()
+    for manifest in read(files):
+        slice_ = KINDS.get((manifest.group, manifest.kind))
+        if slice_ is None:
+            ignored[manifest.kind] += 1
+            continue
+        _take_in(state, manifest, slice_)
+    if ignored:
+        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
+        print(f"volcanopy: left out what the scheduler does not look at: {listed}", file=sys.stderr)
+    made = schedule(state.snapshot(_moment(now), "plan"), chosen, registry)
+    if as_json:
+        print(json.dumps(document(made), indent=2))
+    elif made.effects:
+        print(made)
+    else:
+        print("volcanopy: there is nothing to decide", file=sys.stderr)
+
+
+def _take_in(state: State, manifest: Manifest, slice_: Any) -> None:
+    body = manifest.body
+    metadata = body.get("metadata") or {}
+    if not metadata.get("name"):
+        raise Stop(f"{manifest.place}: metadata.name is missing: the scheduler knows objects by their names")
+    if manifest.kind in NAMESPACED and not metadata.get("namespace"):
+        body = {**body, "metadata": {**metadata, "namespace": "default"}}
+    try:
+        state.upsert(msgspec.convert(_without_nulls(body), slice_))
+    except msgspec.ValidationError as error:
+        raise Stop(f"{manifest.place}: {_told(str(error))}") from None
+    except QuantityError as error:
+        raise Stop(f"{manifest.place}: {error}") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    """A manifest may say null for what it does not say."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
+    return value
+
+
+def _told(error: str) -> str:
+    """``Expected `int`, got `str` - at `$.spec.minMember``` as a sentence that names the field."""
+    what, _, where = error.partition(" - at ")
+    field = where.strip("`").removeprefix("$").removeprefix(".") or "the object"
+    if "Expected" in what and "got" in what:
+        wanted, got = (part.strip(" `") for part in what.removeprefix("Expected").split(", got", 1))
+        wanted = wanted.replace(" | null", "").replace("`", "")
+        wanted = " or ".join(_WORDS.get(one.strip(), one.strip()) for one in wanted.split("|"))
+        return f"{field} must be {wanted}, not {_WORDS.get(got.strip('`'), got)}"
+    return f"{field}: {what[:1].lower()}{what[1:]}"
+
+
+def _moment(now: str | None) -> datetime:
+    if now is None:
+        return datetime.now(UTC)
+    try:
+        moment = datetime.fromisoformat(now)
+    except ValueError:
+        raise Stop(f"--now: {now!r} is no RFC 3339 time, such as 2030-01-31T12:00:00Z", 2) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Stop(f"--config: {path} cannot be read: {error.strerror}", 2) from None
