@@ -92,7 +92,7 @@ def _documents(source: str, text: str) -> list[Any]:
         return [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
+        where = "" if mark is None else f", line {min(mark.line + 1, max(len(text.splitlines()), 1))}"
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise Stop(f"{source}{where}: this is not YAML: {problem}") from None
 

@@ -1,0 +1,45 @@
+"""The command itself: help, version, and what it says when it is used wrongly."""
+
+from pathlib import Path
+
+import yaml
+
+from tests.cli.test_plan import volcanopy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_help_names_every_command() -> None:
+    run = volcanopy("--help")
+    assert run.returncode == 0
+    for command in ("local", "plan", "scheduler", "controller", "admission", "crd", "version"):
+        assert command in run.stdout
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    run = volcanopy("plam")
+    assert run.returncode == 2
+    assert "No such command 'plam'" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_service_without_a_cluster_says_so_in_one_sentence(tmp_path: Path) -> None:
+    run = volcanopy("scheduler", "--kubeconfig", str(tmp_path / "none"))
+    assert run.returncode == 1
+    assert run.stderr.startswith("volcanopy: ")
+    assert run.stderr.count("\n") == 1
+    assert "Traceback" not in run.stderr
+
+
+def test_crd_writes_the_definitions_of_the_chart(tmp_path: Path) -> None:
+    run = volcanopy("crd", "--output-dir", str(tmp_path))
+    assert run.returncode == 0
+    chart = ROOT / "charts" / "volcanopy" / "crds"
+    assert {file.name for file in tmp_path.iterdir()} == {file.name for file in chart.iterdir()}
+    for file in tmp_path.iterdir():
+        assert file.read_text() == (chart / file.name).read_text(), f"{file.name}: run make golden"
+
+
+def test_crd_prints_all_definitions_as_one_stream() -> None:
+    printed = list(yaml.safe_load_all(volcanopy("crd").stdout))
+    assert {one["spec"]["names"]["kind"] for one in printed} == {"BatchJob", "PodGroup", "Queue", "Command"}

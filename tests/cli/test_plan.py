@@ -1,0 +1,113 @@
+"""``volcanopy plan``: what a person reads, and what a script reads."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORLD = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}}
+- {apiVersion: scheduling.volcanopy.io/v1beta1, kind: Queue, metadata: {name: default}, spec: {weight: 1}}
+- apiVersion: scheduling.volcanopy.io/v1beta1
+  kind: PodGroup
+  metadata: {name: small, namespace: lab}
+  spec: {minMember: 1}
+  status: {phase: Inqueue}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: small-0, namespace: lab, annotations: {scheduling.k8s.io/group-name: small}}
+  spec: {schedulerName: volcanopy, containers: [{name: main, resources: {requests: {cpu: 1}}}]}
+  status: {phase: Pending}
+---
+apiVersion: scheduling.volcanopy.io/v1beta1
+kind: PodGroup
+metadata: {name: large, creationTimestamp: 2030-01-01T00:00:00Z}
+spec: {minMember: 5, minResources: {cpu: 50}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: unrelated}
+"""
+
+
+def volcanopy(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "volcanopy", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_plan_tells_what_is_bound_and_why_the_rest_waits() -> None:
+    run = volcanopy("plan", "-f", "-", stdin=WORLD)
+    assert run.returncode == 0
+    assert run.stdout.splitlines()[0] == "bind lab/small-0 -> n1"
+    assert "podgroup large Pending Unschedulable: " in run.stdout
+    assert run.stderr == "volcanopy: left out what the scheduler does not look at: 1 ConfigMap\n"
+
+
+def test_the_json_form_is_a_plan_document(tmp_path: Path) -> None:
+    (tmp_path / "world.yaml").write_text(WORLD)
+    run = volcanopy("plan", "-f", str(tmp_path), "-o", "json")
+    document = json.loads(run.stdout)
+    assert (document["apiVersion"], document["kind"]) == ("volcanopy.io/v1alpha1", "Plan")
+    assert document["effects"][0] == {"effect": "Bind", "pod": "lab/small-0", "node": "n1"}
+    assert {effect["effect"] for effect in document["effects"]} == {"Bind", "SetPodGroup", "Explain", "SetQueue"}
+
+
+def test_what_kubectl_prints_as_json_is_read_too() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    run = volcanopy("plan", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": [node]}))
+    assert (run.returncode, run.stdout) == (0, "")
+    assert run.stderr == "volcanopy: there is nothing to decide\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "sentence"),
+    [
+        (["-f", "nowhere.yaml"], "", "volcanopy: nowhere.yaml: there is no such file"),
+        (["-f", "-"], "a: [", "volcanopy: standard input, line 1: this is not YAML"),
+        (
+            ["-f", "-"],
+            "- 1",
+            "volcanopy: standard input, document 1: a manifest must be a mapping with apiVersion and kind",
+        ),
+        (["-f", "-"], "kind: Pod", "volcanopy: standard input, document 1: apiVersion is missing"),
+        (
+            ["-f", "-"],
+            "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatable: {cpu: 4x}}",
+            "volcanopy: standard input, document 1 (Node n): '4x' is not a quantity",
+        ),
+        (
+            ["-f", "-"],
+            "apiVersion: scheduling.volcanopy.io/v1beta1\nkind: PodGroup\nmetadata: {name: n}\nspec: {minMember: '3'}",
+            "volcanopy: standard input, document 1 (PodGroup n): spec.minMember must be a whole number, not text",
+        ),
+        (["-f", "-", "--now", "tomorrow"], "{}", "volcanopy: standard input, document 1: apiVersion is missing"),
+        (["-f", "-", "--now", "tomorrow"], "", "volcanopy: --now: 'tomorrow' is no RFC 3339 time"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_never_a_traceback(arguments: list[str], stdin: str, sentence: str) -> None:
+    run = volcanopy("plan", *arguments, stdin=stdin)
+    assert run.returncode in {1, 2}
+    assert run.stdout == ""
+    assert run.stderr.startswith(sentence), run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_broken_configuration_names_the_key_and_what_was_meant(tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text("actions: 'enqueue, alocate'\ntiers: []\n")
+    run = volcanopy("plan", "-f", "-", "--config", str(config), stdin=WORLD)
+    assert run.returncode == 1
+    assert run.stderr == f"volcanopy: {config}: actions: unknown action 'alocate', did you mean 'allocate'?\n"
+
+
+def test_the_order_of_the_objects_does_not_matter() -> None:
+    documents = WORLD.split("---")
+    assert (
+        volcanopy("plan", "-f", "-", stdin="---".join(reversed(documents))).stdout
+        == volcanopy("plan", "-f", "-", stdin=WORLD).stdout
+    )
