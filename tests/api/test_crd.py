@@ -1,0 +1,121 @@
+"""The definitions that are installed say what the models say, and an API server accepts them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from volcanopy.api.crd import RESOURCES, Resource, crd, crds, render_crds
+
+CHART = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
+APPLY_LIMIT = 256 * 1024
+"""What all annotations of an object may weigh: `kubectl apply` keeps the whole object in one."""
+
+Json = dict[str, Any]
+
+
+def served(resource: Resource) -> Json:
+    """The served version of a definition."""
+    version: Json = crd(resource)["spec"]["versions"][0]
+    return version
+
+
+def nodes(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    """Every node of a schema with its path."""
+    yield path, schema
+    for name, of in schema.get("properties", {}).items():
+        yield from nodes(of, f"{path}.{name}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from nodes(schema["additionalProperties"], f"{path}{{}}")
+
+
+def spec_of(kind: str) -> Json:
+    """The schema of a kind's spec."""
+    resource = next(one for one in RESOURCES if one.kind == kind)
+    spec: Json = served(resource)["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return spec
+
+
+def test_the_files_in_the_chart_are_those_of_the_models() -> None:
+    files = {path.name: path.read_text() for path in CHART.glob("*.yaml")}
+    assert files == render_crds(), "run `volcanopy crd --output-dir charts/volcanopy/crds`"
+
+
+def test_the_files_read_as_the_definitions() -> None:
+    assert [yaml.safe_load(text) for text in render_crds().values()] == list(crds())
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+def test_client_side_apply_can_carry_the_definition(resource: Resource) -> None:
+    assert len(json.dumps(crd(resource), separators=(",", ":"))) < APPLY_LIMIT * 0.8
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+def test_every_node_of_a_schema_is_structural(resource: Resource) -> None:
+    for path, node in nodes(served(resource)["schema"]["openAPIV3Schema"]):
+        assert "type" in node or node.get("x-kubernetes-int-or-string"), path
+        assert not {"$ref", "$defs", "title", "allOf", "const"} & set(node), path
+        if node.get("type") == "array":
+            assert "items" in node, path
+        if node.get("x-kubernetes-list-type") == "map":
+            items = node["items"]
+            for key in node["x-kubernetes-list-map-keys"]:
+                assert key in items.get("required", ()) or "default" in items["properties"][key], (path, key)
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+def test_a_status_has_no_defaults(resource: Resource) -> None:
+    status = served(resource)["schema"]["openAPIV3Schema"]["properties"].get("status", {})
+    assert [path for path, node in nodes(status) if "default" in node] == []
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
+def test_every_field_of_ours_is_explained(resource: Resource) -> None:
+    schema = served(resource)["schema"]["openAPIV3Schema"]
+    theirs = (".metadata", ".spec.tasks[].template.", ".spec.volumes[].volumeClaim.")
+    silent = [
+        f"{path}.{name}"
+        for path, node in nodes(schema)
+        for name, of in node.get("properties", {}).items()
+        if not of.get("description") and not f"{path}.{name}".startswith(theirs)
+    ]
+    assert silent == []
+
+
+def test_the_names_people_type() -> None:
+    names = {one.kind: (one.plural, one.short_names, one.namespaced, one.api_version) for one in RESOURCES}
+    assert names == {
+        "BatchJob": ("batchjobs", ("bj",), True, "batch.volcanopy.io/v1alpha1"),
+        "PodGroup": ("podgroups", ("pg",), True, "scheduling.volcanopy.io/v1beta1"),
+        "Queue": ("queues", ("q",), False, "scheduling.volcanopy.io/v1beta1"),
+        "Command": ("commands", (), True, "bus.volcanopy.io/v1alpha1"),
+    }
+
+
+def test_defaults_are_those_of_the_models() -> None:
+    spec = spec_of("BatchJob")["properties"]
+    assert {name: of["default"] for name, of in spec.items() if "default" in of} == {
+        "queue": "default",
+        "schedulerName": "volcanopy",
+        "maxRetry": 3,
+    }
+    assert spec_of("Queue")["properties"]["reclaimable"]["default"] is True
+    assert spec["tasks"]["items"]["properties"]["replicas"]["default"] == 1
+
+
+def test_a_pod_template_is_checked_as_a_pod_is() -> None:
+    template = spec_of("BatchJob")["properties"]["tasks"]["items"]["properties"]["template"]
+    pod = template["properties"]["spec"]
+    container = pod["properties"]["containers"]["items"]
+    assert template["required"] == ["spec"]
+    assert pod["required"] == ["containers"]
+    assert container["properties"]["image"]["type"] == "string"
+    assert container["properties"]["resources"]["properties"]["limits"]["additionalProperties"]["anyOf"]
+    assert "ephemeralContainers" not in pod["properties"]
+    unknown = [path for path, node in nodes(template) if node.get("x-kubernetes-preserve-unknown-fields")]
+    assert unknown == []

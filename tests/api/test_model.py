@@ -1,0 +1,106 @@
+"""What users write is read exactly, and what is wrong with it is named with its path."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.api.batch import BatchJob
+from volcanopy.api.bus import Command
+from volcanopy.api.model import InvalidObjectError, format_duration, format_time, parse_duration
+from volcanopy.api.scheduling import PodGroup, Queue
+
+TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    """A job with one task."""
+    tasks = [{"name": "a", "replicas": 2, "template": TEMPLATE}]
+    return {"metadata": {"name": "j"}, "spec": {"tasks": tasks, **spec}}
+
+
+def problems(manifest: dict[str, Any]) -> list[str]:
+    """What is wrong with a job that a person wrote."""
+    with pytest.raises(InvalidObjectError) as caught:
+        BatchJob.read(manifest, unknown="refuse")
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_a_job_has_the_defaults_of_the_specification() -> None:
+    spec = BatchJob.read(job()).spec
+    assert (spec.queue, spec.max_retry, spec.scheduler_name) == ("default", 3, "volcanopy")
+    assert (spec.needed, spec.tasks[0].needed, spec.tasks[0].max_retry) == (2, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "needed"),
+    [
+        ({"replicas": 6}, 6),
+        ({"replicas": 6, "minAvailable": 0}, 0),
+        ({"replicas": 6, "minAvailable": 4}, 4),
+        ({"replicas": 6, "partitionPolicy": {"totalPartitions": 3, "partitionSize": 2}}, 6),
+        ({"replicas": 6, "partitionPolicy": {"totalPartitions": 3, "partitionSize": 2, "minPartitions": 2}}, 4),
+    ],
+)
+def test_what_a_task_needs_follows_from_the_rest(fields: dict[str, Any], needed: int) -> None:
+    manifest = job(tasks=[{"name": "a", "template": TEMPLATE, **fields}])
+    assert BatchJob.read(manifest).spec.tasks[0].needed == needed
+
+
+def test_every_problem_is_named_with_its_path() -> None:
+    manifest = job(minAvailble=1, maxRetry="3", policies=[{"event": "PodFaild", "action": "RestartJob"}])
+    assert problems(manifest) == [
+        "spec.policies[0].event: 'PodFaild': input should be '*', 'PodPending', 'PodFailed', 'PodEvicted', 'Unknown',"
+        " 'TaskCompleted', 'TaskFailed' or 'JobUpdated'",
+        "spec.maxRetry: '3': input should be a valid integer",
+        "spec.minAvailble: no such field: correct its name or leave it out",
+    ]
+
+
+def test_what_a_newer_server_sends_is_read_all_the_same() -> None:
+    assert BatchJob.read(job(somethingNew={"a": 1})).spec.queue == "default"
+
+
+def test_a_pod_template_stays_as_it_was_written() -> None:
+    written = BatchJob.read(job()).write()
+    assert written["spec"]["tasks"][0]["template"] == TEMPLATE
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("500ms", 0.5), ("0", 0)]
+)
+def test_durations_are_gos(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "-5s", "5 m", "5x", 5, None])
+def test_what_is_no_duration_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="a duration is a text such as"):
+        parse_duration(text)
+
+
+@given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=10000)))
+def test_a_duration_survives_being_written_and_read(value: timedelta) -> None:
+    assert parse_duration(format_duration(value)) == value
+
+
+def test_times_are_written_in_utc_and_whole_seconds() -> None:
+    assert format_time(datetime(2026, 1, 2, 3, 4, 5, 999, tzinfo=UTC)) == "2026-01-02T03:04:05Z"
+
+
+def test_a_queue_and_a_podgroup_and_a_command_are_read() -> None:
+    queue = Queue.read({"metadata": {"name": "q"}, "spec": {"weight": 2, "capability": {"cpu": "4"}}})
+    assert (queue.spec.weight, queue.spec.reclaimable, queue.spec.dequeue_strategy) == (2, True, "traverse")
+    group = PodGroup.read(
+        {"metadata": {"name": "g"}, "status": {"conditions": [{"type": "Scheduled", "status": "True"}]}}
+    )
+    assert group.spec.queue == "default"
+    target = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "name": "j", "uid": "u"}
+    assert Command.read({"metadata": {"name": "c"}, "action": "AbortJob", "target": target}).target.name == "j"
+
+
+def test_a_quantity_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidObjectError, match=r"spec.capability.cpu.*is not a quantity"):
+        Queue.read({"metadata": {"name": "q"}, "spec": {"capability": {"cpu": "4 cores"}}})

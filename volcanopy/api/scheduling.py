@@ -1,0 +1,202 @@
+"""PodGroup and Queue: what the scheduler works with (``scheduling.volcanopy.io/v1beta1``)."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from volcanopy.api.meta import Condition, LabelSelector, ObjectMeta
+from volcanopy.api.model import Bool, Int32, Model, ResourceList, Rule, Subdomain
+
+
+class NetworkTopology(Model):
+    """How close together pods must run in the network."""
+
+    mode: Literal["hard", "soft"] = "hard"
+    """Whether closeness is demanded (hard) or preferred (soft)."""
+    highest_tier_allowed: Int32 | None = Field(default=None, ge=0)
+    """The highest tier of the network that the pods may span, as a number."""
+    highest_tier_name: str = Field(default="", max_length=253)
+    """The highest tier of the network that the pods may span, by name."""
+
+    rules = (
+        Rule(
+            "!(has(self.highestTierAllowed) && has(self.highestTierName) && self.highestTierName != '')",
+            "the highest tier is given by number or by name: leave out highestTierAllowed or highestTierName",
+        ),
+    )
+
+
+class SubGroupPolicy(Model):
+    """How pods of a group divide into sub-groups that are gangs themselves."""
+
+    name: str = Field(default="", max_length=253)
+    """Name of this division."""
+    network_topology: NetworkTopology | None = None
+    """How close together the pods of a sub-group must run."""
+    sub_group_size: Int32 = Field(default=1, ge=1)
+    """How many pods a sub-group has."""
+    min_sub_groups: Int32 = Field(default=0, ge=0)
+    """How many sub-groups are needed to start."""
+    label_selector: LabelSelector | None = None
+    """Which pods this division is about; all if not given."""
+    match_label_keys: list[str] = Field(
+        default_factory=list, max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Pods with the same values of these labels form one sub-group."""
+
+
+class PodGroupSpec(Model):
+    """What a gang needs to start."""
+
+    min_member: Int32 = Field(default=0, ge=0)
+    """How many pods must be able to run at once before any is started."""
+    min_task_member: dict[str, Int32] = Field(default_factory=dict)
+    """How many of them each task must contribute."""
+    queue: Subdomain = "default"
+    """The queue that the group waits in and is accounted to."""
+    priority_class_name: str = Field(default="", max_length=253)
+    """PriorityClass of the group."""
+    min_resources: ResourceList | None = None
+    """What the pods that are needed to start ask for together."""
+    network_topology: NetworkTopology | None = None
+    """How close together the pods must run."""
+    sub_group_policy: list[SubGroupPolicy] = Field(
+        default_factory=list, max_length=128, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """How the pods divide into sub-groups that are gangs themselves."""
+
+
+class PodGroupPhase(StrEnum):
+    """Where a gang stands: waiting for admission, admitted, running, in doubt, over."""
+
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+class PodGroupCondition(Condition):
+    """One thing that holds of a gang, or does not, since when and why."""
+
+    transition_id: str = Field(default="", max_length=253, alias="transitionID")
+    """The scheduling session that found it so."""
+
+
+class PodGroupStatus(Model):
+    """Where a gang stands; written by the scheduler."""
+
+    phase: PodGroupPhase | None = None
+    """Where the gang stands."""
+    conditions: list[PodGroupCondition] = Field(
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """Unschedulable (and why), Scheduled."""
+    running: Int32 = Field(default=0, ge=0)
+    """Number of running pods."""
+    succeeded: Int32 = Field(default=0, ge=0)
+    """Number of pods that have ended well."""
+    failed: Int32 = Field(default=0, ge=0)
+    """Number of pods that have failed."""
+
+
+class PodGroup(Model):
+    """Pods that are started together or not at all."""
+
+    api_version: Literal["scheduling.volcanopy.io/v1beta1"] = "scheduling.volcanopy.io/v1beta1"
+    kind: Literal["PodGroup"] = "PodGroup"
+    metadata: ObjectMeta
+    spec: PodGroupSpec = PodGroupSpec()
+    """What the gang needs to start."""
+    status: PodGroupStatus = PodGroupStatus()
+    """Where the gang stands."""
+
+
+class Guarantee(Model):
+    """What a queue keeps for itself, even when it is idle."""
+
+    resource: ResourceList = Field(default_factory=dict)
+    """Amounts by resource."""
+
+
+class GroupAffinity(Model):
+    """Node groups that a queue must use or avoid, and those that it would rather."""
+
+    required_during_scheduling_ignored_during_execution: list[str] = Field(default_factory=list)
+    """Names of node groups, as a demand."""
+    preferred_during_scheduling_ignored_during_execution: list[str] = Field(default_factory=list)
+    """Names of node groups, as a wish."""
+
+
+class QueueAffinity(Model):
+    """Which groups of nodes the pods of a queue run on."""
+
+    node_group_affinity: GroupAffinity | None = None
+    """Groups to run on."""
+    node_group_anti_affinity: GroupAffinity | None = None
+    """Groups to stay away from."""
+
+
+class QueueSpec(Model):
+    """A queue's claim on the cluster."""
+
+    weight: Int32 = Field(default=1, ge=1, le=65535)
+    """Share of the cluster relative to the other queues."""
+    capability: ResourceList | None = None
+    """The most that the queue may ever hold; without limit where a resource is not named."""
+    deserved: ResourceList | None = None
+    """What the queue is due: lent to others while it is idle, taken back when it is not."""
+    guarantee: Guarantee | None = None
+    """What the queue keeps for itself even when it is idle."""
+    reclaimable: Bool = True
+    """Whether other queues may take back what this one holds above its share."""
+    parent: str = Field(default="", max_length=253, json_schema_extra={"pattern": r"^$|^[a-z0-9][-a-z0-9.]*$"})
+    """The queue that this one is a part of; `root` if not given."""
+    priority: Int32 = Field(default=0, ge=0)
+    """Queues of a higher priority are served first."""
+    type: str = Field(default="", max_length=253)
+    """A word for what the queue is used for; without effect on scheduling."""
+    affinity: QueueAffinity | None = None
+    """Which groups of nodes the pods of the queue run on."""
+    dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
+    """Whether a job that cannot start holds back those behind it (fifo) or not (traverse)."""
+
+
+class QueueState(StrEnum):
+    """Whether a queue takes new jobs."""
+
+    OPEN = "Open"
+    CLOSING = "Closing"
+    CLOSED = "Closed"
+    UNKNOWN = "Unknown"
+
+
+class QueueStatus(Model):
+    """What a queue holds; written by the scheduler and the queue controller."""
+
+    state: QueueState | None = None
+    """Whether the queue takes new jobs."""
+    allocated: ResourceList | None = None
+    """What the pods of the queue and of its children hold."""
+
+
+class Queue(Model):
+    """A line that jobs wait in, with a claim on the cluster that its jobs share."""
+
+    api_version: Literal["scheduling.volcanopy.io/v1beta1"] = "scheduling.volcanopy.io/v1beta1"
+    kind: Literal["Queue"] = "Queue"
+    metadata: ObjectMeta
+    spec: QueueSpec = QueueSpec()
+    """The queue's claim on the cluster."""
+    status: QueueStatus = QueueStatus()
+    """What the queue holds."""
+
+    rules = (
+        Rule(
+            "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
+            "a queue cannot be its own parent",
+            ".spec",
+        ),
+    )
