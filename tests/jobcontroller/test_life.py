@@ -1,0 +1,345 @@
+"""The life of a job, told as one would tell it: what happens, what the controller does, where the job stands."""
+
+import pytest
+
+from tests.jobcontroller.world import World, job, task
+from volcanopy.jobcontroller.plan import CreatePod, DeletePod, UpdateStatus
+
+FAILED_RESTARTS = {"event": "PodFailed", "action": "RestartJob"}
+
+
+def test_no_pod_is_made_before_the_gang_is_admitted() -> None:
+    world = World(job(task(replicas=3))).settle()
+    assert world.pod_group is not None
+    assert world.pods == {}
+    assert (world.phase, world.status["state"]["reason"]) == ("Pending", "NotAdmitted")
+    world.admit().settle()
+    assert list(world.pods) == ["job-a-0", "job-a-1", "job-a-2"]
+
+
+def test_a_job_runs_when_enough_pods_run_and_completes_when_they_have_succeeded() -> None:
+    world = World(job(task(replicas=2))).started()
+    assert (world.phase, world.message) == ("Running", "2 of 2 pods running")
+    world.succeed().settle()
+    assert (world.phase, world.message) == ("Completed", "2 pods succeeded")
+    assert world.pod_group is None
+    assert [c["type"] for c in world.status["conditions"] if c["status"] == "True"] == ["Completed"]
+
+
+def test_a_finished_job_keeps_its_counts_when_its_pods_are_gone() -> None:
+    world = World(job(task(replicas=2))).started().succeed().settle()
+    world.pods.clear()
+    world.settle()
+    assert world.status["succeeded"] == 2
+    assert world.status["taskStatusCount"] == {"a": {"phase": {"Succeeded": 2}}}
+
+
+def test_a_job_says_in_the_schedulers_words_why_it_waits() -> None:
+    world = World(job(task(replicas=2))).settle().admit().settle()
+    world.say_unschedulable("0/2 nodes are available: 2 Insufficient cpu.")
+    world.settle()
+    assert world.message == "0/2 nodes are available: 2 Insufficient cpu."
+    assert world.status["conditions"][-1]["message"] == world.message
+    assert world.events[-1].reason == "NotEnoughResources"
+
+
+def test_a_settled_job_costs_nothing() -> None:
+    world = World(job(task(replicas=2))).started()
+    assert world.plan().effects == ()
+
+
+def test_a_burst_of_pod_changes_costs_one_status_write() -> None:
+    world = World(job(task(replicas=500))).settle().admit().settle()
+    writes = world.status_writes
+    world.run().settle()
+    assert world.status_writes == writes + 1
+
+
+class TestRestartJob:
+    def test_all_pods_are_replaced_and_the_group_is_admitted_anew(self) -> None:
+        world = World(job(task(replicas=2), policies=[FAILED_RESTARTS])).started()
+        world.fail("job-a-0", exit_code=3)
+        plan = world.step()
+        assert isinstance(plan.effects[0], UpdateStatus)
+        assert str(plan).splitlines() == [
+            "status Restarting: pod job-a-0 failed with exit code 3: restart 1",
+            "event Warning Restarting: pod job-a-0 failed with exit code 3: restart 1",
+            "delete pod job-a-0",
+            "delete pod job-a-1",
+            "delete podgroup job-u1",
+        ]
+        world.settle()
+        assert (world.phase, world.pods) == ("Pending", {})
+        world.admit().settle()
+        notes = world.pods["job-a-0"]["metadata"]["annotations"]
+        assert (notes["volcanopy.io/job-version"], notes["volcanopy.io/job-retry-count"]) == ("1", "1")
+        assert world.run().settle().phase == "Running"
+
+    @pytest.mark.parametrize("limit", [1, 2, 3])
+    def test_the_restart_that_reaches_max_retry_fails_the_job_and_keeps_what_has_ended(self, limit: int) -> None:
+        world = World(job(task(replicas=2), policies=[FAILED_RESTARTS], maxRetry=limit)).started()
+        for _ in range(limit - 1):
+            world.fail("job-a-0").again()
+            assert world.phase == "Running"
+        world.fail("job-a-0").settle()
+        assert (world.phase, world.retries, list(world.pods)) == ("Failed", limit, ["job-a-0"])
+        assert world.status["failed"] == 1
+
+    def test_two_failures_at_once_are_one_restart(self) -> None:
+        world = World(job(task(replicas=3), policies=[FAILED_RESTARTS])).started()
+        world.fail("job-a-0", "job-a-2").settle()
+        assert world.retries == 1
+
+    def test_what_the_controller_deletes_is_no_eviction(self) -> None:
+        policies = [FAILED_RESTARTS, {"event": "PodEvicted", "action": "TerminateJob"}]
+        world = World(job(task(replicas=3), policies=policies)).started()
+        world.fail("job-a-0").again()
+        assert (world.phase, world.retries) == ("Running", 1)
+
+
+class TestRestartOfAPart:
+    def test_only_the_failed_pod_is_replaced_and_the_group_stays(self) -> None:
+        policies = [{"event": "PodFailed", "action": "RestartPod"}]
+        world = World(job(task(replicas=3), policies=policies)).started()
+        before = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
+        world.fail("job-a-1").settle()
+        after = {name: pod["metadata"]["uid"] for name, pod in world.pods.items()}
+        assert [name for name in before if after[name] != before[name]] == ["job-a-1"]
+        assert (world.phase, world.retries) == ("Pending", 1)
+        assert world.run().settle().phase == "Running"
+        assert world.status.get("restarts") is None
+
+    def test_a_pod_that_fails_again_during_the_restart_costs_another_retry(self) -> None:
+        policies = [{"event": "PodFailed", "action": "RestartPod"}]
+        world = World(job(task(replicas=2), policies=policies, maxRetry=9)).started()
+        world.fail("job-a-0", "job-a-1")
+        world.step()
+        assert world.retries == 1
+        del world.pods["job-a-0"]
+        world.step()
+        world.fail("job-a-0")
+        world.step()
+        assert (world.phase, world.retries) == ("Restarting", 2)
+
+    def test_a_partition_is_replaced_as_a_whole(self) -> None:
+        policy = {"totalPartitions": 3, "partitionSize": 2}
+        policies = [{"event": "PodFailed", "action": "RestartPartition"}]
+        world = World(job(task(replicas=6, partitionPolicy=policy, policies=policies))).started()
+        made = len(world.created)
+        world.fail("job-a-3").settle()
+        assert world.created[made:] == ["job-a-2", "job-a-3"]
+
+    def test_a_task_is_replaced_and_the_other_is_left(self) -> None:
+        policies = [{"exitCode": 3, "action": "RestartTask"}]
+        world = World(job(task("a", 2, policies=policies), task("b", 2))).started()
+        made = len(world.created)
+        world.fail("job-a-0", exit_code=3).settle()
+        assert world.created[made:] == ["job-a-0", "job-a-1"]
+
+
+class TestEviction:
+    def test_a_lost_pod_is_made_again_where_no_policy_speaks(self) -> None:
+        world = World(job(task(replicas=2))).started()
+        world.delete("job-a-1").settle()
+        assert sorted(world.pods) == ["job-a-0", "job-a-1"]
+        assert world.retries == 0
+
+    @pytest.mark.parametrize("grace", [True, False])
+    def test_a_lost_pod_is_an_eviction_even_if_nobody_watched(self, grace: bool) -> None:
+        policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+        world = World(job(task(replicas=2), policies=policies)).started()
+        world.grace = grace
+        world.delete("job-a-1")
+        world.grace = True
+        world.again()
+        assert (world.phase, world.retries) == ("Running", 1)
+
+    def test_scaling_down_is_no_eviction_and_takes_the_highest_index(self) -> None:
+        policies = [{"event": "PodEvicted", "action": "TerminateJob"}]
+        world = World(job(task(replicas=4, minAvailable=1), policies=policies)).started()
+        world.edit(tasks=[task(replicas=2, minAvailable=1)]).settle()
+        assert (world.phase, sorted(world.pods)) == ("Running", ["job-a-0", "job-a-1"])
+
+    def test_a_policy_for_failures_and_one_for_evictions_do_not_meet(self) -> None:
+        policies = [
+            {"event": "PodFailed", "action": "RestartPod"},
+            {"event": "PodEvicted", "action": "TerminateJob", "timeout": "5m"},
+        ]
+        world = World(job(task(replicas=2), policies=policies)).started()
+        world.fail("job-a-0").settle().run().settle().wait(minutes=6).settle()
+        assert world.phase == "Running"
+
+
+class TestCommands:
+    def test_suspend_and_resume(self) -> None:
+        world = World(job(task(replicas=2), plugins={"svc": []})).started().succeed("job-a-0").settle()
+        world.command("AbortJob").settle()
+        assert (world.phase, list(world.pods), world.pod_group) == ("Aborted", ["job-a-0"], None)
+        assert (world.objects, world.commands) == ({}, {})
+        world.command("ResumeJob", "c2").settle().admit().settle()
+        assert (world.retries, sorted(world.pods)) == (0, ["job-a-0", "job-a-1"])
+        assert "Service/job" in world.objects
+        world.run("job-a-1").settle()
+        assert world.phase == "Running"
+        assert world.succeed().settle().phase == "Completed"
+
+    def test_suspending_often_costs_no_retry(self) -> None:
+        world = World(job(maxRetry=2)).started()
+        for number in range(5):
+            world.command("AbortJob", f"a{number}").settle().command("ResumeJob", f"r{number}").again()
+        assert (world.phase, world.retries) == ("Running", 0)
+
+    def test_a_restart_is_no_shelter_from_suspending(self) -> None:
+        world = World(job(task(replicas=2), policies=[FAILED_RESTARTS])).started()
+        world.fail("job-a-0").step()
+        assert world.phase == "Restarting"
+        assert world.command("AbortJob").settle().phase == "Aborted"
+
+    @pytest.mark.parametrize(("action", "phase"), [("TerminateJob", "Terminated"), ("CompleteJob", "Completed")])
+    def test_a_job_is_ended_by_command(self, action: str, phase: str) -> None:
+        assert World(job(task(replicas=2))).started().command(action).settle().phase == phase
+
+    def test_commands_are_carried_out_in_turn_each_once(self) -> None:
+        world = World(job(task(replicas=2), maxRetry=9)).started()
+        world.command("RestartJob", "c1").command("AbortJob", "c2").settle()
+        assert (world.phase, world.retries, world.commands) == ("Aborted", 1, {})
+
+    def test_a_command_for_an_earlier_job_of_the_name_is_refused(self) -> None:
+        world = World(job()).started().command("AbortJob", uid="old").settle()
+        assert (world.phase, world.commands) == ("Running", {})
+        assert world.events[-1].message == "Command c1 is for an earlier job of this name"
+
+
+class TestEnds:
+    def test_task_completed_completes_the_job_and_stops_the_others(self) -> None:
+        policies = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+        world = World(job(task("master", policies=policies), task("worker", 2))).started()
+        world.succeed("job-master-0").settle()
+        assert (world.phase, list(world.pods), world.retries) == ("Completed", ["job-master-0"], 0)
+
+    def test_a_task_that_completed_while_suspended_completes_the_job_when_resumed(self) -> None:
+        policies = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+        world = World(job(task("master", policies=policies), task("worker", 2))).started()
+        world.succeed("job-master-0").command("AbortJob").settle()
+        assert world.phase == "Aborted"
+        assert world.command("ResumeJob", "c2").settle().phase == "Completed"
+
+    def test_restarting_containers_fail_a_task(self) -> None:
+        policies = [{"event": "TaskFailed", "action": "TerminateJob"}]
+        world = World(job(task(replicas=2, maxRetry=4, policies=policies))).started()
+        for pod in world.pods.values():
+            pod["status"]["containerStatuses"][0]["restartCount"] = 2
+        assert world.settle().phase == "Terminated"
+
+    def test_min_success_completes_early(self) -> None:
+        world = World(job(task(replicas=4), minSuccess=2)).started()
+        world.succeed("job-a-0", "job-a-1").settle()
+        assert (world.phase, sorted(world.pods)) == ("Completed", ["job-a-0", "job-a-1"])
+
+    def test_a_finished_job_goes_when_its_time_to_live_is_over(self) -> None:
+        world = World(job(ttlSecondsAfterFinished=60)).started().succeed().settle()
+        assert (world.plan().again, world.plan().effects) == (world.wait(seconds=60).now, ())
+        world.step()
+        assert world.job is None
+
+    def test_a_job_without_end_of_life_stays(self) -> None:
+        world = World(job()).started().succeed().settle().wait(days=99).settle()
+        assert world.phase == "Completed"
+
+    def test_a_job_that_is_being_deleted_is_left_alone(self) -> None:
+        world = World(job(task(replicas=2))).started()
+        assert world.job is not None
+        world.job["metadata"]["deletionTimestamp"] = world.now.isoformat()
+        world.pods.clear()
+        assert world.plan().effects == ()
+
+
+PENDING_TOO_LONG = {"event": "PodPending", "action": "RestartJob", "timeout": "10m"}
+
+
+class TestTimeouts:
+    def test_a_pod_that_stays_pending_is_acted_on_when_its_time_is_over(self) -> None:
+        world = World(job(task(replicas=2), policies=[PENDING_TOO_LONG])).settle().admit().settle()
+        world.run("job-a-0").settle()
+        again = world.plan().again
+        assert again is not None
+        assert (again - world.now).total_seconds() == 600
+        world.wait(minutes=10).step()
+        assert (world.phase, world.retries) == ("Restarting", 1)
+
+    def test_a_pod_that_starts_in_time_is_left_alone(self) -> None:
+        world = World(job(task(replicas=2), policies=[PENDING_TOO_LONG])).started().wait(minutes=11).settle()
+        assert (world.phase, world.retries) == ("Running", 0)
+
+    def test_a_delayed_action_survives_the_controller(self) -> None:
+        policies = [{"event": "PodEvicted", "action": "TerminateJob", "timeout": "5m"}]
+        world = World(job(task(replicas=2), policies=policies)).started()
+        world.delete("job-a-0").settle()
+        assert world.status["delayed"][0]["action"] == "TerminateJob"
+        assert sorted(world.pods) == ["job-a-0", "job-a-1"]
+        assert world.wait(minutes=5).settle().phase == "Terminated"
+
+    def test_a_delayed_action_is_dropped_when_the_pod_runs_again(self) -> None:
+        policies = [{"event": "PodEvicted", "action": "TerminateJob", "timeout": "5m"}]
+        world = World(job(task(replicas=2), policies=policies)).started()
+        world.delete("job-a-0").settle().run().settle().wait(minutes=6).settle()
+        assert (world.phase, world.status.get("delayed")) == ("Running", None)
+
+
+class TestScale:
+    def test_more_replicas_are_more_pods_and_a_larger_gang(self) -> None:
+        world = World(job(task(replicas=2))).started()
+        world.edit(tasks=[task(replicas=4)]).settle()
+        assert len(world.pods) == 4
+        assert world.pod_group is not None
+        assert world.pod_group["spec"]["minMember"] == 4
+        assert world.pod_group["spec"]["minResources"]["cpu"] == "4"
+
+    def test_to_zero_and_back(self) -> None:
+        world = World(job(task(replicas=2))).started()
+        world.edit(tasks=[task(replicas=0)]).settle()
+        assert (world.phase, world.pods) == ("Running", {})
+        world.edit(tasks=[task(replicas=2)]).settle().run().settle()
+        assert (world.phase, len(world.pods)) == ("Running", 2)
+
+
+def test_a_task_waits_for_those_it_depends_on_and_the_gang_does_not_wait_for_it() -> None:
+    world = World(job(task("master"), task("worker", 2, dependsOn={"name": ["master"]}))).settle()
+    assert world.pod_group is not None
+    assert world.pod_group["spec"]["minTaskMember"] == {"master": 1}
+    world.admit().settle()
+    assert list(world.pods) == ["job-master-0"]
+    world.run().settle()
+    assert len(world.pods) == 3
+    assert world.pod_group["spec"]["minMember"] == 3
+    assert world.run().settle().phase == "Running"
+
+
+def test_an_unknown_plugin_keeps_the_job_waiting_and_says_so() -> None:
+    world = World(job(plugins={"nope": []})).settle()
+    assert (world.phase, world.pod_group) == ("Pending", None)
+    assert world.message == "there is no job plugin 'nope': choose from env, svc, ssh"
+
+
+def test_unknown_reacts_once_to_each_time_the_group_becomes_unknown() -> None:
+    world = World(job(task(replicas=2), policies=[{"event": "Unknown", "action": "AbortJob"}])).started()
+    world.admit("Unknown").settle()
+    assert world.phase == "Aborted"
+    world.command("ResumeJob").again()
+    assert world.phase == "Running"
+
+
+def test_a_changed_job_can_be_restarted() -> None:
+    policies = [{"event": "JobUpdated", "action": "RestartJob"}]
+    world = World(job(task(replicas=2), policies=policies)).started()
+    world.edit(priorityClassName="high").settle()
+    assert world.retries == 1
+
+
+def test_pods_of_a_past_version_are_taken_away() -> None:
+    world = World(job(task(replicas=2))).started()
+    world.command("AbortJob").settle().command("ResumeJob", "c2").started()
+    world.pods["job-a-0"]["metadata"]["annotations"]["volcanopy.io/job-version"] = "0"
+    effects = world.plan().effects
+    assert [effect.name for effect in effects if isinstance(effect, DeletePod)] == ["job-a-0"]
+    assert not [effect for effect in effects if isinstance(effect, CreatePod)]

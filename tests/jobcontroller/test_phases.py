@@ -1,0 +1,30 @@
+"""The table is whole, and says what the specification says."""
+
+from volcanopy.api.batch import Action, Phase
+from volcanopy.jobcontroller.phases import FINISHED, LEADS_TO, LIVE, STOPPED, TRANSITIONS, Step, Stop
+
+
+def test_every_pair_is_decided() -> None:
+    assert set(TRANSITIONS) == {(phase, action) for phase in Phase for action in Action}
+
+
+def test_finished_jobs_stay_what_they_are() -> None:
+    assert {TRANSITIONS[phase, action] for phase in FINISHED for action in Action} == {Step()}
+
+
+def test_a_stopped_job_can_only_be_resumed() -> None:
+    for phase in (Phase.ABORTING, Phase.ABORTED):
+        does = {action: TRANSITIONS[phase, action].to for action in Action if TRANSITIONS[phase, action].to}
+        assert does == {Action.RESUME_JOB: Phase.RESTARTING}
+
+
+def test_only_restarts_cost_a_retry_and_only_they_take_finished_pods() -> None:
+    for (_, action), step in TRANSITIONS.items():
+        restart = action.startswith("Restart") and step.to is not None
+        assert step.costs_retry == restart
+        assert (step.stop in {Stop.ALL, Stop.TARGET}) == restart
+
+
+def test_every_phase_but_the_last_ones_is_left_somehow() -> None:
+    assert set(LEADS_TO) == set(Phase) - STOPPED
+    assert set(Phase) == LIVE | STOPPED | {Phase.ABORTING, Phase.COMPLETING, Phase.TERMINATING}

@@ -1,0 +1,129 @@
+"""What a job asks the scheduler for."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.jobcontroller.world import World, job, task
+from volcanopy.api.batch import BatchJob
+from volcanopy.api.core import PodGroup
+from volcanopy.jobcontroller.podgroup import changes, min_resources, pod_group_spec, pod_usage
+
+
+def read(*tasks: Any, **spec: Any) -> BatchJob:
+    """A job."""
+    return BatchJob.read(job(*tasks, **spec))
+
+
+@pytest.mark.parametrize(
+    ("member", "master", "worker", "cpu"), [(3, 1, 1, 200), (3, 1, None, 250), (2, 1, 1, 150), (2, None, 1, 100)]
+)
+def test_the_pods_that_matter_most_are_counted(member: int, master: int | None, worker: int | None, cpu: int) -> None:
+    first = task("master", 2, cpu="50m", **({"minAvailable": master} if master else {}))
+    first["template"]["spec"]["priorityClassName"] = "high"
+    second = task("worker", 2, cpu="100m", **({"minAvailable": worker} if worker else {}))
+    spec = read(second, first, minAvailable=member).spec
+    assert min_resources(spec.tasks, member, {"high": 10})["cpu"] == cpu
+
+
+def test_the_composed_example() -> None:
+    ps, worker = task("ps"), task("gpu-worker", 2)
+    ps["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": 1}}
+    worker["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": 1, "nvidia.com/gpu": 1}}
+    manifest = job(
+        ps,
+        worker,
+        name="tf",
+        queue="q1",
+        minAvailable=3,
+        labels={"team": "a"},
+        annotations={"volcanopy.io/preemptable": "true"},
+    )
+    made = World(manifest).settle().pod_group
+    assert made is not None
+    assert made["metadata"]["name"] == "tf-u1"
+    assert made["metadata"]["labels"] == {"team": "a", "volcanopy.io/job-name": "tf"}
+    assert made["metadata"]["annotations"] == {"volcanopy.io/preemptable": "true", "volcanopy.io/job-version": "0"}
+    assert made["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "batch.volcanopy.io/v1alpha1",
+            "kind": "BatchJob",
+            "name": "tf",
+            "uid": "u1",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    assert made["spec"] == {
+        "minMember": 3,
+        "minTaskMember": {"ps": 1, "gpu-worker": 2},
+        "queue": "q1",
+        "minResources": {
+            "count/pods": "3",
+            "cpu": "3",
+            "limits.cpu": "3",
+            "nvidia.com/gpu": "2",
+            "pods": "3",
+            "requests.cpu": "3",
+            "requests.nvidia.com/gpu": "2",
+        },
+    }
+
+
+def test_partitions_are_sub_groups() -> None:
+    policy = {
+        "totalPartitions": 3,
+        "partitionSize": 2,
+        "minPartitions": 2,
+        "networkTopology": {"highestTierAllowed": 1},
+    }
+    spec = pod_group_spec(read(parted := task(replicas=6, partitionPolicy=policy)), read(parted).spec.tasks, {})
+    assert spec["minTaskMember"] == {"a": 4}
+    assert spec["subGroupPolicy"] == [
+        {
+            "name": "a",
+            "subGroupSize": 2,
+            "minSubGroups": 2,
+            "labelSelector": {"matchLabels": {"volcanopy.io/task-spec": "a"}},
+            "matchLabelKeys": ["volcanopy.io/partition-id"],
+            "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        ({"containers": [{"resources": {"requests": {"cpu": "1"}}}, {"resources": {"requests": {"cpu": "2"}}}]}, 3000),
+        ({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}, 2000),
+        ({"containers": [{}], "initContainers": [{"resources": {"requests": {"cpu": "3"}}}]}, 3000),
+        (
+            {
+                "containers": [{"resources": {"requests": {"cpu": "1"}}}],
+                "initContainers": [
+                    {"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+                    {"resources": {"requests": {"cpu": "2"}}},
+                ],
+            },
+            3000,
+        ),
+        ({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "overhead": {"cpu": "100m"}}, 1100),
+        ({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "resources": {"requests": {"cpu": "5"}}}, 5000),
+    ],
+)
+def test_a_pod_counts_for_what_it_asks_at_its_peak(spec: dict[str, Any], cpu: int) -> None:
+    assert pod_usage(spec)["cpu"] == cpu
+
+
+def test_a_group_that_is_as_it_should_be_is_left_alone_however_its_quantities_are_written() -> None:
+    desired = pod_group_spec(read(task(replicas=2, cpu="1500m")), read(task(replicas=2, cpu="1500m")).spec.tasks, {})
+    found = desired | {"minResources": desired["minResources"] | {"cpu": "3000m", "requests.cpu": 3}}
+    assert changes(desired, msgspec.convert({"metadata": {}, "spec": found}, PodGroup)) == {}
+
+
+def test_what_is_no_longer_wanted_is_taken_out_by_name() -> None:
+    before = pod_group_spec(read(task("a"), task("b")), read(task("a"), task("b")).spec.tasks, {})
+    after = pod_group_spec(read(task("a")), read(task("a")).spec.tasks, {})
+    patch = changes(after, msgspec.convert({"metadata": {}, "spec": before}, PodGroup))
+    assert patch["spec"]["minTaskMember"] == {"b": None, "a": 1}

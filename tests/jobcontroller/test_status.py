@@ -1,0 +1,51 @@
+"""When a job is over, and how it ended: the vectors of the specification."""
+
+from typing import Any
+
+import pytest
+
+from tests.jobcontroller.world import World, job, task
+
+
+@pytest.mark.parametrize(
+    ("spec", "phases", "expected"),
+    [
+        (job(task(replicas=3, minAvailable=3), minAvailable=3), "SSS", "Completed"),
+        (job(task(replicas=3, minAvailable=3), minAvailable=3), "SSF", "Failed"),
+        (job(task(replicas=3, minAvailable=2), minAvailable=2), "SSF", "Completed"),
+        (job(task(replicas=3, minAvailable=3), minAvailable=1), "SFF", "Completed"),
+        (job(task("a", 2, minAvailable=1), task("b", 2, minAvailable=1), minAvailable=2), "SSFF", "Failed"),
+        (job(task(replicas=4), minAvailable=4, minSuccess=2), "SSRR", "Completed"),
+        (job(task(replicas=4, minAvailable=1), minAvailable=1, minSuccess=3), "SSFF", "Failed"),
+        (job(task(replicas=4, minAvailable=3), minAvailable=3), "PPRR", "Pending"),
+        (job(task(replicas=4, minAvailable=3), minAvailable=3), "PRRR", "Running"),
+        (job(task(replicas=2)), "UR", "Running"),
+    ],
+)
+def test_how_a_running_job_goes_on(spec: dict[str, Any], phases: str, expected: str) -> None:
+    words = {"S": "Succeeded", "F": "Failed", "R": "Running", "P": "Pending", "U": "Unknown"}
+    world = World(spec).started()
+    for name, letter in zip(sorted(world.pods), phases, strict=True):
+        world.set_phase(words[letter], name)
+    assert world.settle().phase == expected
+
+
+def test_the_time_that_a_job_ran_does_not_count_its_waiting() -> None:
+    world = World(job()).settle().wait(minutes=10).admit().settle().run().settle().wait(minutes=5)
+    assert world.succeed().settle().status["runningDuration"] == "5m0s"
+
+
+@pytest.mark.parametrize(
+    ("spec", "phases", "message"),
+    [
+        (job(task(replicas=2)), "SF", "1 pod of task a succeeded, 2 needed"),
+        (job(task(replicas=2, minAvailable=1), minAvailable=1), "SF", "1 pod succeeded and 1 failed"),
+        (job(task(replicas=2, minAvailable=0), minSuccess=2), "SF", "1 pod succeeded and 1 failed: 2 had to succeed"),
+        (job(task(replicas=3), minSuccess=1), "SRR", "1 pod succeeded, 1 needed"),
+    ],
+)
+def test_a_job_says_how_it_ended(spec: dict[str, Any], phases: str, message: str) -> None:
+    world = World(spec).started()
+    for name, letter in zip(sorted(world.pods), phases, strict=True):
+        world.set_phase({"S": "Succeeded", "F": "Failed", "R": "Running"}[letter], name)
+    assert world.settle().message == message

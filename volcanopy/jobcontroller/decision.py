@@ -1,0 +1,222 @@
+"""One round of deciding about a job: what was ordered, what has happened, what is due, taken into a new status.
+
+Each thing that is acted on is acknowledged by the same status that records the decision: a Command by its uid, a
+failed pod by the version or try that made it a past one, a lost pod by no longer being counted.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from volcanopy.api.batch import Action, BatchJob, BatchJobStatus, DelayedAction, Event, Phase, Restart
+from volcanopy.api.bus import Command
+from volcanopy.api.core import PodGroup
+from volcanopy.jobcontroller.happenings import happenings
+from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
+from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.policies import Happening, respond
+from volcanopy.jobcontroller.status import Move, entered, told
+
+_ENDING = frozenset({Action.COMPLETE_JOB, Action.TERMINATE_JOB})
+_SUBJECT = {Action.RESTART_TASK: "task", Action.RESTART_POD: "pod", Action.RESTART_PARTITION: "partition"}
+
+
+class Decision:
+    """The status of a job as it grows while things are decided, and what people are told on the way."""
+
+    def __init__(self, job: BatchJob, members: Sequence[Member], pod_group: PodGroup | None, now: datetime) -> None:
+        self.job = job
+        self.members = members
+        self.now = now
+        self.events: list[RecordEvent] = []
+        self.again: datetime | None = None
+        self.status = job.status
+        self._pod_group = pod_group
+        if self.status.state.phase is None:
+            self.status = entered(self.status, Move(Phase.PENDING, "Created", "the job has been created"), now)
+        doomed = self.doomed(self.status)
+        staying = [one for one in members if one.name not in doomed]
+        self._happened = list(happenings(job, job.status, staying, pod_group)) if self.phase in LIVE else []
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that the job is in by now."""
+        assert self.status.state.phase is not None
+        return self.status.state.phase
+
+    def doomed(self, status: BatchJobStatus) -> frozenset[str]:
+        """The names of the pods that must go, by this status: stopped, replaced, of a past version, or one too many."""
+        if status.state.phase not in LIVE:
+            return frozenset(one.name for one in self.members if not one.ended)
+        replicas = {task.name: task.replicas for task in self.job.spec.tasks}
+        return frozenset(
+            one.name
+            for one in self.members
+            if one.index >= replicas.get(one.task, 0)
+            or (one.version < status.version and not one.ended)
+            or any(one.replaced_by(restart) for restart in status.restarts)
+        )
+
+    def obey(self, commands: Sequence[Command]) -> list[Command]:
+        """Refuse Commands that cannot be carried out, and carry out the first one that can.
+
+        Returns those that are done with: the others are looked at when the status with that one has come back.
+        """
+        done: list[Command] = []
+        for command in commands:
+            done.append(command)
+            if command.metadata.uid == self.job.status.last_command:
+                continue
+            if told := self._refusal(command):
+                self._warn("CommandRefused", f"Command {command.metadata.name} {told}")
+                continue
+            self.status = self.status.model_copy(update={"last_command": command.metadata.uid})
+            action = Action(command.action)
+            says = command.message or f"Command {command.metadata.name} asks for {action}"
+            self._act(action, Happening(Event.ANY, retry=self.status.retry_count, says=says), "CommandIssued")
+            break
+        return done
+
+    def _refusal(self, command: Command) -> str:
+        """Why a Command cannot be carried out; empty if it can."""
+        if command.target.uid != self.job.metadata.uid:
+            return "is for an earlier job of this name"
+        if command.action not in set(Action):
+            return f"asks for {command.action}, which no job can do"
+        if Action(command.action) in _SUBJECT:
+            return f"asks for {command.action}, but does not say of which {_SUBJECT[Action(command.action)]}"
+        if TRANSITIONS[self.phase, Action(command.action)].to is None:
+            return f"asks for {command.action}, which does nothing to a job that is {self.phase}"
+        return ""
+
+    def react(self) -> None:
+        """Do what the policies say to what has happened, and what they said earlier if its time has come."""
+        self._wake()
+        for happening in self._happened:
+            response = respond(self.job.spec, happening)
+            if response is None or (happening.old and response.action not in _ENDING):
+                continue
+            if self.phase not in LIVE or self._covered(happening):
+                continue
+            if response.delay:
+                self._delay(happening, response.action, response.delay)
+            else:
+                self._act(response.action, happening, happening.event)
+
+    def _wake(self) -> None:
+        """Drop delayed actions whose cause is gone; do those that are due."""
+        running = {one.name for one in self.members if one.phase == "Running" and not one.leaving}
+        unknown = self._pod_group is not None and self._pod_group.status.phase == "Unknown"
+        keep: list[DelayedAction] = []
+        due: list[DelayedAction] = []
+        for one in self.status.delayed:
+            recovered = one.event in {Event.POD_FAILED, Event.POD_EVICTED} and one.pod in running
+            if recovered or (one.event is Event.UNKNOWN and not unknown) or self.phase not in LIVE:
+                continue
+            (due if one.due <= self.now else keep).append(one)
+        if len(keep) != len(self.status.delayed):
+            self.status = self.status.model_copy(update={"delayed": keep})
+        tries = {one.name: one.retry for one in self.members}
+        for one in due:
+            retry = tries.get(one.pod, self.status.retry_count)
+            about = Happening(one.event, one.task, one.partition, one.pod, retry=retry, says=_since(one))
+            if self.phase in LIVE and not self._covered(about):
+                self._act(one.action, about, one.event)
+
+    def _delay(self, happening: Happening, action: Action, delay: timedelta) -> None:
+        if happening.event is Event.POD_PENDING:
+            # How long a pod has been pending can be told from the pod: there is nothing to remember.
+            made = next((o.pod.metadata.creation_timestamp for o in self.members if o.name == happening.pod), None)
+            due = (made or self.now) + delay
+            if due <= self.now:
+                self._act(action, happening, happening.event)
+            else:
+                self.again = min(self.again or due, due)
+            return
+        about = (happening.task, happening.pod)
+        standing = [one for one in self.status.delayed if (one.task, one.pod) == about]
+        if any(one.action is action for one in standing):
+            return
+        new = DelayedAction(
+            action=action,
+            event=happening.event,
+            due=(self.now + delay).replace(microsecond=0),
+            task=happening.task,
+            partition=happening.partition,
+            pod=happening.pod,
+            uid=happening.uid,
+        )
+        others = [one for one in self.status.delayed if (one.task, one.pod) != about]
+        self.status = self.status.model_copy(update={"delayed": [*others, new]})
+        self.events.append(RecordEvent("Normal", "ActionDelayed", f"{happening.says}: {action} follows in {delay}"))
+
+    def _covered(self, happening: Happening) -> bool:
+        """Whether what it happened to is being replaced already."""
+        return any(
+            happening.retry < one.before
+            and one.task in {"", happening.task}
+            and one.partition in {"", happening.partition}
+            and one.pod in {"", happening.pod}
+            for one in self.status.restarts
+        )
+
+    def _act(self, action: Action, about: Happening, reason: str) -> None:
+        step = TRANSITIONS[self.phase, action]
+        if step.to is None:
+            return
+        subject = _SUBJECT.get(action)
+        if subject and not getattr(about, subject):
+            self._warn("ActionRefused", f"{about.says}, but {action} is impossible: no {subject} is concerned")
+            return
+        retry, restarts, version = self.status.retry_count, self.status.restarts, self.status.version
+        if step.stop is Stop.TARGET:
+            # During a restart, pods of the try before it join it; those made by it need another one.
+            retry += self.phase is not Phase.RESTARTING or about.retry >= retry
+            restarts = [*restarts, _restart(action, about, retry)]
+        else:
+            if step.stop is Stop.ALL and self.phase is Phase.RESTARTING and Restart(before=retry) in restarts:
+                return
+            retry += step.costs_retry
+            version += 1
+            restarts = [Restart(before=retry)] if step.stop is Stop.ALL else []
+        delayed = [one for one in self.status.delayed if not _meant(action, about, one)]
+        self.status = self.status.model_copy(
+            update={"retry_count": retry, "version": version, "restarts": restarts, "delayed": delayed}
+        )
+        message = f"{about.says}: restart {retry}" if step.costs_retry else about.says
+        if self.phase is step.to:
+            self.status = told(self.status, reason, message)
+        else:
+            self.status = entered(self.status, Move(step.to, reason, message), self.now)
+
+    def _warn(self, reason: str, message: str) -> None:
+        self.events.append(RecordEvent("Warning", reason, message))
+
+
+def _restart(action: Action, about: Happening, before: int) -> Restart:
+    match action:
+        case Action.RESTART_POD:
+            return Restart(before=before, task=about.task, pod=about.pod)
+        case Action.RESTART_PARTITION:
+            return Restart(before=before, task=about.task, partition=about.partition)
+        case _:
+            return Restart(before=before, task=about.task)
+
+
+def _meant(action: Action, about: Happening, delayed: DelayedAction) -> bool:
+    """Whether an action makes a delayed one superfluous: it was about the same pods, or about no more than those."""
+    match action:
+        case Action.RESTART_POD:
+            return delayed.action is action and delayed.pod == about.pod
+        case Action.RESTART_PARTITION:
+            same = (delayed.task, delayed.partition) == (about.task, about.partition)
+            return delayed.action in {action, Action.RESTART_POD} and same
+        case Action.RESTART_TASK:
+            return delayed.action in _SUBJECT and delayed.task == about.task
+        case _:
+            return True
+
+
+def _since(delayed: DelayedAction) -> str:
+    about = f"pod {delayed.pod}" if delayed.pod else f"task {delayed.task}" if delayed.task else "the job"
+    return f"{delayed.event} of {about} has lasted its timeout"

@@ -1,0 +1,96 @@
+"""What has happened to a job, told from how things stand.
+
+Nothing here remembers: what happened is the difference between the job's status, written when it was last looked at,
+and what exists now. A failed pod of the present version is a failure that nobody has acted on, because acting makes
+the version, or the pod's try, a past one. A pod that the status counted and that is gone was taken away by others,
+because what the controller itself takes away is no longer counted when it goes. So an event survives any crash between
+its cause and its consequence, and is acted on once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from volcanopy.api.batch import BatchJob, BatchJobStatus, Event, TaskSpec
+from volcanopy.api.core import PodGroup
+from volcanopy.jobcontroller.naming import pod_name
+from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.policies import Happening
+
+
+def happenings(
+    job: BatchJob, status: BatchJobStatus, members: Sequence[Member], pod_group: PodGroup | None
+) -> Iterator[Happening]:
+    """Everything that has happened and that nobody has acted on, pods first, in the order of tasks and indices.
+
+    ``members`` are the pods that the job still counts with: none that is being replaced or is one too many.
+    """
+    for task in job.spec.tasks:
+        mine = [one for one in members if one.task == task.name]
+        yield from _of_pods(one for one in mine if one.version == status.version and not one.leaving)
+        yield from _lost(job, status, task, mine)
+        yield from _of_task(status, task, [one for one in mine if not one.leaving])
+    if pod_group is not None and pod_group.status.phase == "Unknown" and not status.pod_group_unknown:
+        yield Happening(Event.UNKNOWN, says="some pods of the running job have no place any more")
+    if 0 < status.observed_generation < job.metadata.generation:
+        yield Happening(Event.JOB_UPDATED, says="the job has been changed")
+
+
+def _of_pods(members: Iterable[Member]) -> Iterator[Happening]:
+    for one in members:
+        if one.phase == "Failed":
+            codes = ", ".join(map(str, one.exit_codes))
+            why = one.pod.status.reason or one.pod.status.message
+            how = f" with exit code {codes}" if codes else f": {why}" if why else ""
+            yield _about(Event.POD_FAILED, one, f"pod {one.name} failed{how}")
+        elif one.phase == "Pending":
+            yield _about(Event.POD_PENDING, one, f"pod {one.name} is pending")
+
+
+def _about(event: Event, one: Member, says: str) -> Happening:
+    uid = one.pod.metadata.uid
+    codes = one.exit_codes if event is Event.POD_FAILED else ()
+    return Happening(event, one.task, one.partition, one.name, uid, codes, one.retry, says)
+
+
+def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[Happening]:
+    """Pods that the status counted and that are gone, or going."""
+    counted = status.task_status_count.get(task.name)
+    known = min(sum(counted.phase.values()) if counted else 0, task.replicas)
+    staying = {one.name for one in mine if not one.leaving}
+    lost = known - len(staying)
+    if lost <= 0:
+        return
+    leaving = {one.name: one for one in mine if one.leaving}
+    gone = [pod_name(job, task, index) for index in range(task.replicas)]
+    absent = sorted((name for name in gone if name not in staying), key=lambda name: name not in leaving)
+    for name in absent[:lost]:
+        one = leaving.get(name)
+        partition = one.partition if one else _partition(task, gone.index(name))
+        uid = one.pod.metadata.uid if one else ""
+        retry = one.retry if one else status.retry_count
+        says = f"pod {name} was deleted"
+        yield Happening(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, says)
+
+
+def _partition(task: TaskSpec, index: int) -> str:
+    return str(index // task.partition_policy.partition_size) if task.partition_policy else ""
+
+
+def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[Happening]:
+    done = [one for one in mine if one.phase == "Succeeded"]
+    if task.replicas and len(done) >= task.replicas:
+        about = max(done, key=lambda one: one.version)
+        yield Happening(
+            Event.TASK_COMPLETED,
+            task.name,
+            about.partition,
+            about.name,
+            retry=about.retry,
+            says=f"all pods of task {task.name} have succeeded",
+            old=about.version < status.version,
+        )
+    alive = [one for one in mine if not one.ended and one.version == status.version]
+    restarts = sum(one.container_restarts for one in alive)
+    if restarts >= max(task.max_retry, 1):
+        worst = max(alive, key=lambda one: one.container_restarts)
+        says = f"containers of task {task.name} have restarted {restarts} times, {max(task.max_retry, 1)} are allowed"
+        yield Happening(Event.TASK_FAILED, task.name, worst.partition, worst.name, retry=worst.retry, says=says)

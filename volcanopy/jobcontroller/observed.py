@@ -1,0 +1,126 @@
+"""What exists of a job, as far as the controller looks at it: its pods, its PodGroup, the Commands for it.
+
+A pod says whose it is and of which try in its annotations; :class:`Member` is that, read once.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob, Restart
+from volcanopy.api.bus import Command
+from volcanopy.api.core import Pod, PodGroup
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class Member:
+    """A pod of a job: which one of which task, made at which version and retry of the job.
+
+    ``phase`` is the pod's phase, ``leaving`` whether it is being deleted (by whomever), ``ended`` whether it has run to
+    its end, well or not. They are read once, because a large job asks for them very often.
+    """
+
+    __slots__ = ("ended", "index", "leaving", "name", "phase", "pod", "retry", "task", "version")
+
+    def __init__(self, pod: Pod, task: str, index: int, version: int, retry: int) -> None:
+        self.pod, self.task, self.index, self.version, self.retry = pod, task, index, version, retry
+        self.name = pod.metadata.name
+        self.phase = pod.status.phase or "Pending"
+        self.leaving = pod.metadata.deletion_timestamp is not None
+        self.ended = self.phase in _ENDED
+
+    @property
+    def partition(self) -> str:
+        """The partition that the pod is in; empty where its task has none."""
+        return self.pod.metadata.labels.get(names.PARTITION_ID, "")
+
+    @property
+    def ready(self) -> bool:
+        """Whether another task may rely on it: it has succeeded, or runs with every container ready."""
+        if self.phase == "Succeeded":
+            return True
+        statuses = self.pod.status.container_statuses
+        return self.phase == "Running" and all(status.ready for status in statuses)
+
+    @property
+    def exit_codes(self) -> tuple[int, ...]:
+        """The exit codes of its containers that failed, each once, in the order of the containers."""
+        status = self.pod.status
+        ends = (one.state.terminated for one in (*status.init_container_statuses, *status.container_statuses))
+        return tuple(dict.fromkeys(end.exit_code for end in ends if end is not None and end.exit_code))
+
+    @property
+    def container_restarts(self) -> int:
+        """How often its containers have been restarted on the spot."""
+        status = self.pod.status
+        return sum(one.restart_count for one in (*status.init_container_statuses, *status.container_statuses))
+
+    def replaced_by(self, restart: Restart) -> bool:
+        """Whether this pod is among those that a restart replaces."""
+        return (
+            self.retry < restart.before
+            and restart.task in {"", self.task}
+            and restart.partition in {"", self.partition}
+            and restart.pod in {"", self.name}
+        )
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What exists of a job.
+
+    ``applied`` says what the caller knows to have been applied for it, object -> digest; ``trouble`` what the API server
+    last said against carrying out a plan for it, and says still.
+    """
+
+    pods: tuple[Pod, ...] = ()
+    pod_group: PodGroup | None = None
+    commands: tuple[Command, ...] = ()
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    applied: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+
+    def members(self, job: BatchJob) -> tuple[Member, ...]:
+        """The pods that the job controls, by task and index."""
+        order = {task.name: number for number, task in enumerate(job.spec.tasks)}
+        uid = job.metadata.uid
+        found = (_member(pod) for pod in self.pods if _controls(uid, pod))
+        known = [one for one in found if one is not None]
+        return tuple(sorted(known, key=lambda one: (order.get(one.task, len(order)), one.task, one.index, one.name)))
+
+
+def _controls(uid: str, pod: Pod) -> bool:
+    owner = pod.metadata.controller
+    return owner is not None and owner.uid == uid
+
+
+def _member(pod: Pod) -> Member | None:
+    notes = pod.metadata.annotations
+    try:
+        return Member(
+            pod,
+            notes[names.TASK_SPEC],
+            int(notes[names.TASK_INDEX]),
+            int(notes[names.JOB_VERSION]),
+            int(notes.get(names.JOB_RETRY_COUNT, "0")),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def pod_group_version(group: PodGroup) -> int:
+    """The job's version that a PodGroup was made for."""
+    version = group.metadata.annotations.get(names.JOB_VERSION, "")
+    return int(version) if version.isdecimal() else 0
+
+
+def oldest_first(commands: Iterable[Command]) -> list[Command]:
+    """Commands in the order in which they were given."""
+
+    def age(command: Command) -> tuple[float, str]:
+        made: datetime | None = command.metadata.creation_timestamp
+        return (made.timestamp() if made else 0.0, command.metadata.name)
+
+    return sorted(commands, key=age)

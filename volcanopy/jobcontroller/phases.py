@@ -1,0 +1,88 @@
+"""The life of a job as a table: what each action does in each phase.
+
+An action is wished for by a person (a Command) or by a lifecycle policy. A phase is also left by itself, when what it
+waits for has come; those rules look at the pods and stand in :mod:`volcanopy.jobcontroller.status`.
+
+Where this table differs from Volcano's, it does so for the user:
+
+- A restart is no shelter: AbortJob, CompleteJob and TerminateJob are honoured while the job restarts, not lost.
+- Resuming is not a failure: it costs no retry.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from volcanopy.api.batch import Action, Phase
+
+
+class Stop(StrEnum):
+    """Which pods an action takes away."""
+
+    NONE = "none"
+    TARGET = "the pods that it is about"
+    UNFINISHED = "all that have not ended"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an action does in a phase. ``to`` is None where it does nothing."""
+
+    to: Phase | None = None
+    stop: Stop = Stop.NONE
+    costs_retry: bool = False
+
+
+_NOTHING = Step()
+_END = {
+    Action.ABORT_JOB: Step(Phase.ABORTING, Stop.UNFINISHED),
+    Action.COMPLETE_JOB: Step(Phase.COMPLETING, Stop.UNFINISHED),
+    Action.TERMINATE_JOB: Step(Phase.TERMINATING, Stop.UNFINISHED),
+}
+_RESTART = {
+    Action.RESTART_JOB: Step(Phase.RESTARTING, Stop.ALL, costs_retry=True),
+    Action.RESTART_TASK: Step(Phase.RESTARTING, Stop.TARGET, costs_retry=True),
+    Action.RESTART_POD: Step(Phase.RESTARTING, Stop.TARGET, costs_retry=True),
+    Action.RESTART_PARTITION: Step(Phase.RESTARTING, Stop.TARGET, costs_retry=True),
+}
+_RESUME = {Action.RESUME_JOB: Step(Phase.RESTARTING, Stop.UNFINISHED)}
+
+_DECIDED: dict[Phase, dict[Action, Step]] = {
+    Phase.PENDING: _RESTART | _END,
+    Phase.RUNNING: _RESTART | _END,
+    Phase.RESTARTING: _RESTART | _END,
+    Phase.ABORTING: _RESUME,
+    Phase.ABORTED: _RESUME,
+    Phase.COMPLETING: {},
+    Phase.COMPLETED: {},
+    Phase.TERMINATING: {},
+    Phase.TERMINATED: {},
+    Phase.FAILED: {},
+}
+
+TRANSITIONS = MappingProxyType(
+    {(phase, action): _DECIDED[phase].get(action, _NOTHING) for phase in Phase for action in Action}
+)
+"""(phase, action) -> Step, for every pair."""
+
+LIVE = frozenset({Phase.PENDING, Phase.RUNNING, Phase.RESTARTING})
+"""Phases in which pods are made, and in which what happens to them counts."""
+
+FINISHED = frozenset({Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED})
+"""Phases that are never left."""
+
+STOPPED = FINISHED | {Phase.ABORTED}
+"""Phases in which nothing of the job runs."""
+
+LEADS_TO = MappingProxyType(
+    {
+        Phase.PENDING: (Phase.RUNNING,),
+        Phase.RUNNING: (Phase.PENDING, Phase.COMPLETED, Phase.FAILED),
+        Phase.RESTARTING: (Phase.PENDING, Phase.FAILED),
+        Phase.ABORTING: (Phase.ABORTED,),
+        Phase.COMPLETING: (Phase.COMPLETED,),
+        Phase.TERMINATING: (Phase.TERMINATED,),
+    }
+)
+"""Where a phase leads by itself, once what it waits for has come."""

@@ -1,0 +1,213 @@
+"""The PodGroup that a job asks the scheduler with: how many pods at once, of which tasks, needing what.
+
+Tasks that wait for others (``dependsOn``) are left out of what the gang demands until they may start: the scheduler
+would wait for pods that are not made before others run.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
+from volcanopy.api.core import PodGroup
+from volcanopy.api.model import Json
+from volcanopy.api.quantity import amount, text
+from volcanopy.api.scheduling import NetworkTopology
+from volcanopy.jobcontroller.naming import owner_reference, pod_group_name
+
+Amounts = dict[str, int]
+
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+def pod_group(
+    job: BatchJob, status: BatchJobStatus, started: Sequence[TaskSpec], priorities: Mapping[str, int]
+) -> Json:
+    """The manifest of the job's PodGroup, of the job's present version. ``started`` are the tasks that may start."""
+    annotations = dict(job.metadata.annotations or {})
+    annotations.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+    annotations[names.JOB_VERSION] = str(status.version)
+    return {
+        "apiVersion": names.SCHEDULING_V1BETA1,
+        "kind": "PodGroup",
+        "metadata": {
+            "name": pod_group_name(job),
+            "namespace": job.metadata.namespace,
+            "labels": {names.JOB_NAME: job.metadata.name} | (job.metadata.labels or {}),
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": pod_group_spec(job, started, priorities),
+    }
+
+
+def pod_group_spec(job: BatchJob, started: Sequence[TaskSpec], priorities: Mapping[str, int]) -> Json:
+    """What the gang needs to start."""
+    waiting = len(started) < len(job.spec.tasks)
+    member = min(job.spec.needed, sum(task.needed for task in started)) if waiting else job.spec.needed
+    spec: Json = {
+        "minMember": member,
+        "minTaskMember": {task.name: task.needed for task in started},
+        "queue": job.spec.queue,
+        "minResources": {
+            name: text(_unit(name), units) for name, units in sorted(min_resources(started, member, priorities).items())
+        },
+    }
+    if job.spec.priority_class_name:
+        spec["priorityClassName"] = job.spec.priority_class_name
+    if job.spec.network_topology:
+        spec["networkTopology"] = _topology(job.spec.network_topology)
+    if groups := [_sub_group(task) for task in job.spec.tasks if task.partition_policy]:
+        spec["subGroupPolicy"] = groups
+    return spec
+
+
+def _topology(topology: NetworkTopology) -> Json:
+    made: Json = {"mode": topology.mode}
+    if topology.highest_tier_allowed is not None:
+        made["highestTierAllowed"] = topology.highest_tier_allowed
+    elif topology.highest_tier_name:
+        made["highestTierName"] = topology.highest_tier_name
+    return made
+
+
+def _sub_group(task: TaskSpec) -> Json:
+    assert task.partition_policy is not None
+    made: Json = {
+        "name": task.name,
+        "subGroupSize": task.partition_policy.partition_size,
+        "minSubGroups": task.partition_policy.min_partitions,
+        "labelSelector": {"matchLabels": {names.TASK_SPEC: task.name}},
+        "matchLabelKeys": [names.PARTITION_ID],
+    }
+    if task.partition_policy.network_topology:
+        made["networkTopology"] = _topology(task.partition_policy.network_topology)
+    return made
+
+
+def changes(desired: Json, existing: PodGroup) -> Json:
+    """The merge patch of the spec that brings an existing PodGroup to what is desired; empty if nothing differs."""
+    want = msgspec.convert({"metadata": {}, "spec": desired}, PodGroup).spec
+    have = existing.spec
+    patch: Json = {}
+    for key, wanted, found in (
+        ("minMember", want.min_member, have.min_member),
+        ("minTaskMember", want.min_task_member, have.min_task_member),
+        ("minResources", _exact(want.min_resources), _exact(have.min_resources)),
+        ("priorityClassName", want.priority_class_name, have.priority_class_name),
+        ("subGroupPolicy", want.sub_group_policy, have.sub_group_policy),
+    ):
+        if wanted != found:
+            patch[key] = desired.get(key)
+    # A merge patch leaves what it does not name: what is no longer wanted is named with null.
+    for key in ("minTaskMember", "minResources"):
+        if isinstance(patch.get(key), dict):
+            gone = set(getattr(have, "min_task_member" if key == "minTaskMember" else "min_resources") or {})
+            patch[key] = dict.fromkeys(sorted(gone - set(patch[key]))) | patch[key]
+    return {"spec": patch} if patch else {}
+
+
+def _exact(resources: Mapping[str, str | int | float] | None) -> Amounts:
+    return {name: amount(_unit(name), given) for name, given in (resources or {}).items()}
+
+
+def _unit(name: str) -> str:
+    """The resource that a quota name counts: ``cpu`` for ``requests.cpu``."""
+    return name.removeprefix("requests.").removeprefix("limits.")
+
+
+def min_resources(tasks: Sequence[TaskSpec], member: int, priorities: Mapping[str, int]) -> Amounts:
+    """What the pods that are needed to start ask for together, in base units.
+
+    They are the ``member`` pods that matter most: those that the tasks demand before others, and of tasks with a higher
+    priority class first.
+    """
+    total: Amounts = {}
+    for task, count in _chosen(tasks, member, priorities):
+        for name, units in pod_usage(task.template.get("spec") or {}).items():
+            total[name] = total.get(name, 0) + units * count
+    return {name: units for name, units in total.items() if units}
+
+
+def _chosen(tasks: Sequence[TaskSpec], member: int, priorities: Mapping[str, int]) -> Iterable[tuple[TaskSpec, int]]:
+    def priority(task: TaskSpec) -> int:
+        return -priorities.get((task.template.get("spec") or {}).get("priorityClassName", ""), 0)
+
+    ordered = sorted(tasks, key=priority)
+    demanded = {task.name: 0 for task in tasks}
+    left = member
+    if member >= sum(task.needed for task in tasks):
+        for task in ordered:
+            demanded[task.name] = min(task.needed, left)
+            left -= demanded[task.name]
+    for task in ordered:
+        more = min(task.replicas - demanded[task.name], left)
+        demanded[task.name] += more
+        left -= more
+    return [(task, demanded[task.name]) for task in tasks if demanded[task.name]]
+
+
+def pod_usage(spec: Json) -> Amounts:
+    """What a pod of this spec counts for in a quota, in base units.
+
+    Keys are the resource names, ``requests.<name>``, ``limits.<name>``, ``pods`` and ``count/pods``.
+    """
+    usage: Amounts = {"pods": 1, "count/pods": 1}
+    for name, units in _effective(spec, "requests").items():
+        usage[f"requests.{name}"] = units
+        usage[name] = units
+    for name, units in _effective(spec, "limits").items():
+        if name in _NATIVE:
+            usage[f"limits.{name}"] = units
+    return usage
+
+
+def _effective(spec: Json, kind: str) -> Amounts:
+    """What a pod asks for at its peak: its containers together, or the greediest moment of its initialisation."""
+    running: Amounts = {}
+    for container in spec.get("containers") or ():
+        _add(running, _asked(container, kind))
+    peak: Amounts = {}
+    beside: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        asked = _asked(container, kind)
+        if container.get("restartPolicy") == "Always":
+            _add(beside, asked)
+            _raise(peak, beside)
+        else:
+            _raise(peak, _sum(beside, asked))
+    _add(running, beside)
+    _raise(running, peak)
+    whole = _asked(spec, kind)
+    running |= whole
+    overhead = {name: amount(name, given) for name, given in (spec.get("overhead") or {}).items()}
+    if kind == "requests" or running:
+        _add(running, overhead)
+    return running
+
+
+def _asked(container: Mapping[str, Any], kind: str) -> Amounts:
+    resources = container.get("resources") or {}
+    given = dict(resources.get(kind) or {})
+    if kind == "requests":
+        # As the API server does it: what is limited and not requested is requested at its limit.
+        given = dict(resources.get("limits") or {}) | given
+    return {name: amount(name, asked) for name, asked in given.items()}
+
+
+def _add(into: Amounts, more: Amounts) -> None:
+    for name, units in more.items():
+        into[name] = into.get(name, 0) + units
+
+
+def _raise(into: Amounts, to: Amounts) -> None:
+    for name, units in to.items():
+        into[name] = max(into.get(name, 0), units)
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    both = dict(one)
+    _add(both, other)
+    return both

@@ -1,0 +1,153 @@
+"""Which pods a job should have, and exactly how each is made.
+
+A pod's name follows from its job, task and index alone, so making it twice makes it once.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any
+
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
+from volcanopy.api.model import Json
+from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
+from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.plugins.plugin import JobPlugin
+
+_FROM_JOB_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+_FROM_JOB_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
+_LABEL_VALUE_LENGTH = 63
+
+
+def started_tasks(job: BatchJob, members: Sequence[Member]) -> list[TaskSpec]:
+    """The tasks that need not wait (any more) for others; ``members`` are the pods that stay."""
+    counts: dict[str, int] = {}
+    for one in members:
+        counts[one.task] = counts.get(one.task, 0) + one.ready
+    ready = frozenset(task.name for task in job.spec.tasks if counts.get(task.name, 0) >= task.needed)
+    return [task for task in job.spec.tasks if _may_start(task, ready, counts)]
+
+
+def _may_start(task: TaskSpec, ready: frozenset[str], present: Collection[str]) -> bool:
+    """Whether a task waits for no other one. One that has pods has started: it is not held back again."""
+    if task.depends_on is None or not task.depends_on.name or task.name in present:
+        return True
+    met = [name in ready for name in task.depends_on.name]
+    return any(met) if task.depends_on.iteration == "any" else all(met)
+
+
+def missing_pods(
+    job: BatchJob,
+    status: BatchJobStatus,
+    started: Iterable[TaskSpec],
+    taken: Collection[str],
+    plugins: Sequence[JobPlugin[Any]],
+) -> Iterator[Json]:
+    """The pods to make now: those of tasks that may start whose names are not taken, not even by a pod on its way out."""
+    for task in started:
+        for index in range(task.replicas):
+            if pod_name(job, task, index) not in taken:
+                yield pod(job, status, task, index, plugins)
+
+
+def pod(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int, plugins: Sequence[JobPlugin[Any]]) -> Json:
+    """The manifest of one pod, after all plugins had their say."""
+    template = deepcopy(task.template)
+    metadata = template.get("metadata") or {}
+    made: Json = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(job, task, index),
+            "namespace": job.metadata.namespace,
+            "labels": dict(metadata.get("labels") or {}) | _labels(job, task, index),
+            "annotations": dict(metadata.get("annotations") or {}) | _annotations(job, status, task, index),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": _spec(job, template.get("spec") or {}),
+    }
+    for plugin in plugins:
+        made = plugin.pod(made, task, index)
+    return made
+
+
+def _labels(job: BatchJob, task: TaskSpec, index: int) -> dict[str, str]:
+    labels = {
+        names.TASK_SPEC: task.name,
+        names.TASK_INDEX: str(index),
+        names.JOB_NAME: job.metadata.name,
+        names.JOB_NAMESPACE: job.metadata.namespace,
+    }
+    if len(job.spec.queue) <= _LABEL_VALUE_LENGTH:
+        labels[names.QUEUE_NAME] = job.spec.queue
+    if task.partition_policy:
+        labels[names.PARTITION_ID] = str(index // task.partition_policy.partition_size)
+    given = job.metadata.labels or {}
+    return labels | {key: given[key] for key in _FROM_JOB_LABELS if key in given}
+
+
+def _annotations(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int) -> dict[str, str]:
+    notes = {
+        names.TASK_SPEC: task.name,
+        names.TASK_INDEX: str(index),
+        names.JOB_NAME: job.metadata.name,
+        names.QUEUE_NAME: job.spec.queue,
+        names.JOB_VERSION: str(status.version),
+        names.JOB_RETRY_COUNT: str(status.retry_count),
+        names.TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
+        names.GROUP_NAME: pod_group_name(job),
+    }
+    if task.topology_policy:
+        notes[names.NUMA_TOPOLOGY_POLICY] = task.topology_policy
+    given = job.metadata.annotations or {}
+    copied = [key for key in _FROM_JOB_ANNOTATIONS if key in given]
+    copied += [key for key in (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE) if key in given][:1]
+    return notes | {key: given[key] for key in copied}
+
+
+def _spec(job: BatchJob, spec: Json) -> Json:
+    spec["schedulerName"] = spec.get("schedulerName") or job.spec.scheduler_name or names.SCHEDULER
+    if priority := spec.get("priorityClassName") or job.spec.priority_class_name:
+        spec["priorityClassName"] = priority
+    # Kubernetes would restart a container that has ended well, for ever: no job would come to its end.
+    spec.setdefault("restartPolicy", "Never")
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+    _mount(job, spec)
+    return spec
+
+
+def claim_name(job: BatchJob, number: int, volume: VolumeSpec) -> str:
+    """The claim behind a volume of the job: the one that it names, or the one that is made for it."""
+    return volume.volume_claim_name or f"{job.metadata.name}-volume-{number}"
+
+
+def claims(job: BatchJob) -> Iterator[Json]:
+    """The claims that are made for the job's volumes."""
+    for number, volume in enumerate(job.spec.volumes):
+        if not volume.volume_claim_name and volume.volume_claim is not None:
+            yield {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {
+                    "name": claim_name(job, number, volume),
+                    "namespace": job.metadata.namespace,
+                    "labels": {names.JOB_NAME: job.metadata.name},
+                    "ownerReferences": [owner_reference(job)],
+                },
+                "spec": deepcopy(volume.volume_claim),
+            }
+
+
+def _mount(job: BatchJob, spec: Json) -> None:
+    """One pod volume for each claim, and a mount in every container for each of the job's volumes."""
+    by_claim: dict[str, str] = {}
+    for number, volume in enumerate(job.spec.volumes):
+        claim = claim_name(job, number, volume)
+        if claim not in by_claim:
+            by_claim[claim] = f"job-volume-{number}"
+            source = {"name": by_claim[claim], "persistentVolumeClaim": {"claimName": claim}}
+            spec.setdefault("volumes", []).append(source)
+        for container in spec.get("containers", ()):
+            mount = {"name": by_claim[claim], "mountPath": volume.mount_path}
+            container.setdefault("volumeMounts", []).append(mount)

@@ -1,0 +1,217 @@
+"""A job, what exists of it and the time in; what to do out.
+
+The order of thought: what was ordered (Commands), what has happened (policies), what is due (delayed actions), then
+where the job stands by its pods, then what should exist. All that was decided is in the new status; what should exist
+follows from that status alone. If the status has to change, the change is the first effect, and the rest is only done
+if it is accepted; so each decision is made once, whatever dies in between.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
+from volcanopy.api.core import PodGroup
+from volcanopy.jobcontroller.decision import Decision
+from volcanopy.jobcontroller.naming import pod_group_name
+from volcanopy.jobcontroller.observed import Member, Observed, oldest_first, pod_group_version
+from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
+from volcanopy.jobcontroller.plan import (
+    ApplyObject,
+    CreatePod,
+    CreatePodGroup,
+    DeleteCommand,
+    DeleteJob,
+    DeleteObject,
+    DeletePod,
+    DeletePodGroup,
+    Effect,
+    JobPlan,
+    RecordEvent,
+    UpdatePodGroup,
+    UpdateStatus,
+)
+from volcanopy.jobcontroller.plugins.plugin import JobPlugin, Needed, PluginError
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plugins_of
+from volcanopy.jobcontroller.podgroup import changes, pod_group, pod_group_spec
+from volcanopy.jobcontroller.pods import claim_name, claims, missing_pods, started_tasks
+from volcanopy.jobcontroller.status import (
+    ADMITTED,
+    arrival,
+    as_json,
+    count,
+    entered,
+    running_message,
+    told,
+    why_waiting,
+    with_counts,
+)
+
+Plugins = Sequence[JobPlugin[Any]]
+
+_ALARMING = frozenset({Phase.FAILED, Phase.RESTARTING, Phase.ABORTING, Phase.TERMINATING})
+_USUAL_REASONS = frozenset({"NotAdmitted", "WaitingForPods"})
+
+
+def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Registry = JOB_PLUGINS) -> JobPlan:
+    """What to do for a job, given what exists of it. Done again on the outcome, it has less and less to do."""
+    if job.metadata.deletion_timestamp is not None:
+        return JobPlan()
+    end = _end_of_life(job)
+    if end is not None and now >= end:
+        return JobPlan((DeleteJob(job.metadata.uid),))
+    members = observed.members(job)
+    plugins, broken = _plugins(job, registry)
+    decision = Decision(job, members, observed.pod_group, now)
+    obeyed = decision.obey(oldest_first(observed.commands))
+    decision.react()
+    status = _settled(job, decision, _current(observed.pod_group, decision.status), now, broken, observed.trouble)
+
+    effects: list[Effect] = []
+    settled = as_json(status) == as_json(job.status)
+    if not settled:
+        effects.append(UpdateStatus(as_json(status)))
+        effects += _announced(job.status, status)
+    effects += decision.events
+    effects += [DeleteCommand(one.metadata.name, one.metadata.uid) for one in obeyed]
+    doomed = decision.doomed(status)
+    effects += [DeletePod(one.name, one.pod.metadata.uid) for one in members if one.name in doomed and not one.leaving]
+    if status.state.phase not in LIVE:
+        effects += _cleared(observed.pod_group)
+        if settled and status.state.phase in STOPPED:
+            effects += _dismantled(status, plugins)
+    elif not broken:
+        effects += _wanted(job, status, observed, [one for one in members if one.name not in doomed], plugins)
+    return JobPlan(tuple(effects), _soonest(end, decision.again, *(one.due for one in status.delayed)))
+
+
+def _end_of_life(job: BatchJob) -> datetime | None:
+    """When a finished job is deleted."""
+    state, seconds = job.status.state, job.spec.ttl_seconds_after_finished
+    if state.phase not in FINISHED or seconds is None or state.last_transition_time is None:
+        return None
+    return state.last_transition_time + timedelta(seconds=seconds)
+
+
+def _soonest(*times: datetime | None) -> datetime | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _plugins(job: BatchJob, registry: Registry) -> tuple[Plugins, str]:
+    """The job's plugins, or why they cannot work."""
+    try:
+        return plugins_of(job, registry), ""
+    except PluginError as error:
+        return (), str(error)
+
+
+def _current(group: PodGroup | None, status: BatchJobStatus) -> PodGroup | None:
+    """The PodGroup, if it is that of the job's present version and here to stay."""
+    if group is None or group.metadata.deletion_timestamp or pod_group_version(group) < status.version:
+        return None
+    return group
+
+
+def _settled(
+    job: BatchJob, decision: Decision, group: PodGroup | None, now: datetime, broken: str, trouble: str
+) -> BatchJobStatus:
+    """The status after the decision: pods counted, phases that are over left, words for why."""
+    status = decision.status
+    counts = count(decision.members, decision.doomed(status))
+    for _ in Phase:
+        move = arrival(job.spec, status, counts)
+        if move is None:
+            break
+        status = entered(status, move, now)
+        counts = count(decision.members, decision.doomed(status))
+    status = with_counts(status, counts)
+    if status.state.phase is Phase.PENDING:
+        if broken or trouble:
+            status = told(status, "PluginError" if broken else "FailedSync", broken or trouble)
+        else:
+            status = told(status, *why_waiting(job, group, counts))
+    elif status.state.phase is Phase.RUNNING:
+        status = told(status, status.state.reason, running_message(job.spec, counts))
+    restarts = status.restarts
+    if status.state.phase is not Phase.RESTARTING:
+        restarts = [one for one in restarts if any(member.replaced_by(one) for member in decision.members)]
+    return status.model_copy(
+        update={
+            "min_available": job.spec.needed,
+            "observed_generation": job.metadata.generation,
+            "pod_group_unknown": group is not None and group.status.phase == "Unknown",
+            "restarts": restarts if status.state.phase in LIVE else [],
+            "delayed": status.delayed if status.state.phase in LIVE else [],
+            "controlled_resources": _controlled(job, status, broken),
+        }
+    )
+
+
+def _controlled(job: BatchJob, status: BatchJobStatus, broken: str) -> dict[str, str]:
+    """What is, or is about to be, made for the job: what a stopped job has to clear away is known by this."""
+    if status.state.phase not in LIVE or broken:
+        return status.controlled_resources
+    claimed = [claim_name(job, number, volume) for number, volume in enumerate(job.spec.volumes)]
+    return {f"plugin-{name}": name for name in sorted(job.spec.plugins)} | {f"volume-pvc-{one}": one for one in claimed}
+
+
+def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[RecordEvent]:
+    state = after.state
+    assert state.phase is not None
+    if state.phase is not before.state.phase:
+        yield RecordEvent("Warning" if state.phase in _ALARMING else "Normal", state.phase, state.message)
+    elif state.phase is Phase.PENDING and state.reason not in {before.state.reason, *_USUAL_REASONS}:
+        yield RecordEvent("Warning", state.reason, state.message)
+
+
+def _cleared(group: PodGroup | None) -> Iterator[Effect]:
+    """What a job that stops, or has stopped, no longer needs."""
+    if group is not None and group.metadata.deletion_timestamp is None:
+        yield DeletePodGroup(group.metadata.name, group.metadata.uid)
+
+
+def _dismantled(status: BatchJobStatus, plugins: Plugins) -> Iterator[Effect]:
+    """The plugins' objects of a stopped job go; when they are gone, the status forgets them."""
+    kept = {key: value for key, value in status.controlled_resources.items() if not key.startswith("plugin-")}
+    if kept == status.controlled_resources:
+        return
+    for needed in _objects(plugins):
+        manifest = needed.manifest
+        yield DeleteObject(manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"])
+    yield UpdateStatus(as_json(status.model_copy(update={"controlled_resources": kept})))
+
+
+def _objects(plugins: Plugins) -> Iterator[Needed]:
+    for plugin in plugins:
+        yield from plugin.objects()
+
+
+def _wanted(
+    job: BatchJob, status: BatchJobStatus, observed: Observed, staying: Sequence[Member], plugins: Plugins
+) -> Iterator[Effect]:
+    """What a living job needs and does not have: claims, the plugins' objects, a PodGroup and, once admitted, pods."""
+    for needed in (*map(Needed, claims(job)), *_objects(plugins)):
+        effect = ApplyObject(needed.manifest, _digest(needed.manifest), needed.ssh_keys)
+        if observed.applied.get(effect.key) != effect.digest:
+            yield effect
+    started = started_tasks(job, [one for one in staying if not one.leaving])
+    existing = observed.pod_group
+    if existing is None:
+        yield CreatePodGroup(pod_group(job, status, started, observed.priorities))
+        return
+    group = _current(existing, status)
+    if group is None:
+        if existing.metadata.deletion_timestamp is None:
+            yield DeletePodGroup(existing.metadata.name, existing.metadata.uid)
+        return
+    if patch := changes(pod_group_spec(job, started, observed.priorities), group):
+        yield UpdatePodGroup(pod_group_name(job), patch)
+    if group.status.phase in ADMITTED:
+        taken = {pod.metadata.name for pod in observed.pods}
+        yield from map(CreatePod, missing_pods(job, status, started, taken, plugins))
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
