@@ -1,0 +1,242 @@
+"""What is refused when it is submitted, with the path and the rule, all of it at once."""
+
+import base64
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.admission.review import Context, mutate, review
+from volcanopy.api.core import Queue
+from volcanopy.jobcontroller.plugins.registry import plugin_problems
+
+Json = dict[str, Any]
+TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
+
+
+def queue(name: str, *, parent: str = "root", state: str = "Open") -> Queue:
+    """A queue that exists."""
+    return msgspec.convert({"metadata": {"name": name}, "spec": {"parent": parent}, "status": {"state": state}}, Queue)
+
+
+QUEUES = {
+    one.metadata.name: one
+    for one in (
+        queue("root", parent=""),
+        queue("default"),
+        queue("closed", state="Closed"),
+        queue("new", state=""),
+        queue("science"),
+        queue("physics", parent="science"),
+    )
+}
+CONTEXT = Context(QUEUES, plugin_problems)
+
+
+def task(name: str = "a", **fields: Any) -> Json:
+    """A task."""
+    return {"name": name, "replicas": 1, "template": TEMPLATE, **fields}
+
+
+def job(*tasks: Json, name: str = "j", **spec: Any) -> Json:
+    """A job as it is submitted."""
+    return {
+        "apiVersion": "batch.volcanopy.io/v1alpha1",
+        "kind": "BatchJob",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"tasks": list(tasks or (task(),)), **spec},
+    }
+
+
+def ask(found: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io", context: Context = CONTEXT) -> Json:
+    """The response to a request."""
+    where = "oldObject" if operation == "DELETE" else "object"
+    kind = {"group": group, "version": "v1", "kind": found.get("kind", "")}
+    answer = review({"request": {"uid": "r1", "kind": kind, "operation": operation, where: found}}, context)
+    response: Json = answer["response"]
+    assert response["uid"] == "r1"
+    return response
+
+
+def refusals(found: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io") -> list[str]:
+    """What is said against an object."""
+    response = ask(found, operation, group)
+    return response["status"]["message"].split("; ") if not response["allowed"] else []
+
+
+def patched(found: Json) -> Json:
+    """The spec of an object after the patch."""
+    response = ask(found)
+    spec = dict(found["spec"])
+    for operation in json.loads(base64.b64decode(response.get("patch", "W10="))):
+        spec[operation["path"].removeprefix("/spec/")] = operation["value"]
+    return spec
+
+
+def after(name: str, *others: str) -> Json:
+    """A task that waits for others."""
+    return task(name, dependsOn={"name": list(others)})
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (job(), []),
+        (job(queue="new"), []),
+        (job(queue="physics"), []),
+        (job(plugins={"svc": [], "ssh": ["--ssh-port=2022"]}), []),
+        (job(after("a", "b"), task("b")), []),
+        (job(queue="nope"), ["spec.queue: there is no queue 'nope': make it first, or choose another one"]),
+        (job(queue="closed"), ["spec.queue: queue 'closed' is Closed and takes no new jobs"]),
+        (job(queue="root"), ["spec.queue: the root queue takes no jobs: choose a queue below it"]),
+        (job(queue="science"), ["spec.queue: queue 'science' is divided into physics: choose one of those"]),
+        (
+            job(plugins={"nope": []}),
+            ["spec.plugins.nope: there is no job plugin 'nope': choose from env, svc, ssh"],
+        ),
+        (
+            job(plugins={"env": ["--x"]}),
+            ["spec.plugins.env: argument --x needs a value for plugin env. env takes no arguments"],
+        ),
+        (
+            job(after("a", "b"), after("b", "c"), after("c", "a")),
+            ["spec.tasks: tasks wait for each other in a circle: a -> b -> c -> a"],
+        ),
+        (job(after("a", "a")), ["spec.tasks: tasks wait for each other in a circle: a -> a"]),
+        (job(after("a", "z")), ["spec.tasks[0].dependsOn.name[0]: the job has no task 'z': choose from a"]),
+        (job(task(), task()), ["spec.tasks[1].name: there is more than one task 'a'"]),
+        (
+            job(task(replicas=2), minAvailable=5),
+            ["spec.minAvailable: 5 is more than the 2 replicas of all tasks together"],
+        ),
+        (
+            job(task(replicas=2, minAvailable=3)),
+            [
+                "spec.minAvailable: 3 is more than the 2 replicas of all tasks together",
+                "spec.tasks[0].minAvailable: 3 is more than the 2 replicas of task a",
+            ],
+        ),
+        (
+            job(name="1j", plugins={"svc": []}),
+            ["metadata.name: must begin with a letter: plugin svc makes a service of this name"],
+        ),
+        (
+            job(minAvailabl=1, queue="nope"),
+            ["spec.minAvailabl: no such field: correct its name or leave it out"],
+        ),
+        (
+            job(queue="nope", plugins={"nope": []}),
+            [
+                "spec.plugins.nope: there is no job plugin 'nope': choose from env, svc, ssh",
+                "spec.queue: there is no queue 'nope': make it first, or choose another one",
+            ],
+        ),
+    ],
+)
+def test_jobs_are_judged(found: Json, expected: list[str]) -> None:
+    assert refusals(found) == expected
+
+
+def test_pod_names_must_fit() -> None:
+    [told] = refusals(job(task("t" * 30, replicas=101), name="j" * 30))
+    assert told.endswith("which has 65 characters: 63 are allowed")
+
+
+def test_a_job_in_a_queue_that_has_closed_can_still_be_changed() -> None:
+    assert refusals(job(queue="closed"), "UPDATE") == []
+
+
+def test_without_knowledge_of_queues_none_is_refused() -> None:
+    assert ask(job(queue="nope"), context=Context(None, plugin_problems))["allowed"]
+
+
+def test_what_follows_from_the_rest_is_written_into_the_job() -> None:
+    policy = {"totalPartitions": 3, "partitionSize": 2, "minPartitions": 2}
+    spec = patched(job(task("", replicas=3), task("b", replicas=6, partitionPolicy=policy)))
+    assert [(one["name"], one["minAvailable"]) for one in spec["tasks"]] == [("default0", 3), ("b", 4)]
+    assert spec["minAvailable"] == 7
+
+
+def test_what_a_person_wrote_is_kept() -> None:
+    spec = patched(job(task("x", replicas=3, minAvailable=1), minAvailable=1))
+    assert (spec["tasks"][0]["minAvailable"], spec["minAvailable"]) == (1, 1)
+    assert "patch" not in ask(job(task("x", replicas=3, minAvailable=1), minAvailable=1))
+
+
+def test_a_mutating_webhook_gives_the_patch_and_leaves_the_judgement_to_the_other() -> None:
+    kind = {"group": "batch.volcanopy.io", "kind": "BatchJob"}
+    found = job(task("", replicas=3), queue="nope")
+    response = mutate({"request": {"uid": "r1", "kind": kind, "operation": "CREATE", "object": found}})["response"]
+    assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
+
+
+def make_queue(name: str = "q", **spec: Any) -> Json:
+    """A queue as it is submitted."""
+    return {"apiVersion": "scheduling.volcanopy.io/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (make_queue(weight=2, parent="science"), []),
+        (make_queue(parent="nope"), ["spec.parent: there is no queue 'nope': make it first"]),
+        (make_queue(parent="q"), ["spec.parent: a queue cannot be its own parent"]),
+        (
+            make_queue("science", parent="physics"),
+            ["spec.parent: queues would be part of each other in a circle: science -> physics -> science"],
+        ),
+        (make_queue(capability={"cpu": "-1"}), ["spec.capability[cpu]: -1 is negative"]),
+        (make_queue(weight=0), ["spec.weight: 0: input should be greater than or equal to 1"]),
+    ],
+)
+def test_queues_are_judged(found: Json, expected: list[str]) -> None:
+    assert refusals(found, group="scheduling.volcanopy.io") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("default", ["metadata.name: the queue 'default' cannot be deleted: the system needs it"]),
+        ("science", ["metadata.name: queue 'science' is divided into physics: delete those first"]),
+        ("physics", []),
+    ],
+)
+def test_queues_that_are_needed_stay(name: str, says: list[str]) -> None:
+    assert refusals(make_queue(name), "DELETE", "scheduling.volcanopy.io") == says
+
+
+def test_other_kinds_are_none_of_our_business() -> None:
+    assert ask({"kind": "Pod"}, group="")["allowed"]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=15,
+)
+FIELDS = ("tasks", "minAvailable", "queue", "plugins", "policies", "volumes", "maxRetry", "networkTopology")
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), values), values, st.sampled_from(["CREATE", "UPDATE"]))
+def test_nonsense_gets_an_answer(spec: Json, extra: Any, operation: str) -> None:
+    found = job(task(extra=extra), **{key: value for key, value in spec.items() if key != "tasks"})
+    if "tasks" in spec:
+        found["spec"]["tasks"] = spec["tasks"]
+    response = ask(found, operation)
+    assert isinstance(response["allowed"], bool)
+    assert response["allowed"] or response["status"]["message"]
+
+
+@given(values)
+def test_a_review_that_is_none_gets_an_answer(request: Any) -> None:
+    for answer in (review({"request": request}, CONTEXT), mutate({"request": request})):
+        assert isinstance(answer["response"]["allowed"], bool)
+
+
+@given(values, values, values)
+def test_a_request_of_nonsense_gets_an_answer(kind: Any, operation: Any, found: Any) -> None:
+    request = {"kind": {"group": "batch.volcanopy.io", "kind": kind}, "operation": operation, "object": found}
+    assert isinstance(review({"request": request}, CONTEXT)["response"]["allowed"], bool)
