@@ -91,8 +91,8 @@ class FlakyClient(Client):
             "get", kind.plural, name, lambda: super(FlakyClient, self).get(kind, namespace, name, **more)
         )
 
-    async def create(self, kind: Any, namespace: Any, sent: Any, **more: Any) -> Any:
-        about = getattr(sent.get("involvedObject"), "name", "") or sent["metadata"]["name"]
+    async def create(self, kind: Any, namespace: Any, body: Any, **more: Any) -> Any:
+        about = getattr(body.get("involvedObject"), "name", "") or body["metadata"]["name"]
         return await self.script.do(
-            "create", kind.plural, about, lambda: super(FlakyClient, self).create(kind, namespace, sent, **more)
+            "create", kind.plural, about, lambda: super(FlakyClient, self).create(kind, namespace, body, **more)
         )

@@ -10,6 +10,7 @@ from tests.kube.cluster import Cluster
 from tests.kube.flaky import FlakyClient, Script
 from volcanopy.kube.applier import Applied, Applier
 from volcanopy.kube.events import EventRecorder
+from volcanopy.kube.kinds import Kind
 from volcanopy.kube.slices import NODES, POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.statuses import pod_condition
 from volcanopy.kube.store import Store
@@ -35,7 +36,8 @@ class Rig:
 
     async def see(self) -> None:
         changes: list[Change[Any]] = []
-        for kind in (NODES, QUEUES, POD_GROUPS, PODS):
+        kinds: tuple[Kind[Any], ...] = (NODES, QUEUES, POD_GROUPS, PODS)
+        for kind in kinds:
             listing = await self.cluster.client.list(kind)
             changes += [Change(ChangeType.MODIFIED, one) for one in listing.items]
             there = {one.metadata.key for one in listing.items}

@@ -59,7 +59,7 @@ class Counting:
         return self.at
 
 
-def test_the_bell_remembers_the_first_change_that_nobody_has_looked_at():
+def test_the_bell_remembers_the_first_change_that_nobody_has_looked_at() -> None:
     store = Store(clock=Counting())
     node, *_ = world("node n1 cpu=4")[1:]
     store.take(added(node))
@@ -70,7 +70,7 @@ def test_the_bell_remembers_the_first_change_that_nobody_has_looked_at():
     assert store.changed.since is None
 
 
-def test_what_scheduling_does_not_look_at_rings_no_bell():
+def test_what_scheduling_does_not_look_at_rings_no_bell() -> None:
     store = filled()
     pod = store.pods["default/a-0"]
     told = core.Condition(type="PodScheduled", status="False", message="no room")
@@ -83,14 +83,14 @@ def test_what_scheduling_does_not_look_at_rings_no_bell():
     assert store.changed.since == 5.0
 
 
-def test_a_waiting_pod_of_another_scheduler_is_not_kept():
+def test_a_waiting_pod_of_another_scheduler_is_not_kept() -> None:
     store = filled()
     store.take(added(*world("pod stranger cpu=1")[1:]))
     assert "default/stranger" not in store.pods
     assert store.changed.since is None
 
 
-def test_a_pod_of_another_scheduler_counts_once_it_has_a_node():
+def test_a_pod_of_another_scheduler_counts_once_it_has_a_node() -> None:
     store = filled()
     store.take(added(*world("pod stranger cpu=3 node=n1")[1:]))
     snapshot = store.snapshot(NOW)
@@ -98,7 +98,7 @@ def test_a_pod_of_another_scheduler_counts_once_it_has_a_node():
     assert store.changed.since is not None
 
 
-def test_an_assumed_bind_holds_its_room_until_it_is_taken_back():
+def test_an_assumed_bind_holds_its_room_until_it_is_taken_back() -> None:
     store = filled()
     store.assume(Plan((Bind("default/a-0", "n2", "default/a"),)), NOW)
     assert status_of(store, "default/a-0") == (Status.BINDING, "n2")
@@ -108,7 +108,7 @@ def test_an_assumed_bind_holds_its_room_until_it_is_taken_back():
     assert store.changed.since == 5.0
 
 
-def test_the_failure_of_an_earlier_pods_bind_does_not_touch_its_successor():
+def test_the_failure_of_an_earlier_pods_bind_does_not_touch_its_successor() -> None:
     """a-0 was deleted and made anew while its bind was on the way; the new one is being bound."""
     store = filled()
     old = store.pods["default/a-0"]
@@ -120,7 +120,7 @@ def test_the_failure_of_an_earlier_pods_bind_does_not_touch_its_successor():
     assert status_of(store, "default/a-0") == (Status.BINDING, "n2")
 
 
-def test_an_admission_is_expected_until_the_server_shows_it():
+def test_an_admission_is_expected_until_the_server_shows_it() -> None:
     store = filled("job a phase=Pending: 1 x cpu=1")
     group = store.groups["default/a"]
     store.assume(Plan((SetPodGroup("default/a", "Inqueue"),), session="s1"), NOW)
@@ -135,7 +135,7 @@ def test_an_admission_is_expected_until_the_server_shows_it():
     assert phase_of(store, "default/a") == "Inqueue"
 
 
-def test_what_could_not_be_written_is_not_expected_any_more():
+def test_what_could_not_be_written_is_not_expected_any_more() -> None:
     store = filled("job a phase=Pending: 1 x cpu=1")
     store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
     wanted = store.expected_group("default/a")
@@ -144,7 +144,7 @@ def test_what_could_not_be_written_is_not_expected_any_more():
     assert phase_of(store, "default/a") == "Pending"
 
 
-def test_a_newer_expectation_outlives_the_settling_of_an_older_one():
+def test_a_newer_expectation_outlives_the_settling_of_an_older_one() -> None:
     store = filled("job a phase=Pending: 1 x cpu=1")
     store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
     older = store.expected_group("default/a")
@@ -154,7 +154,7 @@ def test_a_newer_expectation_outlives_the_settling_of_an_older_one():
     assert phase_of(store, "default/a") == "Running"
 
 
-def test_a_group_made_anew_is_not_expected_to_be_what_its_predecessor_was():
+def test_a_group_made_anew_is_not_expected_to_be_what_its_predecessor_was() -> None:
     store = filled("job a phase=Pending: 1 x cpu=1")
     group = store.groups["default/a"]
     store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
@@ -164,7 +164,7 @@ def test_a_group_made_anew_is_not_expected_to_be_what_its_predecessor_was():
     assert store.expected_group("default/a") is None
 
 
-def test_an_answer_to_a_write_is_not_overwritten_by_an_older_event():
+def test_an_answer_to_a_write_is_not_overwritten_by_an_older_event() -> None:
     store = filled()
     group = store.groups["default/a"]
     store.learn(versioned(group, 9, phase="Running"))
@@ -174,7 +174,7 @@ def test_an_answer_to_a_write_is_not_overwritten_by_an_older_event():
     assert store.groups["default/a"].status.phase == "Completed"
 
 
-def test_an_answer_about_what_is_gone_brings_nothing_back():
+def test_an_answer_about_what_is_gone_brings_nothing_back() -> None:
     store = filled()
     group = store.groups["default/a"]
     store.take([Change(ChangeType.DELETED, group)])
@@ -182,7 +182,7 @@ def test_an_answer_about_what_is_gone_brings_nothing_back():
     assert "default/a" not in store.groups
 
 
-def test_what_a_queue_holds_is_expected_but_its_state_is_taken_from_the_server():
+def test_what_a_queue_holds_is_expected_but_its_state_is_taken_from_the_server() -> None:
     store = filled()
     queue = store.queues["default"]
     store.assume(Plan((SetQueue("default", {"cpu": "2"}),)), NOW)
@@ -192,7 +192,7 @@ def test_what_a_queue_holds_is_expected_but_its_state_is_taken_from_the_server()
     assert (seen.status.state, seen.status.allocated) == ("Closed", {"cpu": "2"})
 
 
-def test_a_nomination_holds_until_the_pod_says_so_itself():
+def test_a_nomination_holds_until_the_pod_says_so_itself() -> None:
     store = filled()
     pod = store.pods["default/a-0"]
     store.assume(Plan((Nominate("default/a-0", "n2", "default/a"),)), NOW)
@@ -206,7 +206,7 @@ def test_a_nomination_holds_until_the_pod_says_so_itself():
     assert snapshot.tasks.nominated[snapshot.task_rows["default/a-0"]] == -1
 
 
-def test_what_nobody_reads_is_not_kept():
+def test_what_nobody_reads_is_not_kept() -> None:
     pod = core.Pod(
         metadata=core.Meta(name="p", annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "k": "v"}),
         status=core.PodStatus(phase="Running", container_statuses=(core.ContainerStatus(name="c"),)),
@@ -218,7 +218,7 @@ def test_what_nobody_reads_is_not_kept():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["assume", "write", "fail", "echo", "elsewhere"]), max_size=30))
-def test_when_all_is_written_and_told_the_store_says_what_the_server_says(steps: list[str]):
+def test_when_all_is_written_and_told_the_store_says_what_the_server_says(steps: list[str]) -> None:
     """A server with one group: plans, writes, refusals, echoes and strangers' writes in any order."""
     store = filled("job a phase=Pending: 1 x cpu=1")
     server = versioned(store.groups["default/a"], 1)

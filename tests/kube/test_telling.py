@@ -15,7 +15,7 @@ from volcanopy.scheduler.plan import Explain, GroupCondition, SetPodGroup, SetQu
 # Pod groups
 
 
-async def test_a_change_of_phase_is_written_at_once(cluster: Cluster, rig: Rig):
+async def test_a_change_of_phase_is_written_at_once(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1)
     await rig.see()
     await rig.apply(says("Inqueue"))
@@ -23,7 +23,7 @@ async def test_a_change_of_phase_is_written_at_once(cluster: Cluster, rig: Rig):
     assert rig.script.count("patch", "podgroups") == 1
 
 
-async def test_counts_that_change_again_and_again_are_one_request(cluster: Cluster, rig: Rig):
+async def test_counts_that_change_again_and_again_are_one_request(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     for running in range(1, 6):
@@ -34,7 +34,7 @@ async def test_counts_that_change_again_and_again_are_one_request(cluster: Clust
     assert rig.script.count() == 1
 
 
-async def test_counts_that_are_what_they_were_when_their_time_comes_are_not_written(cluster: Cluster, rig: Rig):
+async def test_counts_that_are_what_they_were_when_their_time_comes_are_not_written(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     await rig.apply(says("Running", running=1))
@@ -43,7 +43,7 @@ async def test_counts_that_are_what_they_were_when_their_time_comes_are_not_writ
     assert rig.script.count() == 0
 
 
-async def test_a_phase_takes_waiting_counts_along(cluster: Cluster, rig: Rig):
+async def test_a_phase_takes_waiting_counts_along(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     await rig.apply(says("Running", running=1))
@@ -53,7 +53,7 @@ async def test_a_phase_takes_waiting_counts_along(cluster: Cluster, rig: Rig):
     assert rig.script.count() == 1
 
 
-async def test_a_later_phase_never_overtakes_an_earlier_one(cluster: Cluster, rig: Rig):
+async def test_a_later_phase_never_overtakes_an_earlier_one(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1)
     await rig.see()
     rig.script.held["patch"] = asyncio.Event()
@@ -65,7 +65,7 @@ async def test_a_later_phase_never_overtakes_an_earlier_one(cluster: Cluster, ri
     assert (await cluster.get_group("a")).status.phase == "Running"
 
 
-async def test_a_gang_that_gets_room_soon_is_never_called_unschedulable(cluster: Cluster, rig: Rig):
+async def test_a_gang_that_gets_room_soon_is_never_called_unschedulable(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 2, phase="")
     await rig.see()
     why = Explain("default/a", "gang", "1 of the 2 pods exist", pods={"default/a-0": "1 of the 2 pods exist"})
@@ -82,7 +82,7 @@ async def test_a_gang_that_gets_room_soon_is_never_called_unschedulable(cluster:
     assert await cluster.events() == [("a", "Scheduled", "pod group is ready")]
 
 
-async def test_after_the_grace_time_a_group_says_why_it_waits(cluster: Cluster):
+async def test_after_the_grace_time_a_group_says_why_it_waits(cluster: Cluster) -> None:
     await cluster.group("a", 2)
     async with a_rig(cluster, Timing(settle=0.05)) as rig:
         await rig.see()
@@ -100,7 +100,7 @@ async def test_after_the_grace_time_a_group_says_why_it_waits(cluster: Cluster):
         assert condition.last_transition_time is not None
 
 
-async def test_another_sentence_is_no_transition(cluster: Cluster, rig: Rig):
+async def test_another_sentence_is_no_transition(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2)
     since = "2020-01-01T00:00:00Z"
     old = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "two nodes are full"}
@@ -115,7 +115,7 @@ async def test_another_sentence_is_no_transition(cluster: Cluster, rig: Rig):
     assert condition.transition_id == "session-1"
 
 
-async def test_a_status_that_cannot_be_written_is_not_believed(cluster: Cluster, rig: Rig):
+async def test_a_status_that_cannot_be_written_is_not_believed(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1)
     await rig.see()
     rig.script.plan("patch", refused(403, "no rights"))
@@ -128,7 +128,7 @@ async def test_a_status_that_cannot_be_written_is_not_believed(cluster: Cluster,
 # Queues and explanations
 
 
-async def test_what_a_queue_holds_is_written_and_what_it_no_longer_holds_is_removed(cluster: Cluster, rig: Rig):
+async def test_what_a_queue_holds_is_written_and_what_it_no_longer_holds_is_removed(cluster: Cluster, rig: Rig) -> None:
     await cluster.client.patch_status(QUEUES, None, "default", {"status": {"allocated": {"gpu": "1"}}})
     await rig.see()
     await rig.apply(SetQueue("default", {"cpu": "1"}))
@@ -145,7 +145,7 @@ async def test_what_a_queue_holds_is_written_and_what_it_no_longer_holds_is_remo
 )
 async def test_only_what_more_nodes_would_help_is_called_unschedulable(
     cluster: Cluster, rig: Rig, gate: str, reason: str
-):
+) -> None:
     """Cluster autoscalers take that word as a call for nodes."""
     await cluster.gang("a", 1)
     await rig.see()
@@ -157,7 +157,7 @@ async def test_only_what_more_nodes_would_help_is_called_unschedulable(
     assert await cluster.events() == [("a", "Unschedulable", "why"), ("a-0", "FailedScheduling", "why exactly")]
 
 
-async def test_what_was_told_is_not_told_again(cluster: Cluster):
+async def test_what_was_told_is_not_told_again(cluster: Cluster) -> None:
     await cluster.gang("a", 2)
     why = Explain("default/a", "nodes", "why", pods={"default/a-0": "why", "default/a-1": "why"})
     async with a_rig(cluster, Timing(settle=0.02)) as rig:
@@ -175,7 +175,7 @@ async def test_what_was_told_is_not_told_again(cluster: Cluster):
         assert rig.script.count("patch", "pods") == 2
 
 
-async def test_pods_that_come_later_are_told_soon_and_the_others_are_not_bothered(cluster: Cluster):
+async def test_pods_that_come_later_are_told_soon_and_the_others_are_not_bothered(cluster: Cluster) -> None:
     await cluster.gang("a", 1)
     async with a_rig(cluster, Timing(settle=0.02)) as rig:
         await rig.see()
@@ -195,7 +195,7 @@ async def test_pods_that_come_later_are_told_soon_and_the_others_are_not_bothere
         assert await rig.applier.finish(5)
 
 
-async def test_a_group_without_pods_is_told_why_it_is_not_admitted(cluster: Cluster, rig: Rig):
+async def test_a_group_without_pods_is_told_why_it_is_not_admitted(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2)
     await rig.see()
     await rig.apply(Explain("default/a", "queue", "queue default is closed"))
@@ -204,7 +204,7 @@ async def test_a_group_without_pods_is_told_why_it_is_not_admitted(cluster: Clus
     assert await cluster.events() == [("a", "Unschedulable", "queue default is closed")]
 
 
-async def test_a_thousand_waiting_pods_do_not_hold_up_a_bind(cluster: Cluster):
+async def test_a_thousand_waiting_pods_do_not_hold_up_a_bind(cluster: Cluster) -> None:
     await cluster.gang("a", 1)
     await cluster.gang("b", 40)
     async with a_rig(cluster, Timing(settle=0.0)) as rig:
@@ -220,7 +220,7 @@ async def test_a_thousand_waiting_pods_do_not_hold_up_a_bind(cluster: Cluster):
         assert rig.script.count("patch", "pods") == 40
 
 
-async def test_the_end_does_not_wait_for_ever(cluster: Cluster, rig: Rig):
+async def test_the_end_does_not_wait_for_ever(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     rig.script.held["patch"] = asyncio.Event()
@@ -228,7 +228,7 @@ async def test_the_end_does_not_wait_for_ever(cluster: Cluster, rig: Rig):
     assert not await rig.applier.finish(0.05)
 
 
-async def test_events_have_the_objects_that_they_are_about(cluster: Cluster, rig: Rig):
+async def test_events_have_the_objects_that_they_are_about(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     await rig.apply(Explain("default/a", "nodes", "why", pods={"default/a-0": "why"}))

@@ -1,0 +1,160 @@
+"""A cluster for the services' tests: what there is, seen live, and a player for the parts of scheduler and nodes."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from volcanopy.api.crd import crds
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.services.jobeffects import JOBS, POD_GROUPS, PODS
+from volcanopy.services.userkinds import wait_for_kinds
+
+CRDS: Kind[Json] = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict
+)
+NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
+
+
+def task(name: str = "a", replicas: int = 1, **fields: Any) -> Json:
+    """A task."""
+    containers = [{"name": "main", "image": "busybox"}]
+    return {"name": name, "replicas": replicas, "template": {"spec": {"containers": containers}}, **fields}
+
+
+class Cluster:
+    """One namespace of a cluster, seen live."""
+
+    def __init__(self, connection: Connection, client: Client, namespace: str) -> None:
+        self.connection, self.client, self.namespace = connection, client, namespace
+        self.pod_births: Counter[str] = Counter()
+        self.plays = True
+        self.ends = "Succeeded"
+        self._changed = asyncio.Event()
+        self._jobs = Reflector(client, JOBS, namespace)
+        self._pods = Reflector(client, PODS.raw, namespace)
+        self._groups = Reflector(client, POD_GROUPS.raw, namespace)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, connection: Connection, namespace: str) -> "AsyncIterator[Cluster]":
+        """With our kinds installed, the namespace made, and a player at work."""
+        async with Client(connection) as client:
+            for definition in crds():
+                try:
+                    await client.create(CRDS, None, definition)
+                except AlreadyExists:
+                    continue
+            await wait_for_kinds(client, (JOBS, POD_GROUPS))
+            await client.create(NAMESPACES, None, {"metadata": {"name": namespace}})
+            cluster = cls(connection, client, namespace)
+            tasks = [
+                asyncio.create_task(cluster._jobs.run(cluster._tell)),
+                asyncio.create_task(cluster._pods.run(cluster._born)),
+                asyncio.create_task(cluster._groups.run(cluster._tell)),
+                asyncio.create_task(cluster._play()),
+            ]
+            try:
+                yield cluster
+            finally:
+                for one in tasks:
+                    one.cancel()
+                for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                    if isinstance(outcome, Exception):
+                        raise outcome
+
+    def _tell(self, _: Sequence[Change[Json]]) -> None:
+        self._changed.set()
+
+    def _born(self, changes: Sequence[Change[Json]]) -> None:
+        for change in changes:
+            if change.type is ChangeType.ADDED:
+                self.pod_births[change.object["metadata"]["name"]] += 1
+        self._changed.set()
+
+    @property
+    def jobs(self) -> dict[str, Json]:
+        """Jobs by name."""
+        return {key.partition("/")[2]: one for key, one in self._jobs.objects.items()}
+
+    @property
+    def pods(self) -> dict[str, Json]:
+        """Pods by name."""
+        return {key.partition("/")[2]: one for key, one in self._pods.objects.items()}
+
+    @property
+    def groups(self) -> dict[str, Json]:
+        """PodGroups by the name of their job."""
+        return {one["metadata"]["ownerReferences"][0]["name"]: one for one in self._groups.objects.values()}
+
+    def phase(self, job: str) -> str:
+        """The phase of a job."""
+        return str(self.jobs.get(job, {}).get("status", {}).get("state", {}).get("phase", ""))
+
+    def message(self, job: str) -> str:
+        """Why a job is in its phase."""
+        return str(self.jobs.get(job, {}).get("status", {}).get("state", {}).get("message", ""))
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Wait for something to hold, looking at each change."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            states = {name: one.get("status", {}).get("state") for name, one in self.jobs.items()}
+            raise AssertionError(f"did not come: jobs {states}, pods {sorted(self.pods)}") from None
+
+    async def submit(self, name: str, *tasks: Json, **spec: Any) -> None:
+        """Make a job."""
+        manifest = {
+            "apiVersion": JOBS.api_version,
+            "kind": "BatchJob",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"tasks": list(tasks or (task(),)), **spec},
+        }
+        await self.client.create(JOBS, self.namespace, manifest)
+
+    async def set_pod(self, name: str, phase: str, exit_code: int = 0) -> None:
+        """A pod comes to a phase."""
+        terminated = {"terminated": {"exitCode": exit_code, "startedAt": None, "finishedAt": None}}
+        state = terminated if phase in {"Succeeded", "Failed"} else {}
+        container = {"name": "main", "ready": phase == "Running", "restartCount": 0, "image": "x", "imageID": ""}
+        status = {"phase": phase, "containerStatuses": [{**container, "state": state}]}
+        await self.client.patch_status(PODS.raw, self.namespace, name, {"status": status})
+
+    async def _play(self) -> None:
+        """Admit every gang; run every pod, then end it, while ``plays``."""
+        while True:
+            await self.until(lambda: bool(self._moves()), 3600.0)
+            for kind, name, phase in self._moves():
+                try:
+                    if kind == "group":
+                        await self.client.patch_status(
+                            POD_GROUPS.raw, self.namespace, name, {"status": {"phase": phase}}
+                        )
+                    else:
+                        await self.set_pod(name, phase)
+                except (NotFound, Conflict):
+                    continue
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _moves(self) -> list[tuple[str, str, str]]:
+        moves = [
+            ("group", one["metadata"]["name"], "Inqueue")
+            for one in self.groups.values()
+            if one.get("status", {}).get("phase", "") in {"", "Pending"}
+        ]
+        onward = {"Pending": "Running"} | ({"Running": self.ends} if self.ends else {})
+        for name, one in self.pods.items():
+            phase = one["status"]["phase"]
+            if phase in onward and "deletionTimestamp" not in one["metadata"]:
+                moves.append(("pod", name, onward[phase]))
+        return moves if self.plays else []

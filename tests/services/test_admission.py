@@ -1,0 +1,104 @@
+"""Admission at work: an API server asks it, and people are told what is wrong."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.services.playing import Cluster, task
+from volcanopy.kube.errors import AlreadyExists, ApiError, NotFound
+from volcanopy.services.admission import (
+    CONFIGURATION,
+    MUTATING,
+    QUEUES,
+    VALIDATING,
+    AdmissionSettings,
+    configurations,
+    run,
+)
+
+
+@asynccontextmanager
+async def admission(cluster: Cluster) -> AsyncIterator[None]:
+    """Admission at work, with the default queue there."""
+    with contextlib.suppress(AlreadyExists):
+        await cluster.client.create(QUEUES.raw, None, {**_queue("default"), "spec": {}})
+    stop, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
+    try:
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        await _in_force(cluster)
+        yield
+    finally:
+        stop.set()
+        await running
+
+
+def _queue(name: str) -> dict[str, object]:
+    return {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}}
+
+
+async def _in_force(cluster: Cluster) -> None:
+    """A real server takes a moment to act on a new configuration: ask until it refuses what it must."""
+    async with asyncio.timeout(20):
+        number = 0
+        while True:
+            number += 1
+            try:
+                await cluster.submit(f"probe-{number}", queue="no-such-queue")
+            except ApiError as refusal:
+                if "there is no queue" in str(refusal):
+                    return
+                raise
+            await asyncio.sleep(0.1)
+
+
+async def test_every_problem_is_told_at_once(cluster: Cluster) -> None:
+    async with admission(cluster):
+        circle = [task("a", dependsOn={"name": ["b"]}), task("b", dependsOn={"name": ["a"]})]
+        with pytest.raises(ApiError) as caught:
+            await cluster.submit("bad", *circle, queue="nope", plugins={"svx": []})
+        told = str(caught.value)
+        assert "spec.tasks: tasks wait for each other in a circle: a -> b -> a" in told
+        assert "spec.plugins.svx: there is no job plugin 'svx': choose from env, svc, ssh" in told
+        assert "spec.queue: there is no queue 'nope'" in told
+
+
+async def test_what_follows_from_the_rest_is_filled_in(cluster: Cluster) -> None:
+    async with admission(cluster):
+        unnamed = task("x", 3)
+        del unnamed["name"]
+        await cluster.submit("filled", unnamed, task("b", 2, minAvailable=1))
+        await cluster.until(lambda: "filled" in cluster.jobs)
+        spec = cluster.jobs["filled"]["spec"]
+        assert [(one["name"], one["minAvailable"]) for one in spec["tasks"]] == [("default0", 3), ("b", 1)]
+        assert spec["minAvailable"] == 4
+
+
+async def test_the_default_queue_stays(cluster: Cluster) -> None:
+    async with admission(cluster):
+        with pytest.raises(ApiError, match="the queue 'default' cannot be deleted"):
+            await cluster.client.delete(QUEUES.raw, None, "default")
+
+
+async def test_a_server_that_ends_leaves_no_webhooks_behind(cluster: Cluster) -> None:
+    async with admission(cluster):
+        await cluster.client.get(VALIDATING, None, CONFIGURATION)
+    for kind in (MUTATING, VALIDATING):
+        with pytest.raises(NotFound):
+            await cluster.client.get(kind, None, CONFIGURATION)
+
+
+def test_behind_a_service_the_service_is_named() -> None:
+    settings = AdmissionSettings(service="system/hooks", fail_closed=False)
+    for _, made in configurations(settings, b"PEM", "https://127.0.0.1:1"):
+        for webhook in made["webhooks"]:
+            assert webhook["failurePolicy"] == "Ignore"
+            assert webhook["clientConfig"]["caBundle"] == "UEVN"
+            assert webhook["clientConfig"]["service"]["name"] == "hooks"
+            assert "url" not in webhook["clientConfig"]

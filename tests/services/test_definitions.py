@@ -1,0 +1,197 @@
+"""What a schema can say holds on both API servers, with no webhook and no controller there."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.services.playing import Cluster, task
+from volcanopy.api import names
+from volcanopy.kube.client import Patch
+from volcanopy.kube.errors import ApiError, Conflict
+from volcanopy.kube.kinds import Json
+from volcanopy.services.jobeffects import JOBS
+
+PARTED = {"totalPartitions": 2, "partitionSize": 2}
+
+
+def policy(action: str = "RestartJob", **fields: Any) -> Json:
+    """A lifecycle policy."""
+    return {"action": action, **fields}
+
+
+async def submit(cluster: Cluster, spec: Json, name: str = "j") -> None:
+    """Make a job as kubectl does: unknown fields are refused."""
+    manifest = {"apiVersion": JOBS.api_version, "kind": "BatchJob", "metadata": {"name": name}, "spec": spec}
+    await cluster.client.post_raw(JOBS.path(cluster.namespace) + "?fieldValidation=Strict&dryRun=All", manifest)
+
+
+WRONG: list[tuple[Json, str]] = [
+    ({"tasks": []}, "spec.tasks"),
+    ({"minAvailable": 9}, "spec.minAvailable: Invalid value: minAvailable cannot be more than the replicas"),
+    ({"minSuccess": 9}, "spec.minSuccess: Invalid value: minSuccess cannot be more than the replicas"),
+    ({"minSuccess": 0}, "spec.minSuccess"),
+    ({"maxRetry": "3"}, "spec.maxRetry"),
+    ({"minAvailble": 1}, 'unknown field "spec.minAvailble"'),
+    (
+        {"tasks": [task(replicas=2, minAvailable=3)]},
+        "spec.tasks[0].minAvailable: Invalid value: minAvailable cannot be",
+    ),
+    ({"tasks": [task("a"), task("a")]}, "spec.tasks[1]: Duplicate value"),
+    ({"tasks": [task("A")]}, "spec.tasks[0].name"),
+    ({"tasks": [task(dependsOn={"name": ["z"]})]}, "dependsOn names a task that the job does not have"),
+    (
+        {"tasks": [task(dependsOn={"name": ["a"]})]},
+        "spec.tasks[0].dependsOn: Invalid value: a task cannot wait for itself",
+    ),
+    (
+        {"tasks": [task(replicas=3, partitionPolicy=PARTED)]},
+        "spec.tasks[0].replicas: Invalid value: replicas must be total",
+    ),
+    (
+        {"tasks": [task(replicas=4, minAvailable=3, partitionPolicy={**PARTED, "minPartitions": 1})]},
+        "minAvailable must be minPartitions times partitionSize",
+    ),
+    ({"tasks": [task("t" * 30, replicas=101), task("t" * 61)]}, "pod names, <job>-<task>-<index>, can have at most 63"),
+    ({"tasks": [task(topologyPolicy="sometimes")]}, "spec.tasks[0].topologyPolicy"),
+    ({"policies": [policy()]}, "a policy reacts to events or to an exit code"),
+    ({"policies": [policy(event="PodFailed", exitCode=3)]}, "a policy reacts to events or to an exit code"),
+    ({"policies": [policy(exitCode=0)]}, "spec.policies[0].exitCode: Invalid value: 0 is no failure"),
+    ({"policies": [policy(exitCode=3), policy(exitCode=3)]}, "an exit code may stand in one policy of a list only"),
+    ({"policies": [policy(event="PodFailed"), policy(events=["PodFailed"])]}, "an event may stand in one policy"),
+    ({"policies": [policy(event="*"), policy(event="PodFailed")]}, "`*` already means every event"),
+    ({"policies": [policy(events=["*", "PodFailed"])]}, "`*` already means every event"),
+    ({"policies": [policy(event="PodPending")]}, "PodPending needs a timeout"),
+    ({"policies": [policy(event="PodRunning")]}, "spec.policies[0].event"),
+    ({"policies": [policy("Foo", event="PodFailed")]}, "spec.policies[0].action"),
+    ({"policies": [policy(event="PodFailed", timeout="soon")]}, "spec.policies[0].timeout"),
+    ({"volumes": [{"mountPath": "/a"}]}, "give either volumeClaimName (an existing claim) or volumeClaim"),
+    ({"volumes": [{"mountPath": "/a", "volumeClaimName": "x"}] * 2}, "spec.volumes[1]: Duplicate value"),
+    (
+        {"networkTopology": {"highestTierAllowed": 1, "highestTierName": "x"}},
+        "the highest tier is given by number or by",
+    ),
+    ({"queue": "Not A Name"}, "spec.queue"),
+]
+
+
+async def test_a_wrong_job_is_refused_with_path_and_rule(cluster: Cluster) -> None:
+    cluster.plays = False
+    for fields, says in WRONG:
+        with pytest.raises(ApiError) as caught:
+            await submit(cluster, {"tasks": [task(replicas=2)], **fields})
+        assert says in str(caught.value), fields
+
+
+async def test_a_pod_template_is_refused_as_a_pod_would_be(cluster: Cluster) -> None:
+    cases: list[tuple[tuple[str | int, ...], Any, str]] = [
+        (
+            ("containers", 0, "imagePullpolicy"),
+            "x",
+            'unknown field "spec.tasks[0].template.spec.containers[0].imagePullpolicy"',
+        ),
+        (("containers", 0, "image"), 3, "spec.tasks[0].template.spec.containers[0].image"),
+        (("containers", 0, "ports"), [{"containerPort": "x"}], "template.spec.containers[0].ports[0].containerPort"),
+        (
+            ("containers", 0, "resources"),
+            {"limits": {"cpu": "1 core"}},
+            "template.spec.containers[0].resources.limits.cpu",
+        ),
+        (("containers",), [], "spec.tasks[0].template.spec.containers"),
+        (("tolerations",), {"key": "x"}, "spec.tasks[0].template.spec.tolerations"),
+    ]
+    for path, value, says in cases:
+        made = copy.deepcopy(task())
+        at: Any = made["template"]["spec"]
+        for step in path[:-1]:
+            at = at[step]
+        at[path[-1]] = value
+        with pytest.raises(ApiError) as caught:
+            await submit(cluster, {"tasks": [made]})
+        assert says in str(caught.value), path
+
+
+async def test_good_jobs_are_taken(cluster: Cluster) -> None:
+    good: list[Json] = [
+        {"tasks": [task(replicas=0)]},
+        {"tasks": [task(replicas=4, partitionPolicy={**PARTED, "minPartitions": 1}, minAvailable=2)]},
+        {"tasks": [task("a"), task("b", dependsOn={"name": ["a"], "iteration": "any"})], "minAvailable": 1},
+        {
+            "policies": [
+                policy(events=["PodFailed", "PodFailed"]),
+                policy(exitCode=3),
+                policy(event="PodPending", timeout="1h5m"),
+            ]
+        },
+        {"plugins": {"svc": [], "ssh": ["--ssh-port=2022"]}, "ttlSecondsAfterFinished": 0, "minSuccess": 1},
+        {
+            "volumes": [
+                {"mountPath": "/a", "volumeClaimName": "x"},
+                {"mountPath": "/b", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}},
+            ]
+        },
+    ]
+    for fields in good:
+        await submit(cluster, {"tasks": [task(replicas=2)], **fields})
+
+
+async def test_what_a_job_is_made_of_stays_and_its_size_does_not(cluster: Cluster) -> None:
+    cluster.plays = False
+    await cluster.submit("fixed", task("a", 2), task("b", 1), plugins={"svc": []})
+    await cluster.until(lambda: "fixed" in cluster.jobs)
+
+    async def change(path: str, value: Any) -> None:
+        patch = [{"op": "add", "path": path, "value": value}]
+        await cluster.client.patch(JOBS, cluster.namespace, "fixed", patch, Patch.JSON)
+
+    for path, value in [
+        ("/spec/queue", "other"),
+        ("/spec/plugins", {}),
+        ("/spec/maxRetry", 5),
+        ("/spec/policies", [policy(event="PodFailed")]),
+        ("/spec/ttlSecondsAfterFinished", 5),
+        ("/spec/tasks/0/template/spec/containers/0/image", "other"),
+        ("/spec/tasks/0/name", "c"),
+        ("/spec/tasks/-", task("c")),
+    ]:
+        with pytest.raises(ApiError) as caught:
+            await change(path, value)
+        assert not isinstance(caught.value, Conflict)
+        assert "in a job that exists: make" in str(caught.value) or "of a job that exists cannot change" in str(
+            caught.value
+        )
+    for path, value in [
+        ("/spec/tasks/0/replicas", 5),
+        ("/spec/tasks/0/minAvailable", 1),
+        ("/spec/minAvailable", 1),
+        ("/spec/priorityClassName", "x"),
+    ]:
+        await change(path, value)
+
+
+async def test_the_other_kinds_are_checked_too(cluster: Cluster) -> None:
+    def named(api_version: str, kind: str, **fields: Any) -> Json:
+        return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
+
+    queues = f"/apis/{names.SCHEDULING_V1BETA1}/queues"
+    groups = f"/apis/{names.SCHEDULING_V1BETA1}/namespaces/{cluster.namespace}/podgroups"
+    commands = f"/apis/{names.BUS_V1ALPHA1}/namespaces/{cluster.namespace}/commands"
+    target = {"apiVersion": JOBS.api_version, "kind": "BatchJob", "name": "j", "uid": "u"}
+    wrong = [
+        (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"weight": 0}), "spec.weight"),
+        (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"weight": 65536}), "spec.weight"),
+        (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"parent": "x"}), "a queue cannot be its own parent"),
+        (
+            queues,
+            named(names.SCHEDULING_V1BETA1, "Queue", spec={"capability": {"cpu": "1 core"}}),
+            "spec.capability.cpu",
+        ),
+        (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"dequeueStrategy": "lifo"}), "spec.dequeueStrategy"),
+        (groups, named(names.SCHEDULING_V1BETA1, "PodGroup", spec={"minMember": -1}), "spec.minMember"),
+        (commands, named(names.BUS_V1ALPHA1, "Command", action="Dance", target=target), "action"),
+        (commands, named(names.BUS_V1ALPHA1, "Command", action="AbortJob"), "target"),
+    ]
+    for path, manifest, says in wrong:
+        with pytest.raises(ApiError) as caught:
+            await cluster.client.post_raw(path + "?fieldValidation=Strict&dryRun=All", manifest)
+        assert says in str(caught.value), manifest

@@ -1,0 +1,173 @@
+"""The job controller at work on an API server: from a BatchJob to its end, through crashes and quarrels."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+
+from tests.services.playing import Cluster, task
+from volcanopy.api import names
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.services.jobcontroller import run
+from volcanopy.services.jobeffects import COMMANDS, JOBS, PODS
+
+SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
+
+
+@asynccontextmanager
+async def controller(cluster: Cluster) -> AsyncIterator[None]:
+    """A controller that sees everything, stopped in good order."""
+    stop, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
+    try:
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        yield
+    finally:
+        stop.set()
+        await running
+
+
+async def test_a_job_goes_from_pending_to_completed(cluster: Cluster) -> None:
+    async with controller(cluster):
+        await cluster.submit("hello", task("a", 2), task("b", 1), plugins={"env": [], "svc": [], "ssh": []})
+        await cluster.until(lambda: cluster.phase("hello") == "Completed")
+        assert cluster.message("hello") == "3 pods succeeded"
+        assert sorted(cluster.pods) == ["hello-a-0", "hello-a-1", "hello-b-0"]
+        await cluster.until(lambda: "hello" not in cluster.groups)
+        await cluster.until(lambda: not cluster.jobs["hello"]["status"].get("controlledResources"))
+        assert (await cluster.client.list(SECRETS, cluster.namespace)).items == []
+
+
+async def test_nothing_is_written_into_what_the_user_wrote(cluster: Cluster) -> None:
+    async with controller(cluster):
+        await cluster.submit("plain")
+        await cluster.until(lambda: cluster.phase("plain") == "Completed")
+        metadata = cluster.jobs["plain"]["metadata"]
+        assert not metadata.get("annotations")
+        assert not metadata.get("finalizers")
+        assert metadata["generation"] == 1
+
+
+async def test_ssh_keys_are_made_once_and_are_a_pair(cluster: Cluster) -> None:
+    cluster.ends = ""
+    async with controller(cluster):
+        await cluster.submit("keys", plugins={"ssh": []})
+        await cluster.until(lambda: cluster.phase("keys") == "Running")
+        made = await cluster.client.get(SECRETS, cluster.namespace, "keys-ssh")
+        assert set(made["data"]) == {"id_rsa", "id_rsa.pub", "authorized_keys", "config"}
+    async with controller(cluster):
+        await cluster.client.patch(JOBS, cluster.namespace, "keys", {"spec": {"minAvailable": 1}})
+        await cluster.until(lambda: cluster.jobs["keys"]["status"]["observedGeneration"] == 2)
+        assert (await cluster.client.get(SECRETS, cluster.namespace, "keys-ssh"))["data"] == made["data"]
+
+
+async def test_a_failed_pod_restarts_the_job_by_its_policy(cluster: Cluster) -> None:
+    cluster.ends = ""
+    async with controller(cluster):
+        await cluster.submit("again", task("a", 2), policies=[{"event": "PodFailed", "action": "RestartJob"}])
+        await cluster.until(lambda: cluster.phase("again") == "Running")
+        await cluster.set_pod("again-a-0", "Failed", 3)
+        await cluster.until(lambda: cluster.jobs["again"]["status"]["retryCount"] == 1)
+        await cluster.until(lambda: cluster.phase("again") == "Running")
+        births = {name: cluster.pod_births[name] for name in ("again-a-0", "again-a-1")}
+        assert births == {"again-a-0": 2, "again-a-1": 2}
+
+
+async def test_suspend_and_resume_by_command(cluster: Cluster) -> None:
+    cluster.ends = ""
+    async with controller(cluster):
+        await cluster.submit("pause", task("a", 2))
+        await cluster.until(lambda: cluster.phase("pause") == "Running")
+        await cluster.client.create(COMMANDS, cluster.namespace, command(cluster, "pause", "AbortJob"))
+        await cluster.until(lambda: cluster.phase("pause") == "Aborted")
+        await cluster.client.create(COMMANDS, cluster.namespace, command(cluster, "pause", "ResumeJob"))
+        await cluster.until(lambda: cluster.phase("pause") == "Running")
+        assert (await cluster.client.list(COMMANDS, cluster.namespace)).items == []
+
+
+def command(cluster: Cluster, job: str, action: str) -> Json:
+    """A Command for a job."""
+    target = {
+        "apiVersion": JOBS.api_version,
+        "kind": "BatchJob",
+        "name": job,
+        "uid": cluster.jobs[job]["metadata"]["uid"],
+    }
+    return {
+        "apiVersion": COMMANDS.api_version,
+        "kind": "Command",
+        "metadata": {"name": f"{job}-{action.lower()}", "namespace": cluster.namespace},
+        "action": action,
+        "target": target,
+    }
+
+
+async def test_a_deleted_job_leaves_nothing(cluster: Cluster) -> None:
+    cluster.ends = ""
+    async with controller(cluster):
+        await cluster.submit("gone", task("a", 3), plugins={"svc": []})
+        await cluster.until(lambda: cluster.phase("gone") == "Running")
+        await cluster.client.delete(JOBS, cluster.namespace, "gone", propagation="Background")
+        await cluster.until(lambda: not cluster.pods and not cluster.groups)
+
+
+async def test_a_job_is_deleted_when_its_time_to_live_is_over(cluster: Cluster) -> None:
+    async with controller(cluster):
+        await cluster.submit("brief", ttlSecondsAfterFinished=0)
+        await cluster.until(lambda: "brief" in cluster.jobs)
+        await cluster.until(lambda: "brief" not in cluster.jobs)
+
+
+async def test_a_name_that_is_taken_is_said_in_the_job(cluster: Cluster) -> None:
+    cluster.ends = ""
+    spec = {"containers": [{"name": "c", "image": "busybox"}]}
+    foreign = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taken-a-0"}, "spec": spec}
+    await cluster.client.create(PODS.raw, cluster.namespace, foreign)
+    async with controller(cluster):
+        await cluster.submit("taken")
+        says = "Pod taken-a-0 exists and does not belong to this job: delete it"
+        await cluster.until(lambda: cluster.message("taken") == says)
+        await cluster.client.delete(PODS.raw, cluster.namespace, "taken-a-0", grace=0)
+        await cluster.until(lambda: cluster.phase("taken") == "Running")
+
+
+@pytest.mark.timeout(180)
+async def test_a_controller_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(cluster: Cluster) -> None:
+    random = Random(5)
+    submitted = [f"gang-{number}" for number in range(20)]
+    for name in submitted:
+        await cluster.submit(name, task("a", 3), plugins={"svc": []})
+
+    def over() -> bool:
+        return all(cluster.phase(name) == "Completed" for name in submitted)
+
+    kills = 0
+    while not over() and kills < 6:
+        running = asyncio.create_task(run(cluster.connection, stop=asyncio.Event()))
+        with_luck = asyncio.create_task(cluster.until(over, 120))
+        await asyncio.wait({with_luck}, timeout=random.uniform(0.1, 1.2))
+        with_luck.cancel()
+        running.cancel()
+        await asyncio.gather(running, with_luck, return_exceptions=True)
+        kills += 1
+    async with controller(cluster):
+        await cluster.until(over, 60)
+    assert kills
+    assert len(cluster.pod_births) == 60
+    assert set(cluster.pod_births.values()) == {1}
+    assert {cluster.jobs[name]["status"]["retryCount"] for name in submitted} == {0}
+
+
+async def test_pods_say_whose_they_are(cluster: Cluster) -> None:
+    cluster.ends = ""
+    async with controller(cluster):
+        await cluster.submit("mine")
+        await cluster.until(lambda: cluster.phase("mine") == "Running")
+        pod = cluster.pods["mine-a-0"]
+        assert pod["metadata"]["annotations"][names.GROUP_NAME] == cluster.groups["mine"]["metadata"]["name"]
+        assert pod["metadata"]["ownerReferences"][0]["uid"] == cluster.jobs["mine"]["metadata"]["uid"]

@@ -1,0 +1,298 @@
+"""The whole scheduler process against the embedded API server."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from tests.kube.cluster import Cluster, running_cluster
+from volcanopy.api import core
+from volcanopy.kube.slices import POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.statuses import pod_condition
+from volcanopy.kube.telling import Timing
+from volcanopy.scheduler.config import ConfigError, default
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Plan
+from volcanopy.scheduler.registry import Registry
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.state import State
+from volcanopy.services.dump import dump, objects
+from volcanopy.services.scheduler import run
+from volcanopy.services.settings import SchedulerSettings
+from volcanopy.testing import notation
+
+QUICK = Timing(settle=0.05, reword=0.2, retell=0.5)
+POLICY = """\
+actions: "%s"
+tiers:
+- plugins:
+  - name: gang
+  - name: proportion
+"""
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running_cluster() as running:
+        yield running
+
+
+@asynccontextmanager
+async def scheduling(
+    cluster: Cluster,
+    settings: SchedulerSettings | None = None,
+    registry: Registry | None = None,
+    timing: Timing = QUICK,
+) -> AsyncIterator[asyncio.Event]:
+    """A scheduler that is ready, and is told to stop at the end."""
+    stop, ready = asyncio.Event(), asyncio.Event()
+    settings = settings or SchedulerSettings()
+    task = asyncio.create_task(run(cluster.connection, settings, stop, ready, registry=registry, timing=timing))
+    waiting = asyncio.create_task(ready.wait())
+    try:
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            yield stop
+    finally:
+        waiting.cancel()
+        stop.set()
+        await task
+
+
+async def test_a_gang_is_admitted_placed_and_reported(cluster: Cluster) -> None:
+    await cluster.node("n1")
+    async with scheduling(cluster):
+        await cluster.group("a", 3)
+        await cluster.until(lambda: phase(cluster, "a", "Inqueue"), POD_GROUPS)
+        for number in range(3):
+            await cluster.pod(f"a-{number}", "a")
+        await cluster.until(lambda: placed(cluster, 3))
+        await cluster.until(lambda: phase(cluster, "a", "Running"), POD_GROUPS)
+
+        async def counted() -> bool:
+            return (await cluster.client.get(QUEUES, None, "default")).status.allocated.get("cpu") == "3"
+
+        await cluster.until(counted, QUEUES)
+    assert [one.type for one in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
+
+
+async def test_the_root_and_the_default_queue_are_made_open_and_once(cluster: Cluster) -> None:
+    """Two schedulers start at the same moment; neither stumbles over the other's queue."""
+    async with scheduling(cluster), scheduling(cluster):
+        queues = {one.metadata.name: one for one in (await cluster.client.list(QUEUES)).items}
+    assert set(queues) == {"root", "default"}
+    assert queues["root"].spec.reclaimable is False
+    assert {queue.status.state for queue in queues.values()} == {"Open"}
+
+
+async def test_a_queue_that_is_there_is_left_as_it_is(cluster: Cluster) -> None:
+    await cluster.queue("default", weight=7)
+    async with scheduling(cluster):
+        assert (await cluster.client.get(QUEUES, None, "default")).spec.weight == 7
+
+
+async def test_a_gang_without_room_takes_nothing_says_why_and_runs_within_a_second_of_a_new_node(
+    cluster: Cluster,
+) -> None:
+    await cluster.node("n1", cpu="2")
+    await cluster.gang("a", 3, phase="")
+    async with scheduling(cluster):
+        await cluster.until(lambda: waits_loudly(cluster, "a-2"))
+        condition = pod_condition(await cluster.get_pod("a-0"), "PodScheduled")
+        assert condition is not None
+        assert condition.status == "False"
+        assert "3 pods must start together, 2 of them fit" in condition.message
+        (said,) = (await cluster.get_group("a")).status.conditions
+        assert (said.type, said.message) == ("Unschedulable", condition.message)
+        assert await cluster.where() == {}
+        await cluster.node("n2", cpu="2")
+        await cluster.until(lambda: placed(cluster, 3), deadline=1.0)
+
+
+async def test_pods_of_other_schedulers_are_left_to_them_but_take_room(cluster: Cluster) -> None:
+    await cluster.node("n1", cpu="2")
+    await cluster.pod("theirs", cpu="1", scheduler="default-scheduler")
+    await cluster.client.bind("default", "theirs", "n1")
+    await cluster.pod("waiting", cpu="1", scheduler="default-scheduler")
+    await cluster.gang("a", 1)
+    await cluster.gang("b", 1)
+    async with scheduling(cluster):
+        await cluster.until(lambda: placed(cluster, 1))
+        await cluster.until(lambda: waits_loudly(cluster, "b-0"))
+    assert await cluster.where() == {"theirs": "n1", "a-0": "n1"}
+
+
+async def test_two_schedulers_at_once_place_every_pod_once(cluster: Cluster) -> None:
+    """There may be two for a moment, when one takes over: the server gives a pod one node, both must live with it."""
+    for number in range(4):
+        await cluster.node(f"n{number}", cpu="10")
+    async with scheduling(cluster), scheduling(cluster):
+        for number in range(10):
+            await cluster.gang(f"g{number}", 4, phase="")
+        await cluster.until(lambda: placed(cluster, 40))
+    assert len(await cluster.where()) == 40
+
+
+async def test_the_end_finishes_what_waits(cluster: Cluster) -> None:
+    """Counts would be written in an hour; the scheduler is told to stop and writes them now."""
+    await cluster.node("n1")
+    patient = Timing(settle=3600.0, reword=3600.0, retell=3600.0)
+    async with scheduling(cluster, timing=patient):
+        await cluster.gang("a", 1, phase="")
+        await cluster.until(lambda: phase(cluster, "a", "Running"), POD_GROUPS)
+    assert (await cluster.client.get(QUEUES, None, "default")).status.allocated["cpu"] == "1"
+
+
+# Configuration
+
+
+async def test_a_broken_configuration_at_the_start_ends_with_the_sentence(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.conf"
+    file.write_text(POLICY % "enqueue, alocate")
+    with pytest.raises(
+        ConfigError, match=r"scheduler.conf: actions: unknown action 'alocate', did you mean 'allocate'"
+    ):
+        await run(cluster.connection, SchedulerSettings(config=file), asyncio.Event())
+
+
+async def test_a_missing_configuration_file_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere.conf cannot be read: No such file"):
+        await run(cluster.connection, SchedulerSettings(config=tmp_path / "nowhere.conf"), asyncio.Event())
+
+
+async def test_a_configuration_swapped_as_kubernetes_does_takes_effect(cluster: Cluster, tmp_path: Path) -> None:
+    """A ConfigMap is mounted as a link to a link; an update makes a new folder and swaps the middle link."""
+    for name, actions in (("first", "enqueue"), ("second", "enqueue, allocate")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scheduler.conf").write_text(POLICY % actions)
+    (tmp_path / "..data").symlink_to("first")
+    (tmp_path / "scheduler.conf").symlink_to("..data/scheduler.conf")
+    await cluster.node("n1")
+    await cluster.gang("a", 1, phase="")
+    settings = SchedulerSettings(config=tmp_path / "scheduler.conf", config_period=0.02, heartbeat=0.1)
+    async with scheduling(cluster, settings):
+        await cluster.until(lambda: phase(cluster, "a", "Inqueue"), POD_GROUPS)
+        assert await cluster.where() == {}, "the first configuration does not allocate"
+        (tmp_path / "..swap").symlink_to("second")
+        (tmp_path / "..swap").rename(tmp_path / "..data")
+        await cluster.until(lambda: placed(cluster, 1))
+
+
+# Plans that break promises
+
+
+class Careless:
+    """An action that gives every pending pod the first node, whatever is there."""
+
+    name: ClassVar[str] = "careless"
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        self.careful = False
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        if not self.careful:
+            snapshot = session.snapshot
+            for key, row in snapshot.task_rows.items():
+                if not snapshot.tasks.status[row]:
+                    session.effects.append(Bind(key, snapshot.nodes.names[0], "default/a"))
+
+
+class Failing:
+    """An action with a bug."""
+
+    name: ClassVar[str] = "failing"
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        raise RuntimeError("a bug")
+
+
+async def first_report(folder: Path) -> dict[str, Any]:
+    """The first report, once it is there: no event tells of a file."""
+    async with asyncio.timeout(20):
+        while not (found := _reports(folder)):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return found[0]
+
+
+def _reports(folder: Path) -> list[dict[str, Any]]:
+    """Both files of a dump are complete once the last of them is no longer empty."""
+    return [json.loads(file.read_bytes()) for file in sorted(folder.glob("*.plan.json")) if file.stat().st_size]
+
+
+async def test_a_plan_that_breaks_a_promise_is_dumped_and_not_applied_and_life_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    await cluster.node("n1", cpu="2")
+    await cluster.gang("a", 3)
+    careless = Careless()
+    (tmp_path / "conf").write_text(POLICY % "enqueue, careless, allocate")
+    settings = SchedulerSettings(config=tmp_path / "conf", dump_dir=tmp_path / "dumps", heartbeat=0.2)
+    async with scheduling(cluster, settings, builtin().with_actions(careless)):
+        report = await first_report(tmp_path / "dumps")
+        assert report["problems"] == ["node n1 is overcommitted: 3 of 2 cpu"]
+        assert len([one for one in report["plan"]["effects"] if one["effect"] == "Bind"]) == 3
+        assert await cluster.where() == {}
+        careless.careful = True
+        await cluster.node("n2", cpu="2")
+        await cluster.until(lambda: placed(cluster, 3))
+
+
+async def test_a_plugin_with_a_bug_leaves_the_world_on_disk_and_the_process_alive(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    await cluster.node("n1")
+    await cluster.gang("a", 1)
+    conf = tmp_path / "conf"
+    conf.write_text(POLICY % "failing")
+    settings = SchedulerSettings(config=conf, config_period=0.02, dump_dir=tmp_path / "dumps", heartbeat=0.1)
+    async with scheduling(cluster, settings, builtin().with_actions(Failing())):
+        report = await first_report(tmp_path / "dumps")
+        assert report["problems"] == ["RuntimeError: a bug"]
+        conf.write_text(POLICY % "enqueue, allocate")
+        await cluster.until(lambda: placed(cluster, 1))
+
+
+def test_a_dumped_world_gives_the_same_plan_again(tmp_path: Path) -> None:
+    """Pods that were being bound stand on their nodes, and a node has the room that was counted."""
+    state = State()
+    text = """
+        node n1 cpu=4
+        node n2 cpu=4
+        job  a  min=2: 2 x cpu=2
+        job  b  min=2: 2 x cpu=2
+    """
+    for thing in notation.world(text):
+        state.upsert(thing)
+    state.assume(Plan((Bind("default/a-0", "n1"), Bind("default/a-1", "n1"))))
+    snapshot = state.snapshot(notation.NOW, "s1")
+    first = schedule(snapshot, default(builtin()))
+    file = dump(tmp_path, snapshot, first, [])
+    again = State()
+    kinds = {"Node": core.Node, "Pod": core.Pod, "PodGroup": core.PodGroup, "Queue": core.Queue}
+    for item in json.loads(file.read_bytes())["items"]:
+        again.upsert(msgspec.convert(item, kinds[item["kind"]]))
+    second = schedule(again.snapshot(notation.NOW, "s1"), default(builtin()))
+    assert {effect.pod: effect.node for effect in second.of(Bind)} == {"default/b-0": "n2", "default/b-1": "n2"}
+    assert second.of(Bind) == first.of(Bind)
+    assert Counter(one["kind"] for one in objects(snapshot)) == {"Node": 2, "Pod": 4, "PodGroup": 2, "Queue": 1}
+
+
+async def waits_loudly(cluster: Cluster, pod: str) -> bool:
+    return pod_condition(await cluster.get_pod(pod), "PodScheduled") is not None
+
+
+async def phase(cluster: Cluster, group: str, wanted: str) -> bool:
+    return (await cluster.get_group(group)).status.phase == wanted
+
+
+async def placed(cluster: Cluster, count: int) -> bool:
+    listing = await cluster.client.list(PODS, "default")
+    return sum(bool(pod.spec.node_name) for pod in listing.items if pod.spec.scheduler_name == "volcanopy") >= count

@@ -1,0 +1,190 @@
+"""The job controller as a service: what changes wakes a job, a job is looked at, its plan is carried out.
+
+Jobs and Commands come from kopf, pods and PodGroups through our own watches. One reconcile per job runs at a time;
+changes that come meanwhile, or in a burst, are one more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob
+from volcanopy.api.model import InvalidObjectError
+from volcanopy.jobcontroller.reconcile import reconcile
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.errors import Forbidden, Invalid, KubeError
+from volcanopy.kube.events import EventRecorder
+from volcanopy.kube.kinds import Json
+from volcanopy.kube.watch import Reflector
+from volcanopy.services.jobcache import JobCache, uid_of
+from volcanopy.services.jobeffects import (
+    COMMANDS,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    JobEffects,
+    OutdatedError,
+    TakenError,
+    reference,
+)
+from volcanopy.services.userkinds import UserKinds, wait_for_kinds
+from volcanopy.services.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JobControllerSettings:
+    """How hard the controller works. Times are in seconds."""
+
+    workers: int = 16
+    """Jobs that are worked on at once."""
+    pods_at_once: int = 48
+    """Pod requests in flight at once."""
+    settle: float = 0.02
+    """How long a pod's change waits for others of its job."""
+    pace: float = 0.2
+    """The least time between two looks at a job because of its pods."""
+
+
+class JobController:
+    """The controller at work. ``now`` is there for tests."""
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        settings: JobControllerSettings,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings, self._now, self._recorder = settings, now, recorder
+        self._queue = WorkQueue()
+        self._looked: dict[str, tuple[float, float]] = {}
+        """When a job was last looked at, and how long that took."""
+        self._random = Random()
+        self.reconciles = 0
+        self.cache = JobCache(self.wake)
+        self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once)
+
+    def wake(self, key: str, burst: bool = False) -> None:
+        """Have a job looked at; a little later where more changes are likely to follow."""
+        if not burst:
+            self._queue.add(key)
+            return
+        looked, took = self._looked.get(key, (0.0, 0.0))
+        # A large job takes longer to look at, and is looked at less often: a tenth of the time at most.
+        pace = max(self._settings.pace, took * 10)
+        self._queue.add(key, max(self._settings.settle, looked + pace - asyncio.get_running_loop().time()))
+
+    def told(self, event: str | None, found: Json) -> None:
+        """What kopf tells."""
+        if found.get("kind") == "Command":
+            self.cache.command_event(event, found)
+        else:
+            self.cache.job_event(event, found)
+
+    async def work(self) -> None:
+        """One worker: take a key, look at the job, do what is to be done; for ever."""
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._look(key)
+            finally:
+                self._queue.done(key)
+
+    async def _look(self, key: str) -> None:
+        raw = self.cache.jobs.get(key)
+        if raw is None:
+            self._queue.forget(key)
+            self._looked.pop(key, None)
+            return
+        try:
+            job = BatchJob.read(raw)
+        except InvalidObjectError as error:
+            self._recorder.record(reference(raw), "Warning", "Unreadable", str(error))
+            log.warning("job %s is left alone: %s", key, error)
+            return
+        self.reconciles += 1
+        try:
+            begun = asyncio.get_running_loop().time()
+            plan = reconcile(job, self.cache.observed(key), self._now())
+            self._looked[key] = (begun, asyncio.get_running_loop().time() - begun)
+            await self._effects.carry_out(raw, plan)
+        except OutdatedError:
+            self._queue.add(key)
+        except (KubeError, TakenError) as fault:
+            if isinstance(fault, (Forbidden, Invalid, TakenError)):
+                self.cache.trouble[uid_of(raw)] = str(fault)
+            pause = self._queue.failed(key, self._random.random)
+            self._recorder.record(reference(raw), "Warning", "FailedSync", str(fault))
+            log.warning("job %s is tried again in %.2f s: %s", key, pause, fault)
+        except Exception:
+            # A fault of ours in one job must not stop all others; it stays in the log and in the job's events.
+            log.exception("job %s could not be worked on", key)
+            self._recorder.record(reference(raw), "Warning", "InternalError", "the controller failed: see its log")
+            self._queue.failed(key, self._random.random)
+        else:
+            self._queue.succeeded(key)
+            if self.cache.trouble.pop(uid_of(raw), None):
+                self._queue.add(key)
+            if plan.again is not None:
+                self._queue.add(key, max((plan.again - self._now()).total_seconds(), 0.05))
+
+
+async def run(
+    connection: Connection,
+    settings: JobControllerSettings | None = None,
+    stop: asyncio.Event | None = None,
+    ready: asyncio.Event | None = None,
+) -> None:
+    """Control jobs until ``stop`` is set. ``ready`` is set when everything that exists has been seen."""
+    settings = settings or JobControllerSettings()
+    stop = stop or asyncio.Event()
+    async with Client(connection) as client, EventRecorder(client, "volcanopy-controller") as recorder:
+        controller = JobController(client, recorder, settings)
+        cache = controller.cache
+        pods = Reflector(client, PODS, label_selector=names.JOB_NAME)
+        groups = Reflector(client, POD_GROUPS)
+        priorities = Reflector(client, PRIORITY_CLASSES)
+        async with asyncio.TaskGroup() as tasks:
+            ending = tasks.create_task(stop.wait())
+            main = tasks.create_task(_serve(controller, connection, client, settings, pods, groups, priorities, ready))
+            watches: list[asyncio.Task[Any]] = [
+                tasks.create_task(pods.run(cache.pod_changes)),
+                tasks.create_task(groups.run(cache.pod_group_changes)),
+                tasks.create_task(priorities.run(cache.priority_changes)),
+            ]
+            await ending
+            for task in (main, *watches):
+                task.cancel()
+
+
+async def _serve(
+    controller: JobController,
+    connection: Connection,
+    client: Client,
+    settings: JobControllerSettings,
+    pods: Reflector[Any],
+    groups: Reflector[Any],
+    priorities: Reflector[Any],
+    ready: asyncio.Event | None,
+) -> None:
+    """Once our watches have seen what exists, have kopf tell of jobs, and work on them."""
+    await wait_for_kinds(client, (JOBS, COMMANDS))
+    for reflector in (pods, groups, priorities):
+        await reflector.synced.wait()
+    users = UserKinds(connection, (JOBS, COMMANDS), controller.told)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(users.run())
+        await users.started.wait()
+        for _ in range(settings.workers):
+            tasks.create_task(controller.work())
+        if ready is not None:
+            ready.set()

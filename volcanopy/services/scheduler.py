@@ -1,0 +1,244 @@
+"""The scheduler as a process: it follows the cluster, decides when something has changed, and carries out what it decided.
+
+All decisions are made by :func:`volcanopy.scheduler.core.schedule`; this is the wiring around it. Nothing is kept here that
+cannot be read from the cluster again, so the process may end at any point and another may go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import structlog
+
+from volcanopy.api import names
+from volcanopy.kube.applier import Applied, Applier
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.errors import AlreadyExists
+from volcanopy.kube.events import EventRecorder
+from volcanopy.kube.recheck import recheck
+from volcanopy.kube.slices import QUEUES
+from volcanopy.kube.store import Store
+from volcanopy.kube.telling import Timing
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.registry import Registry
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.services.configfile import ConfigFile
+from volcanopy.services.dump import dump
+from volcanopy.services.settings import SchedulerSettings
+
+log = structlog.get_logger(__name__)
+_decisions = logging.getLogger(f"{__name__}.decisions")
+
+_PAUSE_AFTER_FAULT = 1.0
+"""Seconds after a cycle that failed, lest a world that we cannot handle keeps a core busy."""
+
+
+async def run(
+    connection: Connection,
+    settings: SchedulerSettings,
+    stop: asyncio.Event,
+    ready: asyncio.Event | None = None,
+    *,
+    registry: Registry | None = None,
+    timing: Timing | None = None,
+) -> None:
+    """Schedule until ``stop`` is set, then finish what was decided; ``ready`` is set once the cluster is known.
+
+    ``registry`` adds plugins and actions to the built-in ones, ``timing`` says how long status writes wait. Raises
+    ConfigError when the configuration is broken at the start, KubeError when the queues cannot be made.
+    """
+    registry = registry or builtin()
+    configuration = ConfigFile(settings.config, registry)
+    store = Store(scheduler_names=(settings.scheduler_name,), default_queue=settings.default_queue)
+    manager = f"{settings.scheduler_name}-scheduler"
+    async with (
+        Client(connection, connections=settings.in_flight + 32, field_manager=manager) as client,
+        EventRecorder(client, settings.scheduler_name) as recorder,
+        Applier(client, store, recorder, timing=timing, in_flight=settings.in_flight) as applier,
+        asyncio.TaskGroup() as tasks,
+    ):
+        background = [
+            tasks.create_task(store.follow(client), name="store"),
+            tasks.create_task(configuration.follow(settings.config_period), name="configuration"),
+            tasks.create_task(_ring_at(stop, store), name="stop"),
+        ]
+        if await _either(store.synced(), stop):
+            await create_queues(client, store, settings.default_queue)
+            cycles = Cycles(store, applier, configuration, registry, settings)
+            if ready is not None:
+                ready.set()
+            log.info("scheduling", scheduler=settings.scheduler_name, nodes=len(store.state.node_rows()))
+            await cycles.run(stop)
+        await applier.finish(settings.shutdown)
+        for task in background:
+            task.cancel()
+
+
+async def create_queues(client: Client, store: Store, default_queue: str) -> None:
+    """Make the root queue and the default queue where they are missing; somebody else may do so at the same time."""
+    wanted = {
+        names.ROOT_QUEUE: {"weight": 1, "reclaimable": False},
+        default_queue: {"weight": 1, "reclaimable": True},
+    }
+    for name, spec in wanted.items():
+        if name in store.queues:
+            continue
+        body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
+        try:
+            await client.create(QUEUES, None, body)
+            made = await client.patch_status(QUEUES, None, name, {"status": {"state": "Open"}})
+            log.info("queue created", queue=name)
+        except AlreadyExists:
+            made = await client.get(QUEUES, None, name)
+        if name not in store.queues:
+            # The first cycle must know it, or it would call the groups in it homeless.
+            store.take([Change(ChangeType.ADDED, made)])
+
+
+class _Decision(NamedTuple):
+    """What a cycle's thread brings back: the plan, what is wrong with it, and the milliseconds it took."""
+
+    plan: Plan
+    broken: list[str]
+    milliseconds: float
+
+
+class Cycles:
+    """Runs cycles, one at a time, as changes come; plans are carried out while the next cycle decides."""
+
+    def __init__(
+        self, store: Store, applier: Applier, config: ConfigFile, registry: Registry, settings: SchedulerSettings
+    ) -> None:
+        self._store, self._applier, self._config = store, applier, config
+        self._registry, self._settings = registry, settings
+        self._instance = secrets.token_hex(4)
+        self._number = 0
+        self._earliest = 0.0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Decide, until ``stop`` is set (and the bell rung)."""
+        while not stop.is_set():
+            try:
+                await self.cycle()
+            except Exception:
+                # A plugin's error, say. The world that caused it is on disk; without it the next cycle may go well.
+                log.exception("a cycle has failed; the next change is looked at as ever")
+                self._earliest = time.monotonic() + _PAUSE_AFTER_FAULT
+            await self._something_new(stop)
+
+    async def _something_new(self, stop: asyncio.Event) -> None:
+        """Until there is something to look at, and a moment longer for what comes with it."""
+        settings, changed = self._settings, self._store.changed
+        try:
+            async with asyncio.timeout(settings.heartbeat):
+                await changed.wait()
+        except TimeoutError:
+            return
+        now = time.monotonic()
+        due = max((changed.since or now) + settings.debounce, self._earliest)
+        if due > now and not stop.is_set():
+            await _either(asyncio.sleep(due - now), stop)
+
+    async def cycle(self) -> Plan:
+        """Look at the world once, and begin to carry out what follows from it."""
+        store, started = self._store, time.monotonic()
+        store.changed.answer()
+        self._number += 1
+        snapshot = store.snapshot(_now(), f"{self._instance}-{self._number}")
+        config = self._config.current
+        try:
+            decision = await asyncio.to_thread(decide, snapshot, config, self._registry)
+        except Exception as error:
+            self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
+            raise
+        # Where cycles take long, the rest of the process gets as much time as they do, up to a limit.
+        ended = time.monotonic()
+        self._earliest = ended + min(ended - started, self._settings.debounce_most)
+        plan = decision.plan
+        if decision.broken:
+            self._dump(snapshot, plan, decision.broken)
+            return Plan((), plan.version, plan.session)
+        if plan.of(Bind, Evict) and store.state.version != snapshot.version:
+            plan = await self._recheck(plan, snapshot, config)
+        if plan.effects:
+            _report(plan, store, decision.milliseconds, (time.monotonic() - started) * 1000)
+            store.assume(plan, _now())
+            applying = self._applier.submit(plan)
+            applying.add_done_callback(lambda task: _report_failures(plan, task))
+        return plan
+
+    async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
+        fresh = self._store.snapshot(_now(), plan.session)
+        left = await asyncio.to_thread(recheck, plan, basis, fresh, config.plugins)
+        for group, why in left.dropped.items():
+            log.info("group left for the next cycle", session=plan.session, group=group, why=why)
+        if left.dropped:
+            self._store.changed.ring()
+        return left.plan
+
+    def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str]) -> None:
+        try:
+            file = str(dump(self._settings.dump_dir, snapshot, plan, problems))
+        except OSError as error:
+            file = f"not written: {error}"
+        log.error("a plan is broken and not applied", session=snapshot.session, problems=problems, world=file)
+
+
+def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry) -> _Decision:
+    """Make a plan and judge it. Runs in a thread: the snapshot is frozen."""
+    started = time.monotonic()
+    plan = schedule(snapshot, config, registry)
+    broken = violations(snapshot, plan, config.plugins) if plan.of(Bind, Evict) else []
+    return _Decision(plan, broken, (time.monotonic() - started) * 1000)
+
+
+def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
+    binds, evicts, nominations = len(plan.of(Bind)), len(plan.of(Evict)), len(plan.of(Nominate))
+    admitted = sum(effect.phase == "Inqueue" != store.phase_of(effect.pod_group) for effect in plan.of(SetPodGroup))
+    counts = {"binds": binds, "evicts": evicts, "nominations": nominations, "admitted": admitted}
+    written = {"podgroups": len(plan.of(SetPodGroup))}
+    if any(counts.values()) or any(written.values()):
+        said = {name: count for name, count in {**counts, **written}.items() if count}
+        log.info("cycle", session=plan.session, **said, decide_ms=round(deciding, 1), cycle_ms=round(whole, 1))
+    if _decisions.isEnabledFor(logging.DEBUG):
+        for effect in plan.effects:
+            log.debug("decision", session=plan.session, effect=str(effect))
+
+
+def _report_failures(plan: Plan, task: asyncio.Task[Applied]) -> None:
+    if not task.cancelled() and task.exception() is None and task.result().failed:
+        log.warning("not everything could be applied", session=plan.session, pods=list(task.result().failed))
+
+
+async def _ring_at(stop: asyncio.Event, store: Store) -> None:
+    await stop.wait()
+    store.changed.ring()
+
+
+async def _either(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+    """Do the work unless the end comes first; whether the work was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return True
+        return False
+    finally:
+        doing.cancel()
+        stopping.cancel()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
