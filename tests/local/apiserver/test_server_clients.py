@@ -10,7 +10,7 @@ from typing import Any
 import kopf
 import pytest
 
-from tests.contract.cases import DEFINITIONS, WIDGET_DEFINITION, widget
+from tests.contract.objects import DEFINITIONS, WIDGET_DEFINITION, widget
 from tests.local.apiserver.talking import PODS, Client, binding, pod
 from volcanopy.local.apiserver.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer

@@ -22,6 +22,8 @@ _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL = ("Always", "IfNotPresent", "Never")
 _MESSAGE = ("FallbackToLogsOnError", "File")
+_LOST = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+_USUAL = [{"key": f"node.kubernetes.io/{word}", **_LOST} for word in ("not-ready", "unreachable")]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 
@@ -33,11 +35,11 @@ def pod_faults(spec: Body, path: str) -> Iterator[Broken]:
         yield required(f"{path}.containers")
     seen: set[str] = set()
     volumes = [volume.get("name") for volume in spec.get("volumes") or ()]
-    yield from _volume_faults(volumes, f"{path}.volumes")
-    for index, container in enumerate(containers or ()):
-        yield from _container_faults(container, f"{path}.containers[{index}]", seen, volumes)
-    for index, container in enumerate(spec.get("initContainers") or ()):
-        yield from _container_faults(container, f"{path}.initContainers[{index}]", seen, volumes)
+    if volumes:
+        yield from _volume_faults(volumes, f"{path}.volumes")
+    for key in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(key) or ()):
+            yield from _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
     if spec["restartPolicy"] not in _RESTART:
         yield unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART)
     if spec["dnsPolicy"] not in _DNS:
@@ -56,8 +58,10 @@ def pod_faults(spec: Body, path: str) -> Iterator[Broken]:
         yield wrong(f"{path}.schedulerName", spec["schedulerName"], text)
     if spec.get("nodeSelector"):
         yield from label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
-    yield from _toleration_faults(spec, path)
-    yield from _gate_faults(spec, path)
+    if spec.get("tolerations") != _USUAL:
+        yield from _toleration_faults(spec, path)
+    if spec.get("schedulingGates"):
+        yield from _gate_faults(spec, path)
 
 
 def _volume_faults(names: list[str | None], path: str) -> Iterator[Broken]:
@@ -92,9 +96,10 @@ def _container_faults(container: Body, path: str, seen: set[str], volumes: list[
         yield unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL)
     if container["terminationMessagePolicy"] not in _MESSAGE:
         yield unsupported(f"{path}.terminationMessagePolicy", container["terminationMessagePolicy"], _MESSAGE)
-    for index, variable in enumerate(container.get("env") or ()):
-        if not variable.get("name"):
-            yield required(f"{path}.env[{index}].name")
+    if "env" in container:
+        for index, variable in enumerate(container["env"] or ()):
+            if not variable.get("name"):
+                yield required(f"{path}.env[{index}].name")
     for index, port in enumerate(container.get("ports") or ()):
         number = port.get("containerPort")
         if not number:
@@ -109,8 +114,23 @@ def _container_faults(container: Body, path: str, seen: set[str], volumes: list[
             yield Broken(f"{path}.volumeMounts[{index}].name", "FieldValueNotFound", text)
         if not mount.get("mountPath"):
             yield required(f"{path}.volumeMounts[{index}].mountPath")
-    if container["resources"]:
+    resources = container["resources"]
+    if resources and not _sound(resources):
         yield from resource_faults(container["resources"], f"{path}.resources")
+
+
+def _sound(resources: Body) -> bool:
+    """A quick yes to resources with nothing but positive standard amounts, requests within limits."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for amounts in (limits, requests):
+        for name, amount in amounts.items():
+            if name not in _STANDARD or amount[:1] == "-":
+                return False
+    for name, amount in requests.items():
+        limit = limits.get(name)
+        if limit is not None and limit != amount and _compared(amount, limit) > 0:
+            return False
+    return True
 
 
 def resource_faults(resources: Body, path: str) -> Iterator[Broken]:

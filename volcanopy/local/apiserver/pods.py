@@ -4,6 +4,7 @@ The defaults are those of the API's decoding, plus the tolerations that admissio
 """
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from volcanopy.local.apiserver.amounts import settle
@@ -48,10 +49,7 @@ def _default_container(container: Body, spec: Body) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     if not container.get("imagePullPolicy"):
-        found = _IMAGE.fullmatch(container.get("image") or "")
-        tag = found.group("tag") if found else None
-        fixed = found is not None and (found.group("digest") or (tag and tag != "latest"))
-        container["imagePullPolicy"] = "IfNotPresent" if fixed else "Always"
+        container["imagePullPolicy"] = _pull_policy(container.get("image") or "")
     resources = container.get("resources")
     if resources is None:
         resources = container["resources"] = {}
@@ -76,6 +74,15 @@ def _default_container(container: Body, spec: Body) -> None:
         probe = container.get(key)
         if probe:
             _default_probe(probe)
+
+
+@lru_cache(maxsize=4096)
+def _pull_policy(image: str) -> str:
+    """An image that may change behind its name is always pulled."""
+    found = _IMAGE.fullmatch(image)
+    tag = found.group("tag") if found else None
+    fixed = found is not None and (found.group("digest") or (tag and tag != "latest"))
+    return "IfNotPresent" if fixed else "Always"
 
 
 def _default_probe(probe: Body) -> None:
@@ -124,7 +131,9 @@ def tolerate_lost_nodes(spec: Body) -> None:
     """Stay five minutes on a node that is not ready or unreachable, unless the pod says otherwise."""
     tolerations = spec.get("tolerations") or []
     for key in _LOST_NODE:
-        if not any(t.get("key") in {key, None, ""} and t.get("effect") in {"NoExecute", None, ""} for t in tolerations):
+        if not tolerations or not any(
+            t.get("key") in {key, None, ""} and t.get("effect") in {"NoExecute", None, ""} for t in tolerations
+        ):
             tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
     spec["tolerations"] = tolerations
 

@@ -115,7 +115,9 @@ class ApiServer:
         self._collecting = asyncio.create_task(self.context.collector.run(), name="collector")
         self._collecting.add_done_callback(_tell_if_dead)
         server = web.Server(self._handle, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(server, access_log=None, max_line_size=65536, max_field_size=65536, shutdown_timeout=2.0)
+        self._runner = web.ServerRunner(
+            server, access_log=None, max_line_size=65536, max_field_size=65536, shutdown_timeout=2.0
+        )
         await self._runner.setup()
         context = self._tls.server_context() if self._tls is not None else None
         site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)

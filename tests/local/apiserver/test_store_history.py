@@ -1,0 +1,130 @@
+"""What the store promises whatever happens to it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.api.quantity import parse
+from volcanopy.local.apiserver.amounts import canonical
+from volcanopy.local.apiserver.definitions import Definitions
+from volcanopy.local.apiserver.failures import ApiError
+from volcanopy.local.apiserver.shapes import fits
+from volcanopy.local.apiserver.store import Store
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "remove"]),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["x", "y", "z"]),
+        st.sampled_from([1, 2]),
+    ),
+    max_size=40,
+)
+
+
+def _body(namespace: str, name: str, node: int) -> dict[str, Any]:
+    metadata = {
+        "namespace": namespace,
+        "name": name,
+        "uid": f"{namespace}/{name}",
+        "ownerReferences": [{"uid": f"o{node}"}],
+    }
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"nodeName": f"n{node}"}}
+
+
+@given(CHANGES)
+def test_every_past_moment_can_be_seen_again_until_it_is_forgotten(changes: list[tuple[str, str, str, int]]) -> None:
+    store = Store(history=15)
+    bucket = store.bucket("pods")
+    moments: dict[int, list[bytes]] = {0: []}
+    for what, namespace, name, node in changes:
+        entry = bucket.get(namespace, name)
+        if what == "put":
+            store.put(bucket, _body(namespace, name, node))
+        elif entry is not None:
+            store.remove(bucket, entry)
+        moments[store.version] = [one.raw for one in bucket.entries()]
+    for version, seen in moments.items():
+        if version < bucket.compacted:
+            with pytest.raises(ApiError, match="too old"):
+                bucket.entries_at(version)
+        else:
+            assert [one.raw for one in bucket.entries_at(version)] == seen
+            assert [event.version for event in bucket.since(version)] == [
+                event.version for event in bucket.history if event.version > version
+            ]
+
+
+@given(CHANGES)
+def test_the_indexes_say_what_the_objects_say(changes: list[tuple[str, str, str, int]]) -> None:
+    store = Store()
+    bucket = store.bucket("pods")
+    for what, namespace, name, node in changes:
+        entry = bucket.get(namespace, name)
+        if what == "put":
+            store.put(bucket, _body(namespace, name, node))
+        elif entry is not None:
+            store.remove(bucket, entry)
+    everything = bucket.entries()
+    assert bucket.count == len(everything)
+    assert set(store.by_uid) == {entry.uid for entry in everything}
+    for node in (1, 2):
+        there = [entry for entry in everything if entry.body["spec"]["nodeName"] == f"n{node}"]
+        assert bucket.on_node(f"n{node}") == there
+        assert sorted(store.owned_by(f"o{node}")) == [("pods", entry.namespace, entry.name) for entry in there]
+
+
+@given(
+    st.decimals(min_value="0.000001", max_value="1000000", places=6),
+    st.sampled_from(["", "m", "k", "M", "G", "Ki", "Mi", "Gi"]),
+)
+def test_the_canonical_spelling_keeps_the_amount(number: Any, suffix: str) -> None:
+    text = f"{number:f}{suffix}"
+    spelled = canonical(text)
+    assert canonical(spelled) == spelled
+    difference = parse(spelled) - parse(text)
+    unit = 1 if suffix.endswith("i") else parse("1n")
+    assert 0 <= difference <= unit, "rounded up to the unit that can be written, never down"
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        ("1000m", "1"),
+        ("0.5", "500m"),
+        ("1024Mi", "1Gi"),
+        ("0.5Gi", "512Mi"),
+        ("1.5Gi", "1536Mi"),
+        ("512", "512"),
+        (4, "4"),
+        ("1000", "1k"),
+        ("100Ki", "100Ki"),
+    ],
+)
+def test_quantities_are_spelled_as_the_real_server_spells_them(written: str | int, stored: str) -> None:
+    assert canonical(written) == stored
+
+
+_VALUES = st.sampled_from([None, 1, "x", "1", True, [], {}, ["x"], {"x": "y"}, 1.5, -1, 2**40])
+_PLACES = st.sampled_from(
+    [("metadata", "labels"), ("metadata", "name"), ("spec", "containers"), ("spec", "nodeName"), ("spec", "priority"), ("spec", "x"),
+     ("spec", "tolerations"), ("spec", "activeDeadlineSeconds"), ("spec", "hostNetwork"), ("status", "startTime"), ("x", "y")]
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(_PLACES, _VALUES), max_size=3))
+def test_what_the_quick_check_passes_the_slow_one_passes(edits: list[tuple[tuple[str, str], Any]]) -> None:
+    body: dict[str, Any] = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
+    }
+    for (above, key), value in edits:
+        body.setdefault(above, {})[key] = value
+    definitions = Definitions.load()
+    if fits(definitions, "", "v1", "Pod", body):
+        assert definitions.type_errors("", "v1", "Pod", body) == []
+        assert definitions.unknown_fields("", "v1", "Pod", body) == []

@@ -1,0 +1,263 @@
+"""A whole cluster in one process: the embedded API server, simulated nodes, and all services, on one event loop.
+
+:class:`Machinery` is everything but the API server, so that it runs on a real one as well; :class:`LocalCluster` puts
+an embedded API server under it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection, Credentials
+from volcanopy.kube.kinds import Json
+from volcanopy.local import logs, nodes
+from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.local.apiserver.failures import bad_request
+from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.creating import Creator
+from volcanopy.local.kubelet import Kubelet
+from volcanopy.local.stages import Stages
+from volcanopy.services import admission, jobcontroller, scheduler
+from volcanopy.services.admission import AdmissionSettings
+from volcanopy.services.jobcontroller import JobControllerSettings
+from volcanopy.services.settings import SchedulerSettings
+
+log = logging.getLogger(__name__)
+
+READY_WITHIN = 30.0
+STOPPED_WITHIN = 8.0
+"""Seconds that a part is given to stop before it is cut off."""
+
+Entry = Callable[[asyncio.Event, asyncio.Event], Awaitable[None]]
+"""A part of the machinery: runs until the first event is set, and sets the second when it is ready."""
+
+
+class ClusterError(Exception):
+    """A part of the cluster has ended by itself, or did not come up; says which and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What runs, and with which settings; None leaves a part out."""
+
+    scheduler: SchedulerSettings | None = field(default_factory=SchedulerSettings)
+    controller: JobControllerSettings | None = field(default_factory=JobControllerSettings)
+    admission: AdmissionSettings | None = field(default_factory=AdmissionSettings)
+    stages: Stages = field(default_factory=Stages)
+    adopt_all: bool = True
+    """Whether every node of the cluster is simulated, however it was made."""
+
+
+class Machinery:
+    """The kubelet and the services at work on a cluster whose API server has our kinds (``async with``)."""
+
+    def __init__(self, connection: Connection, parts: Parts | None = None) -> None:
+        self.connection = connection
+        self.parts = parts or Parts()
+        self.client = Client(connection)
+        self.kubelet = Kubelet(self.client, stages=self.parts.stages, adopt_all=self.parts.adopt_all)
+        self._running: list[tuple[str, asyncio.Task[None], asyncio.Event]] = []
+        self._fault: asyncio.Future[ClusterError] = asyncio.get_running_loop().create_future()
+        self._stopping = False
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start("kubelet", self.kubelet.run)
+            async with asyncio.TaskGroup() as tasks:
+                for name, entry in self._services():
+                    tasks.create_task(self._start(name, entry))
+        except BaseException as raised:
+            await self.stop()
+            if isinstance(raised, BaseExceptionGroup):
+                raise first(raised) from None
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _services(self) -> list[tuple[str, Entry]]:
+        found: list[tuple[str, Entry]] = []
+        parts, connection = self.parts, self.connection
+        if (told := parts.admission) is not None:
+            found.append(("admission", lambda stop, ready: admission.run(connection, told, stop, ready)))
+        if (asked := parts.scheduler) is not None:
+            found.append(("scheduler", lambda stop, ready: scheduler.run(connection, asked, stop, ready)))
+        if (given := parts.controller) is not None:
+            found.append(("controller", lambda stop, ready: jobcontroller.run(connection, given, stop, ready)))
+        return found
+
+    async def _start(self, name: str, entry: Entry) -> None:
+        """Start a part and wait until it is ready."""
+        stop, ready = asyncio.Event(), asyncio.Event()
+
+        async def part() -> None:
+            await entry(stop, ready)
+
+        task = asyncio.create_task(part(), name=name)
+        task.add_done_callback(self._ended)
+        self._running.append((name, task, stop))
+        waiting = asyncio.create_task(ready.wait())
+        done, _ = await asyncio.wait((task, waiting), timeout=READY_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if task in done:
+            raise self._fault.result()
+        if not done:
+            raise ClusterError(f"the {name} was not ready after {READY_WITHIN:.0f} s")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or self._fault.done() or (self._stopping and task.exception() is None):
+            return
+        raised = task.exception()
+        why = "it stopped by itself" if raised is None else str(first(raised)) or type(first(raised)).__name__
+        fault = ClusterError(f"the {task.get_name()} has ended: {why}")
+        fault.__cause__ = raised
+        self._fault.set_result(fault)
+
+    async def fault(self) -> ClusterError:
+        """Wait until a part ends by itself; gives what is to be said about it."""
+        return await asyncio.shield(self._fault)
+
+    async def stop(self) -> None:
+        """Stop what runs, in reverse order."""
+        self._stopping = True
+        while self._running:
+            name, task, stop = self._running.pop()
+            stop.set()
+            done, _ = await asyncio.wait((task,), timeout=STOPPED_WITHIN)
+            if not done:
+                log.warning("the %s did not stop within %.0f s and is cut off", name, STOPPED_WITHIN)
+                task.cancel()
+                await asyncio.wait((task,))
+        await self.client.close()
+
+
+class LocalCluster:
+    """An embedded cluster: made with ``async with``, gone afterwards (``persist`` names a file that keeps its objects).
+
+    ``count`` nodes are simulated, besides those among ``objects``, which are created before anything else happens.
+    With ``tls`` the API server speaks HTTPS and wants a token, else plain HTTP on the loopback interface. Raises
+    OSError if the port is taken, JournalError if the file is damaged, RefusedError, ClusterError.
+    """
+
+    def __init__(
+        self,
+        count: int = 3,
+        *,
+        objects: Sequence[Json] = (),
+        room: Mapping[str, str] | None = None,
+        port: int = 0,
+        tls: bool = False,
+        persist: Path | None = None,
+        parts: Parts | None = None,
+    ) -> None:
+        self._nodes = nodes.manifests(count, room)
+        self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
+        self._parts = parts or Parts()
+        self._stack = contextlib.AsyncExitStack()
+        self.server: ApiServer
+        self.machinery: Machinery
+
+    async def __aenter__(self) -> Self:
+        try:
+            self.server = await ApiServer.start(
+                port=self._port,
+                tls=self_signed() if self._tls else None,
+                persist=self._persist,
+                log_source=self._log,
+            )
+            self._stack.push_async_callback(self.server.stop)
+            connection = connection_to(self.server)
+            async with Client(connection) as client:
+                creator = Creator(client)
+                await creator.install_definitions()
+                await creator.create([*self._objects, *self._nodes])
+            self.machinery = await self._stack.enter_async_context(Machinery(connection, self._parts))
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        return self.server.url
+
+    @property
+    def client(self) -> Client:
+        """A client of the cluster, open as long as the cluster is."""
+        return self.machinery.client
+
+    @property
+    def kubelet(self) -> Kubelet:
+        """The simulated kubelet: nodes can be added, removed and failed there."""
+        return self.machinery.kubelet
+
+    def kubeconfig(self) -> str:
+        """A kubeconfig for the cluster's administrator (YAML)."""
+        return self.server.kubeconfig()
+
+    async def fault(self) -> ClusterError:
+        """Wait until a part of the cluster ends by itself."""
+        return await self.machinery.fault()
+
+    # Logs
+
+    def _log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
+        try:
+            found = logs.lines(pod, container, self._parts.stages, previous=query.get("previous") in {"true", "1"})
+        except logs.NoLogError as fault:
+            raise bad_request(str(fault)) from None
+        if query.get("follow") in {"true", "1"} and logs.is_running(pod, container):
+            return self._follow(pod, container, query, len(found))
+        return logs.text(found, query, time.time())
+
+    async def _follow(
+        self, pod: Mapping[str, Any], container: str, query: Mapping[str, str], told: int
+    ) -> AsyncIterator[bytes]:
+        """The log until the container's present run ends, or its pod is gone."""
+        metadata, run = pod["metadata"], logs.run_number(pod, container)
+        yield logs.text(logs.lines(pod, container, self._parts.stages), query, time.time())
+        bucket = self.server.context.store.bucket("pods")
+        while True:
+            changed = self.kubelet.next_change(f"{metadata['namespace']}/{metadata['name']}")
+            entry = bucket.get(metadata["namespace"], metadata["name"])
+            if entry is None or entry.uid != metadata["uid"]:
+                return
+            now: Mapping[str, Any] = entry.body
+            if not logs.is_running(now, container) or logs.run_number(now, container) != run:
+                again = logs.run_number(now, container) != run
+                found = logs.lines(now, container, self._parts.stages, previous=again)
+                rest = {key: value for key, value in query.items() if key == "timestamps"}
+                yield logs.text(found[told:], rest, time.time())
+                return
+            await changed.wait()
+
+
+def connection_to(server: ApiServer) -> Connection:
+    """The administrator's connection to an embedded API server."""
+    credentials = Credentials({"Authorization": f"Bearer {server.token}"})
+    trust = ssl.create_default_context(cadata=server.ca_pem) if server.ca_pem else None
+    return Connection(server.url, credentials, trust)
+
+
+def first(raised: BaseException) -> BaseException:
+    """The first exception of a group, however deep; another exception is itself."""
+    while isinstance(raised, BaseExceptionGroup):
+        raised = raised.exceptions[0]
+    return raised
