@@ -1,0 +1,280 @@
+"""What kube-scheduler's filters refuse, and in which words."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from tests.scheduler.nodes.stage import Stage, away, near, node, pod, spread, term
+from tests.scheduler.nodes.worlds import HOSTNAME
+from volcanopy.api import core
+from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.plugins.predicates import Predicates, PredicatesArguments
+from volcanopy.scheduler.statement import Statement
+from volcanopy.scheduler.status import Status
+
+GPU_ONLY = core.Taint(key="dedicated", value="gpu", effect="NoSchedule")
+ZONES = tuple(node(name, labels={"zone": zone}) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b")))
+
+
+def plugin(stage: Stage, **arguments: Any) -> Predicates:
+    return Predicates(PredicatesArguments.model_validate(arguments), stage.cluster)
+
+
+def refused(predicates: Predicates, stage: Stage, name: str = "new") -> dict[str, list[str]]:
+    """The names of the refused nodes by reason."""
+    view = stage.cluster.nodes()
+    return {
+        refusal.reason: [stage.snapshot.nodes.names[row] for row in np.flatnonzero(refusal.nodes)]
+        for refusal in predicates.predicate(stage.task(name), view)
+    }
+
+
+def wants(operator: str, *values: str, key: str = "zone") -> core.Affinity:
+    requirement = core.Requirement(key=key, operator=operator, values=values)
+    selector = core.NodeSelector(node_selector_terms=(core.NodeSelectorTerm(match_expressions=(requirement,)),))
+    return core.Affinity(node_affinity=core.NodeAffinity(required=selector))
+
+
+@pytest.mark.parametrize(
+    ("things", "reason", "nodes", "final"),
+    [
+        ([node("n1"), node("n2", unschedulable=True), pod("new")], "node(s) were unschedulable", ["n2"], True),
+        (
+            [*ZONES, pod("new", node_selector={"zone": "b"})],
+            "node(s) didn't match Pod's node affinity/selector",
+            ["n1", "n2"],
+            True,
+        ),
+        (
+            [node("n1", taints=(GPU_ONLY,)), node("n2"), pod("new")],
+            "node(s) had untolerated taint {dedicated: gpu}",
+            ["n1"],
+            True,
+        ),
+        (
+            [node("n1"), node("n2"), pod("old", on="n2", ports=[80]), pod("new", ports=[80])],
+            "node(s) didn't have free ports for the requested pod ports",
+            ["n2"],
+            False,
+        ),
+        (
+            [*ZONES, pod("old", on="n1", app="db"), pod("new", affinity=near(term("db", "zone")))],
+            "node(s) didn't match pod affinity rules",
+            ["n3"],
+            True,
+        ),
+        (
+            [*ZONES, pod("old", on="n1", app="db"), pod("new", affinity=away(term("db", "zone")))],
+            "node(s) didn't match pod anti-affinity rules",
+            ["n1", "n2"],
+            False,
+        ),
+        (
+            [*ZONES, pod("old", on="n3", affinity=away(term("web"))), pod("new", app="web")],
+            "node(s) didn't satisfy existing pods anti-affinity rules",
+            ["n3"],
+            False,
+        ),
+        (
+            [*ZONES, pod("old", on="n1", app="web"), pod("new", app="web", spread=(spread("web"),))],
+            "node(s) didn't match pod topology spread constraints",
+            ["n1", "n2"],
+            False,
+        ),
+        (
+            [*ZONES, node("n4"), pod("new", app="web", spread=(spread("web"),))],
+            "node(s) didn't match pod topology spread constraints (missing required label)",
+            ["n4"],
+            True,
+        ),
+    ],
+)
+def test_each_filter_refuses_in_kube_schedulers_words(
+    things: list[core.Node | core.Pod], reason: str, nodes: list[str], final: bool
+) -> None:
+    stage = Stage(things)
+    predicates = plugin(stage)
+    assert refused(predicates, stage) == {reason: nodes}
+    assert [one.final for one in predicates.predicate(stage.task("new"), stage.cluster.nodes())] == [final]
+
+
+def test_a_node_is_refused_by_the_first_filter_only_so_that_counts_add_up() -> None:
+    tainted = node("n1", unschedulable=True, taints=(GPU_ONLY,))
+    stage = Stage([tainted, node("n2", taints=(GPU_ONLY,)), node("n3"), pod("new", ports=[80])])
+    assert refused(plugin(stage), stage) == {
+        "node(s) were unschedulable": ["n1"],
+        "node(s) had untolerated taint {dedicated: gpu}": ["n2"],
+    }
+
+
+def test_what_no_eviction_helps_is_said_before_what_one_could() -> None:
+    """The port could be freed, the missing pod to be near to could not."""
+    stage = Stage([node("n1"), pod("old", on="n1", ports=[80]), pod("new", ports=[80], affinity=near(term("db")))])
+    (refusal,) = plugin(stage).predicate(stage.task("new"), stage.cluster.nodes())
+    assert (refusal.reason, refusal.final) == ("node(s) didn't match pod affinity rules", True)
+
+
+@pytest.mark.parametrize(
+    ("affinity", "nodes"),
+    [
+        (wants("In", "b", "c"), ["n1", "n2"]),
+        (wants("NotIn", "b"), ["n3"]),
+        (wants("Exists", key="gone"), ["n1", "n2", "n3"]),
+        (wants("DoesNotExist"), ["n1", "n2", "n3"]),
+        (wants("NotIn", "x", key="gone"), []),
+        (wants("Gt", "not a number"), ["n1", "n2", "n3"]),
+        (core.Affinity(node_affinity=core.NodeAffinity(required=core.NodeSelector())), ["n1", "n2", "n3"]),
+    ],
+)
+def test_required_node_affinity(affinity: core.Affinity, nodes: list[str]) -> None:
+    stage = Stage([*ZONES, pod("new", affinity=affinity)])
+    assert [name for names in refused(plugin(stage), stage).values() for name in names] == nodes
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "fitting"), [("Gt", "2", ["n3", "n10"]), ("Lt", "3", ["n2", "n-1"]), ("Gt", "x", [])]
+)
+def test_numbers_in_labels_are_compared_as_numbers(operator: str, bound: str, fitting: list[str]) -> None:
+    """What is no number, or not there, is neither greater nor less."""
+    nodes = [node(f"n{size}", labels={"size": size}) for size in ("2", "3", "10", "-1", "big", "1_0", "9" * 19)]
+    stage = Stage([*nodes, node("n"), pod("new", affinity=wants(operator, bound, key="size"))])
+    refusals = refused(plugin(stage), stage).values()
+    assert set(stage.snapshot.nodes.names) - {name for names in refusals for name in names} == set(fitting)
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "conflict"),
+    [
+        (("", "TCP", 80), ("10.0.0.1", "TCP", 80), True),
+        (("10.0.0.1", "TCP", 80), ("0.0.0.0", "TCP", 80), True),
+        (("10.0.0.1", "TCP", 80), ("10.0.0.1", "TCP", 80), True),
+        (("10.0.0.1", "TCP", 80), ("10.0.0.2", "TCP", 80), False),
+        (("", "TCP", 80), ("", "UDP", 80), False),
+        (("", "TCP", 80), ("", "TCP", 81), False),
+    ],
+)
+def test_a_port_is_taken_on_its_address_or_on_all(
+    held: tuple[str, str, int], wanted: tuple[str, str, int], conflict: bool
+) -> None:
+    def with_port(name: str, port: tuple[str, str, int], on: str = "") -> core.Pod:
+        ip, protocol, number = port
+        container = core.Container(ports=(core.ContainerPort(host_port=number, host_ip=ip, protocol=protocol),))
+        bare = pod(name, on=on)
+        return msgspec.structs.replace(bare, spec=msgspec.structs.replace(bare.spec, containers=(container,)))
+
+    stage = Stage([node("n1"), with_port("old", held, on="n1"), with_port("new", wanted)])
+    assert bool(refused(plugin(stage), stage)) is conflict
+
+
+def test_the_first_pod_of_a_group_that_is_near_itself_goes_anywhere_and_the_second_to_the_first() -> None:
+    mates = near(term("web", "zone"))
+    stage = Stage([*ZONES, *(pod(name, app="web", affinity=mates) for name in ("first", "new"))])
+    predicates = plugin(stage)
+    assert refused(predicates, stage, "first") == {}
+    with Statement(stage.ledger) as statement:
+        statement.allocate(stage.task("first").row, 2)
+        assert refused(predicates, stage) == {"node(s) didn't match pod affinity rules": ["n1", "n2"]}
+    assert refused(predicates, stage) == {}, "taken back, nobody is there"
+
+
+def test_terminating_pods_still_hold_their_ports_and_repel_but_do_not_count_as_spread() -> None:
+    old = pod("old", on="n1", app="web", ports=[80], leaving=True)
+    stage = Stage(
+        [
+            *ZONES,
+            old,
+            pod("port", ports=[80]),
+            pod("anti", affinity=away(term("web"))),
+            pod("new", app="web", spread=(spread("web"),)),
+        ]
+    )
+    predicates = plugin(stage)
+    assert list(refused(predicates, stage, "port").values()) == [["n1"]]
+    assert list(refused(predicates, stage, "anti").values()) == [["n1"]]
+    assert refused(predicates, stage) == {}
+
+
+def test_what_this_session_evicts_is_no_longer_in_the_way() -> None:
+    stage = Stage([node("n1"), pod("old", on="n1", ports=[80]), pod("new", ports=[80])])
+    predicates = plugin(stage)
+    assert refused(predicates, stage)
+    with Statement(stage.ledger) as statement:
+        statement.evict(stage.task("old").row, "for the test")
+        assert refused(predicates, stage) == {}
+    assert refused(predicates, stage)
+
+
+def test_spreading_counts_the_nodes_that_the_pod_could_use() -> None:
+    """Zone c has no pod of the app, but the pod does not fit its label, so it is not the emptiest."""
+    nodes = [*ZONES, node("n4", labels={"zone": "c", "arch": "arm"})]
+    old = [pod("old-1", on="n1", app="web"), pod("old-2", on="n3", app="web")]
+    for policy, blocked in (("Honor", []), ("Ignore", ["n1", "n2", "n3"])):
+        rule = spread("web", node_affinity_policy=policy)
+        stage = Stage([*nodes, *old, pod("new", app="web", spread=(rule,), affinity=wants("DoesNotExist", key="arch"))])
+        skewed = refused(plugin(stage), stage).get("node(s) didn't match pod topology spread constraints", [])
+        assert skewed == blocked
+
+
+def test_too_few_domains_count_as_an_empty_one() -> None:
+    rule = spread("web", min_domains=3)
+    old = [pod("old-1", on="n1", app="web"), pod("old-2", on="n3", app="web")]
+    stage = Stage([*ZONES, *old, pod("new", app="web", spread=(rule,))])
+    assert list(refused(plugin(stage), stage).values()) == [["n1", "n2", "n3"]]
+
+
+@pytest.mark.parametrize(
+    ("things", "scope"),
+    [
+        ([pod("new", node_selector={"zone": "a"})], Scope.COLUMNS),
+        ([pod("new", ports=[80])], Scope.NODE),
+        ([pod("new", affinity=near(term("x")))], Scope.CLUSTER),
+        ([pod("new", affinity=away(term("x")))], Scope.CLUSTER),
+        ([pod("new", spread=(spread("x"),))], Scope.CLUSTER),
+        ([pod("new", spread=(spread("x", when_unsatisfiable="ScheduleAnyway"),))], Scope.COLUMNS),
+        ([pod("other", affinity=away(term("web"))), pod("new", app="web")], Scope.CLUSTER),
+        ([pod("other", affinity=near(term("web"))), pod("new", app="web")], Scope.COLUMNS),
+    ],
+)
+def test_how_far_a_placement_reaches(things: list[core.Pod], scope: Scope) -> None:
+    stage = Stage([*ZONES, *things])
+    assert plugin(stage).scope(stage.task("new")) is scope
+
+
+@pytest.mark.parametrize(
+    ("argument", "asking"),
+    [
+        ("predicate.NodeAffinityEnable", {"node_selector": {"zone": "nowhere"}}),
+        ("predicate.TaintTolerationEnable", {}),
+        ("predicate.NodePortsEnable", {"ports": [80]}),
+        ("predicate.PodAffinityEnable", {"affinity": near(term("nobody"))}),
+        ("predicate.PodTopologySpreadEnable", {"spread": (spread("web", "nothing"),)}),
+    ],
+)
+def test_each_filter_can_be_turned_off(argument: str, asking: dict[str, Any]) -> None:
+    taints = (GPU_ONLY,) if argument == "predicate.TaintTolerationEnable" else ()
+    stage = Stage([node("n1", taints=taints), pod("old", on="n1", ports=[80]), pod("new", **asking)])
+    assert refused(plugin(stage), stage)
+    assert refused(plugin(stage, **{argument: False}), stage) == {}
+
+
+def test_volcanos_arguments_are_read_and_others_refused() -> None:
+    said = {"predicate.CacheEnable": "true", "volumebinding.shape": [{"utilization": 0, "score": 10}]}
+    assert PredicatesArguments.model_validate(said).cache
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        PredicatesArguments.model_validate({"predicate.NodeAffinity": True})
+
+
+def test_a_living_anti_affinity_binds_and_a_finished_one_does_not() -> None:
+    over = core.Pod(
+        metadata=pod("over").metadata,
+        spec=pod("over", on="n1", affinity=away(term("web", HOSTNAME))).spec,
+        status=core.PodStatus(phase="Succeeded"),
+    )
+    stage = Stage([*ZONES, over, pod("new", app="web")])
+    predicates = plugin(stage)
+    assert refused(predicates, stage) == {}
+    assert predicates.scope(stage.task("new")) is Scope.COLUMNS
+    assert stage.task("over").status is Status.SUCCEEDED

@@ -1,0 +1,147 @@
+"""nodeorder: a task goes where Kubernetes would like it best.
+
+The score is the weighted sum of kube-scheduler's own scores, each from 0 to 100. Those that are relative (the best of
+the asked nodes gets 100) are so among the nodes that are asked about; where all nodes are alike in them they are one
+number, and couple nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.nodes import images, labels, taints
+from volcanopy.scheduler.nodes.census import Census
+from volcanopy.scheduler.nodes.fullness import Demand, Fullness, demand
+from volcanopy.scheduler.nodes.interpod import InterPod
+from volcanopy.scheduler.nodes.spread import Spreading
+from volcanopy.scheduler.plugin import Arguments, Plugin, Scope
+from volcanopy.scheduler.resources import Floats, Ints, Rows
+from volcanopy.scheduler.views import TaskView
+
+Part = Callable[[Rows], Floats]
+
+
+class NodeOrderArguments(Arguments):
+    """The weight of each score; 0 leaves it out."""
+
+    least_requested: int = Field(default=1, alias="leastrequested.weight")
+    most_requested: int = Field(default=0, alias="mostrequested.weight")
+    node_affinity: int = Field(default=2, alias="nodeaffinity.weight")
+    pod_affinity: int = Field(default=2, alias="podaffinity.weight")
+    balanced_resource: int = Field(default=1, alias="balancedresource.weight")
+    taint_toleration: int = Field(default=3, alias="tainttoleration.weight")
+    image_locality: int = Field(default=1, alias="imagelocality.weight")
+    pod_topology_spread: int = Field(default=2, alias="podtopologyspread.weight")
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What makes up the score of one shape beside how full nodes are."""
+
+    constant: float
+    """What every node gets."""
+    demand: Demand
+    parts: tuple[Part, ...]
+    scope: Scope
+
+
+class NodeOrder(Plugin[NodeOrderArguments]):
+    """The nodes that Kubernetes' own scores prefer."""
+
+    name: ClassVar[str] = "nodeorder"
+    arguments: ClassVar[type[Arguments]] = NodeOrderArguments
+
+    def open(self) -> None:
+        """Nothing is reckoned before it is asked."""
+        self._census = Census(self.cluster)
+        self._interpod = InterPod(self.cluster, self._census)
+        self._spreading = Spreading(self.cluster, self._census)
+        self._asked: dict[int, _Asked] = {}
+
+    @cached_property
+    def _fullness(self) -> Fullness:
+        return Fullness(self.cluster)
+
+    def likeness(self, task: TaskView) -> None:
+        """A task's shape says it all."""
+
+    def scope(self, task: TaskView) -> Scope:
+        """CLUSTER where a relative score can tell nodes apart, else COLUMNS."""
+        return self._of(task).scope
+
+    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+        """The weighted sum of the scores."""
+        args, rows, asked = self.args, nodes.rows, self._of(task)
+        total: Floats = np.full(len(rows), asked.constant)
+        if args.balanced_resource and asked.demand.is_balanced:
+            total += args.balanced_resource * self._fullness.balance(asked.demand, nodes)
+        if args.least_requested or args.most_requested:
+            wanted = nodes.nonzero + asked.demand.nonzero
+            if args.least_requested:
+                total += args.least_requested * self._fullness.least(wanted, rows)
+            if args.most_requested:
+                total += args.most_requested * self._fullness.most(wanted, rows)
+        for part in asked.parts:
+            total += part(rows)
+        return total
+
+    def _of(self, task: TaskView) -> _Asked:
+        shape = task.shape
+        known = self._asked.get(shape)
+        if known is None:
+            known = self._asked[shape] = self._ask(task)
+        return known
+
+    def _ask(self, task: TaskView) -> _Asked:
+        args, traits, spec = self.args, self.cluster.traits, task.spec
+        constant = 0.0
+        alone: list[Part] = []
+        coupled: list[Part] = []
+        liked = labels.preference(spec, traits) if args.node_affinity else None
+        if liked is not None:
+            if _is_constant(liked):
+                constant += args.node_affinity * float(_of_most(liked[:1]).sum())
+            else:
+                coupled.append(lambda rows: args.node_affinity * _of_most(liked[rows]))
+        if args.taint_toleration and len(traits.objects):
+            disliked = taints.disliked(spec.tolerations, traits)
+            if _is_constant(disliked):
+                constant += args.taint_toleration * float(100 - _of_most(disliked[:1]).sum())
+            else:
+                coupled.append(lambda rows: args.taint_toleration * (100.0 - _of_most(disliked[rows])))
+        there = images.locality(spec, traits) if args.image_locality else None
+        if there is not None:
+            alone.append(lambda rows: (args.image_locality * there[rows]).astype(np.float64))
+        attraction = self._interpod.preference(task) if args.pod_affinity else None
+        if attraction is not None:
+            coupled.append(lambda rows: args.pod_affinity * _between(attraction(rows)))
+        evenness = self._spreading.evenness(task) if args.pod_topology_spread else None
+        if evenness is not None:
+            coupled.append(lambda rows: args.pod_topology_spread * evenness(rows))
+        return _Asked(constant, demand(task), (*alone, *coupled), Scope.CLUSTER if coupled else Scope.COLUMNS)
+
+
+def _is_constant(column: Ints) -> bool:
+    return not len(column) or bool((column == column[0]).all())
+
+
+def _of_most(raw: Ints) -> Floats:
+    """0 to 100, in whole numbers, of the largest; 0 for all if that is 0."""
+    most = int(raw.max(initial=0))
+    return (100 * raw // most if most else np.zeros_like(raw)).astype(np.float64)
+
+
+def _between(raw: Ints) -> Floats:
+    """0 for the smallest to 100 for the largest, in whole numbers; 0 for all if they are equal."""
+    if not len(raw):
+        return np.empty(0, dtype=np.float64)
+    least, most = int(raw.min()), int(raw.max())
+    if least == most:
+        return np.zeros(len(raw), dtype=np.float64)
+    scaled: Floats = np.floor(100.0 * ((raw - least) / (most - least)))
+    return scaled

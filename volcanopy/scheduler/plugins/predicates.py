@@ -1,0 +1,207 @@
+"""predicates: a task runs only where Kubernetes would let it run.
+
+These are kube-scheduler's filters, but for the amounts of resources and the number of pods, which the session compares
+itself. A node is refused by the first filter that it fails, so that the counts of a message add up; filters whose no is
+final (evicting pods would not help) come first, since a node that nothing helps shall not pass for one that an eviction
+could free.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from volcanopy.api import core
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.nodes import labels, ports, taints
+from volcanopy.scheduler.nodes.census import Census
+from volcanopy.scheduler.nodes.interpod import InterPod
+from volcanopy.scheduler.nodes.memo import kept
+from volcanopy.scheduler.nodes.spread import Spreading
+from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.resources import Mask, Rows, frozen
+from volcanopy.scheduler.snapshot import Index
+from volcanopy.scheduler.views import TaskView
+
+_ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
+
+UNSCHEDULABLE = "node(s) were unschedulable"
+SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+PORTS = "node(s) didn't have free ports for the requested pod ports"
+NEAR = "node(s) didn't match pod affinity rules"
+AWAY = "node(s) didn't match pod anti-affinity rules"
+KEPT_AWAY = "node(s) didn't satisfy existing pods anti-affinity rules"
+SKEWED = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = "node(s) didn't match pod topology spread constraints (missing required label)"
+
+
+def tainted(taint: core.Taint) -> str:
+    """The reason for a taint."""
+    return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+
+
+class ShapePoint(BaseModel):
+    """A point of the score over the utilisation of storage."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    utilization: int = Field(ge=0, le=100)
+    score: int = Field(ge=0, le=10)
+
+
+class PredicatesArguments(Arguments):
+    """Which filters run. Those of volumes and device claims act where such objects are known.
+
+    ``predicate.CacheEnable`` changes nothing: what follows from nodes' labels and taints is always kept per shape.
+    """
+
+    node_affinity: bool = Field(default=True, alias="predicate.NodeAffinityEnable")
+    node_ports: bool = Field(default=True, alias="predicate.NodePortsEnable")
+    taint_toleration: bool = Field(default=True, alias="predicate.TaintTolerationEnable")
+    pod_affinity: bool = Field(default=True, alias="predicate.PodAffinityEnable")
+    node_volume_limits: bool = Field(default=True, alias="predicate.NodeVolumeLimitsEnable")
+    volume_zone: bool = Field(default=True, alias="predicate.VolumeZoneEnable")
+    pod_topology_spread: bool = Field(default=True, alias="predicate.PodTopologySpreadEnable")
+    volume_binding: bool = Field(default=True, alias="predicate.VolumeBindingEnable")
+    dynamic_resources: bool = Field(default=True, alias="predicate.DynamicResourceAllocationEnable")
+    cache: bool = Field(default=False, alias="predicate.CacheEnable")
+    volume_binding_weight: int = Field(default=1, alias="volumebinding.weight")
+    volume_binding_timeout: int = Field(default=600, ge=0, alias="volumebinding.bindTimeoutSeconds")
+    volume_binding_shape: tuple[ShapePoint, ...] = Field(default=(), alias="volumebinding.shape")
+    dynamic_resources_timeout: int = Field(default=10, ge=0, alias="dynamicresources.filterTimeoutSeconds")
+
+
+@dataclass(frozen=True, eq=False)
+class _Fixed:
+    """What the nodes' own traits say of a task: for each node the number of the reason that refuses it, 0 for none."""
+
+    causes: Index | None
+    reasons: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True)
+class _Filter:
+    """A filter that looks at the pods that are there."""
+
+    reason: str
+    refused: Callable[[Rows], Mask]
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """All filters of one shape."""
+
+    fixed: _Fixed
+    filters: tuple[_Filter, ...]
+    scope: Scope
+
+
+class Predicates(Plugin[PredicatesArguments]):
+    """Only nodes that Kubernetes' own rules allow."""
+
+    name: ClassVar[str] = "predicates"
+    arguments: ClassVar[type[Arguments]] = PredicatesArguments
+
+    def open(self) -> None:
+        """Nothing is reckoned before it is asked."""
+        census = Census(self.cluster)
+        self._census = census
+        self._interpod = InterPod(self.cluster, census)
+        self._spreading = Spreading(self.cluster, census)
+        self._asked: dict[int, _Asked] = {}
+
+    def likeness(self, task: TaskView) -> None:
+        """A task's shape says it all."""
+
+    def scope(self, task: TaskView) -> Scope:
+        """How far the filters of the task's shape reach."""
+        return self._of(task).scope
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[Refusal]:
+        """The filters' refusals, each node in the first one only."""
+        asked = self._of(task)
+        causes = asked.fixed.causes
+        if causes is None and not asked.filters:
+            return ()
+        rows = nodes.rows
+        answer: list[Refusal] = []
+        refused = np.zeros(len(rows), dtype=np.bool_)
+        if causes is not None:
+            found = causes[rows]
+            refused = found != 0
+            numbers = np.flatnonzero(np.bincount(found)).tolist()
+            answer += [Refusal(asked.fixed.reasons[one], found == one, final=True) for one in numbers if one]
+        for one in asked.filters:
+            mask = one.refused(rows) & ~refused
+            if mask.any():
+                refused = refused | mask
+                answer.append(Refusal(one.reason, mask, one.final))
+        return answer
+
+    def _of(self, task: TaskView) -> _Asked:
+        shape = task.shape
+        known = self._asked.get(shape)
+        if known is None:
+            known = self._asked[shape] = self._ask(task)
+        return known
+
+    def _ask(self, task: TaskView) -> _Asked:
+        args = self.args
+        about_pods: list[_Filter] = []
+        about_node: list[_Filter] = []
+
+        def add(
+            filters: list[_Filter], reason: str, refused: Callable[[Rows], Mask] | None, final: bool = False
+        ) -> None:
+            if refused is not None:
+                filters.append(_Filter(reason, refused, final))
+
+        if args.pod_topology_spread:
+            add(about_pods, UNLABELLED, self._spreading.unlabelled(task), final=True)
+        if args.pod_affinity:
+            add(about_pods, NEAR, self._interpod.near(task), final=True)
+        if args.node_ports:
+            shapes = self.cluster.snapshot.shapes
+            add(about_node, PORTS, ports.taken(task.shape, shapes, self.cluster.traits, self._census))
+        coupling: list[_Filter] = []
+        if args.pod_affinity:
+            add(coupling, AWAY, self._interpod.away(task))
+            add(coupling, KEPT_AWAY, self._interpod.kept_away(task))
+        if args.pod_topology_spread:
+            add(coupling, SKEWED, self._spreading.skewed(task))
+        scope = Scope.CLUSTER if about_pods or coupling else Scope.NODE if about_node else Scope.COLUMNS
+        return _Asked(self._fixed(task.spec), (*about_pods, *about_node, *coupling), scope)
+
+    def _fixed(self, spec: core.PodSpec) -> _Fixed:
+        selects = self.args.node_affinity and labels.needed(spec)
+        key = _ENCODE((selects, spec.tolerations, self.args.taint_toleration))
+        return kept(self.cluster.traits, "predicates", key, lambda: self._refused_by_traits(spec))
+
+    def _refused_by_traits(self, spec: core.PodSpec) -> _Fixed:
+        traits = self.cluster.traits
+        reasons = [""]
+        causes = np.zeros(len(traits.objects), dtype=np.int32)
+
+        def refuse(reason: str, mask: Mask) -> None:
+            mask = mask & (causes == 0)
+            if mask.any():
+                causes[mask] = len(reasons)
+                reasons.append(reason)
+
+        cordoned = taints.cordoned(spec.tolerations, traits)
+        if cordoned is not None:
+            refuse(UNSCHEDULABLE, cordoned)
+        eligible = labels.eligible(spec, traits) if self.args.node_affinity else None
+        if eligible is not None:
+            refuse(SELECTOR, ~eligible)
+        if self.args.taint_toleration:
+            for taint, mask in taints.kept_off(spec.tolerations, traits):
+                refuse(tainted(taint), mask)
+        if len(reasons) == 1:
+            return _Fixed(None)
+        frozen(causes)
+        return _Fixed(causes, tuple(reasons))
