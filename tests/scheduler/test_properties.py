@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.plan import Plan
+from volcanopy.scheduler.plan import Bind, Plan
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.state import Object, State
 from volcanopy.scheduler.statement import Statement
@@ -106,3 +106,11 @@ def test_the_state_kept_current_equals_the_state_built_anew(text: str, data: st.
     for thing in objects:
         fresh.upsert(thing)
     assert reference.canonical(state.snapshot(NOW)) == reference.canonical(fresh.snapshot(NOW))
+
+
+def test_tables_grow_while_they_are_written() -> None:
+    """More jobs and roles than a table begins with, so that each table is made anew in the midst of a change."""
+    lines = ["node n1 cpu=500 pods=500"] + [f"job j{number}: 1 x cpu=1 role=a min=1, 1 x cpu=1 role=b min=1" for number in range(70)]
+    seen = snapshot("\n".join(lines))
+    assert int(seen.roles.minimum.sum()) == 140
+    assert len(schedule(seen, config("gang, predicates")).of(Bind)) == 140

@@ -102,7 +102,7 @@ def _split(snapshot: Snapshot, binds: dict[int, str], evicted: set[int]) -> list
     jobs, tasks = snapshot.jobs, snapshot.tasks
     found = []
     for job in sorted({int(tasks.job[row]) for row in binds} - {NONE}):
-        members = [row for row in _task_rows(snapshot) if tasks.job[row] == job]
+        members = snapshot.members(job).tolist()
         there = [row for row in members if row in binds or (READY[tasks.status[row]] and row not in evicted)]
         idle = [
             row

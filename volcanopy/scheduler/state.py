@@ -311,7 +311,8 @@ class State:
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0
         for name, minimum in group.spec.min_task_member.items():
-            self.roles.plain["minimum"][self._role(row, name)] = minimum
+            role = self._role(row, name)  # first: a new row may make the table anew
+            self.roles.plain["minimum"][role] = minimum
 
     def _drop_group(self, key: str) -> None:
         row = self.jobs.rows.get(key)

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from volcanopy.scheduler.config import default
+from volcanopy.scheduler.core import builtin
+from volcanopy.services.configfile import ConfigFile
+
+GOOD = 'actions: "allocate"\ntiers: []\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "scheduler.conf"
+    path.write_text(GOOD)
+    return path
+
+
+def test_without_a_file_the_default_is_in_force() -> None:
+    configuration = ConfigFile(None, builtin())
+    assert configuration.current == default(builtin())
+    assert not configuration.reload()
+
+
+def test_a_changed_file_is_taken_over(file: Path) -> None:
+    configuration = ConfigFile(file, builtin())
+    file.write_text('actions: "enqueue, allocate"\ntiers: []\n')
+    assert configuration.reload()
+    assert configuration.current.actions == ("enqueue", "allocate")
+
+
+def test_a_file_that_says_the_same_in_other_words_changes_nothing(file: Path) -> None:
+    configuration = ConfigFile(file, builtin())
+    file.write_text("# a comment\n" + GOOD)
+    assert not configuration.reload()
+
+
+def test_a_broken_file_is_told_once_and_the_last_good_one_stays(file: Path) -> None:
+    configuration = ConfigFile(file, builtin())
+    with capture_logs() as told:
+        for space in ("", " "):
+            file.write_text(f'actions: "allocat"{space}\ntiers: []\n')
+            assert not configuration.reload()
+    assert configuration.current.actions == ("allocate",)
+    assert [line["problem"] for line in told] == [
+        f"{file}: actions: unknown action 'allocat', did you mean 'allocate'?"
+    ]
+
+
+def test_a_file_that_goes_and_comes_back_is_read_again(file: Path) -> None:
+    configuration = ConfigFile(file, builtin())
+    file.unlink()
+    with capture_logs() as told:
+        assert not configuration.reload()
+    assert "cannot be read: No such file" in told[0]["problem"]
+    assert configuration.current.actions == ("allocate",)
+    file.write_text('actions: "backfill"\ntiers: []\n')
+    assert configuration.reload()
+    assert configuration.current.actions == ("backfill",)
