@@ -36,7 +36,6 @@ bench: $(VENV)/.dev  ## Timings, against bench/limits.toml.
 
 golden: $(VENV)/.dev  ## Write the generated files anew: review the difference like code.
 	$(BIN)/volcanopy crd --output-dir charts/volcanopy/crds
-	$(BIN)/pytest -n 2 --golden
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,36 @@
+"""``python -m bench [case ...]``: run the cases, compare with bench/limits.toml; exit status 1 if one is missed."""
+
+import importlib
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from bench.calibration import unit
+
+LIMITS = Path(__file__).with_name("limits.toml")
+
+
+def main(wanted: list[str]) -> int:
+    """Print a line for each measure; how many limits were missed decides the exit status."""
+    limits: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(LIMITS.read_text())
+    missed = 0
+    for case in wanted or list(limits):
+        before = unit()
+        measures: dict[str, float] = importlib.import_module(f"bench.{case}").run()
+        fixed = min(before, unit())
+        print(f"{case}: one unit is {fixed * 1000:.1f} ms of processor time on this machine now")
+        for name, limit in limits.get(case, {}).items():
+            value = measures[name]
+            compared = value / fixed if limit["per"] == "unit" else value
+            good = compared <= limit["limit"] if limit["at"] == "most" else compared >= limit["limit"]
+            missed += not good
+            shown = f"{value:.4g}" if limit["per"] != "unit" else f"{value:.4g} s = {compared:.3g} units"
+            print(f"  {'ok    ' if good else 'MISSED'} {name}: {shown}, at {limit['at']} {limit['limit']}")
+        for name in measures.keys() - limits.get(case, {}).keys():
+            print(f"         {name}: {measures[name]:.4g}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""The scheduler's cases: whole cycles on worlds of a size that clusters have.
+
+Processor time of this process, default configuration, best of three.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from volcanopy.api import core
+from volcanopy.scheduler.config import default
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Plan
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import State
+
+MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def world(nodes: int) -> State:
+    """Empty nodes of 64 cpu and 256Gi, and one queue."""
+    state = State()
+    state.upsert(core.Queue(metadata=core.Meta(name="default", uid="default")))
+    room: core.Quantities = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+    for number in range(nodes):
+        name = f"node-{number:05}"
+        meta = core.Meta(name=name, uid=name, labels={"kubernetes.io/hostname": name})
+        state.upsert(core.Node(metadata=meta, status=core.NodeStatus(allocatable=room)))
+    return state
+
+
+def add_job(
+    state: State, name: str, pods: int, cpu: str, memory: str, node: Callable[[int], str] | None = None
+) -> None:
+    """A gang of equal pods; running on the nodes that ``node`` names, else waiting."""
+    phase, running = ("Running", pods) if node else ("Inqueue", 0)
+    meta = core.Meta(name=name, namespace="bench", uid=name, creation_timestamp=MOMENT)
+    spec = core.PodGroupSpec(min_member=pods)
+    state.upsert(core.PodGroup(metadata=meta, spec=spec, status=core.PodGroupStatus(phase=phase, running=running)))
+    for number in range(pods):
+        state.upsert(pod(name, number, cpu, memory, node(number) if node else ""))
+
+
+def pod(job: str, number: int, cpu: str, memory: str, node: str) -> core.Pod:
+    """One pod of a job."""
+    requests: core.Quantities = {"cpu": cpu, "memory": memory}
+    return core.Pod(
+        metadata=core.Meta(
+            name=f"{job}-worker-{number}",
+            namespace="bench",
+            uid=f"{job}-{number}",
+            creation_timestamp=MOMENT,
+            annotations={"scheduling.k8s.io/group-name": job, "volcanopy.io/task-spec": "worker"},
+        ),
+        spec=core.PodSpec(
+            node_name=node,
+            scheduler_name="volcanopy",
+            containers=(core.Container(name="main", resources=core.ResourceRequirements(requests=requests)),),
+        ),
+        status=core.PodStatus(phase="Running" if node else "Pending"),
+    )
+
+
+def timed(snapshot: Snapshot, rounds: int = 3) -> tuple[float, Plan]:
+    """Processor seconds of one cycle, and its plan."""
+    config = default(builtin())
+    best, plan = float("inf"), Plan()
+    for _ in range(rounds):
+        start = time.process_time()
+        plan = schedule(snapshot, config)
+        best = min(best, time.process_time() - start)
+    return best, plan
+
+
+def gangs_on_empty_nodes(nodes: int = 1000) -> float:
+    """20 gangs of 500 pods."""
+    state = world(nodes)
+    for number in range(20):
+        add_job(state, f"gang-{number}", 500, "2", "4Gi")
+    seconds, plan = timed(state.snapshot(MOMENT))
+    assert len(plan.of(Bind)) == 10_000
+    return seconds
+
+
+def run() -> dict[str, float]:
+    """All cases, in processor seconds; the last is a ratio."""
+    small, large = gangs_on_empty_nodes(1000), gangs_on_empty_nodes(2000)
+    state = world(5000)
+    for number in range(1500):
+        add_job(
+            state,
+            f"running-{number}",
+            100,
+            "1",
+            "2Gi",
+            lambda pod, first=number * 100: f"node-{(first + pod) % 5000:05}",
+        )
+    timed(state.snapshot(MOMENT), 1)  # what only depends on the nodes is reckoned once
+    state.upsert(pod("running-0", 0, "1", "2Gi", "node-00001"))
+    start = time.process_time()
+    schedule(state.snapshot(MOMENT), default(builtin()))
+    return {
+        "gangs_on_empty_nodes": small,
+        "one_change_among_150000": time.process_time() - start,
+        "twice_the_nodes": large / small,
+    }
