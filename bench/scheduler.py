@@ -4,7 +4,7 @@ Processor time of this process, default configuration, best of three.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from volcanopy.api import core
@@ -29,16 +29,14 @@ def world(nodes: int) -> State:
     return state
 
 
-def add_job(
-    state: State, name: str, pods: int, cpu: str, memory: str, node: Callable[[int], str] | None = None
-) -> None:
-    """A gang of equal pods; running on the nodes that ``node`` names, else waiting."""
-    phase, running = ("Running", pods) if node else ("Inqueue", 0)
+def add_job(state: State, name: str, pods: int, cpu: str, memory: str, on: Sequence[str] = ()) -> None:
+    """A gang of equal pods; running, each on the node that ``on`` names for it, else waiting."""
+    phase, running = ("Running", pods) if on else ("Inqueue", 0)
     meta = core.Meta(name=name, namespace="bench", uid=name, creation_timestamp=MOMENT)
     spec = core.PodGroupSpec(min_member=pods)
     state.upsert(core.PodGroup(metadata=meta, spec=spec, status=core.PodGroupStatus(phase=phase, running=running)))
     for number in range(pods):
-        state.upsert(pod(name, number, cpu, memory, node(number) if node else ""))
+        state.upsert(pod(name, number, cpu, memory, on[number] if on else ""))
 
 
 def pod(job: str, number: int, cpu: str, memory: str, node: str) -> core.Pod:
@@ -87,14 +85,8 @@ def run() -> dict[str, float]:
     small, large = gangs_on_empty_nodes(1000), gangs_on_empty_nodes(2000)
     state = world(5000)
     for number in range(1500):
-        add_job(
-            state,
-            f"running-{number}",
-            100,
-            "1",
-            "2Gi",
-            lambda pod, first=number * 100: f"node-{(first + pod) % 5000:05}",
-        )
+        first = number * 100
+        add_job(state, f"running-{number}", 100, "1", "2Gi", [f"node-{(first + k) % 5000:05}" for k in range(100)])
     timed(state.snapshot(MOMENT), 1)  # what only depends on the nodes is reckoned once
     state.upsert(pod("running-0", 0, "1", "2Gi", "node-00001"))
     start = time.process_time()
