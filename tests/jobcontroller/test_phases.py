@@ -1,6 +1,7 @@
 """The table is whole, and says what the specification says."""
 
-from volcanopy.api.batch import Action, Phase
+from volcanopy.api.batch import Phase
+from volcanopy.api.lifecycle import Action
 from volcanopy.jobcontroller.phases import FINISHED, LEADS_TO, LIVE, STOPPED, TRANSITIONS, Step, Stop
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.jobcontroller.world import job, task
-from volcanopy.api.batch import Action, BatchJob, Event
+from volcanopy.api.batch import BatchJob
+from volcanopy.api.lifecycle import Action, Event
 from volcanopy.jobcontroller.policies import Happening, Response, respond
 
 RESTART = {"event": "PodFailed", "action": "RestartJob"}

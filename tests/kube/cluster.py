@@ -27,9 +27,12 @@ CHART = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
 class Cluster:
     """The server, an honest client of it, and shorthand."""
 
-    def __init__(self, server: ApiServer, client: Client) -> None:
-        self.server, self.client = server, client
-        self.connection = Connection(server.url)
+    server: ApiServer
+    """The embedded server, where it is that."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.connection = client.connection
 
     async def node(self, name: str, cpu: str = "4", pods: str = "110") -> None:
         await self.client.create(
@@ -108,9 +111,30 @@ async def running_cluster() -> AsyncIterator[Cluster]:
         async with Client(Connection(server.url)) as client:
             for definition in _definitions():
                 await client.create(CRDS, None, definition)
-            yield Cluster(server, client)
+            cluster = Cluster(client)
+            cluster.server = server
+            yield cluster
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def borrowed_cluster(connection: Connection) -> AsyncIterator[Cluster]:
+    """A cluster that others use before and after us: emptied of all that matters to scheduling."""
+    async with Client(connection) as client:
+        await _empty(client)
+        try:
+            yield Cluster(client)
+        finally:
+            await _empty(client)
+
+
+async def _empty(client: Client) -> None:
+    for kind in (PODS.raw, POD_GROUPS.raw, EVENTS):
+        for namespace in {one["metadata"]["namespace"] for one in (await client.list(kind)).items}:
+            await client.delete_collection(kind, namespace, grace=0)
+    for kind in (NODES.raw, QUEUES.raw):
+        await client.delete_collection(kind, None)
 
 
 @functools.cache

@@ -6,11 +6,16 @@ from random import Random
 
 import pytest
 
-from tests.kube.cluster import Cluster, running_cluster
+from tests.controlplane.fixtures import real_control_plane
+from tests.controlplane.plane import ControlPlane
+from tests.kube.cluster import Cluster, borrowed_cluster, running_cluster
 from tests.kube.faulty import FakeTime, FaultyServer, connect, faulty_server
 from tests.kube.kubeconfigs import Plugin
 from tests.kube.rig import Rig, a_rig
 from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+
+__all__ = ["real_control_plane"]
 
 
 @pytest.fixture
@@ -45,9 +50,15 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with running_cluster() as running:
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """Two nodes and the default queue, on either API server."""
+    if request.param == "real":
+        plane: ControlPlane = request.getfixturevalue("real_control_plane")
+        opening = borrowed_cluster(Connection.load(plane.kubeconfig))
+    else:
+        opening = running_cluster()
+    async with opening as running:
         await running.node("n1")
         await running.node("n2")
         await running.queue()

@@ -7,9 +7,10 @@ failed pod by the version or try that made it a past one, a lost pod by no longe
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from volcanopy.api.batch import Action, BatchJob, BatchJobStatus, DelayedAction, Event, Phase, Restart
+from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, Restart
 from volcanopy.api.bus import Command
 from volcanopy.api.core import PodGroup
+from volcanopy.api.lifecycle import Action, Event
 from volcanopy.jobcontroller.happenings import happenings
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop

@@ -9,8 +9,9 @@ its cause and its consequence, and is acted on once.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from volcanopy.api.batch import BatchJob, BatchJobStatus, Event, TaskSpec
+from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
 from volcanopy.api.core import PodGroup
+from volcanopy.api.lifecycle import Event
 from volcanopy.jobcontroller.naming import pod_name
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.policies import Happening

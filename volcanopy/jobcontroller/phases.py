@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from volcanopy.api.batch import Action, Phase
+from volcanopy.api.batch import Phase
+from volcanopy.api.lifecycle import Action
 
 
 class Stop(StrEnum):

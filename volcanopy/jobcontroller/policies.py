@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from volcanopy.api.batch import Action, BatchJobSpec, Event, LifecyclePolicy
+from volcanopy.api.batch import BatchJobSpec
+from volcanopy.api.lifecycle import Action, Event, LifecyclePolicy
 
 _NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
 

@@ -4,7 +4,7 @@ Two families. :class:`ApiError`: the server answered, and refused; its ``Status`
 :class:`NoAnswer`: no (whole) answer came, so what the server did is only known as far as ``maybe_applied`` says.
 """
 
-# ruff: noqa: N818 - the names are the API server's own words
+
 from __future__ import annotations
 
 from typing import ClassVar

@@ -116,9 +116,9 @@ class Machinery:
             raise ClusterError(f"the {name} was not ready after {READY_WITHIN:.0f} s")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or self._fault.done() or (self._stopping and task.exception() is None):
+        raised = None if task.cancelled() else task.exception()
+        if self._fault.done() or (self._stopping and raised is None):
             return
-        raised = task.exception()
         why = "it stopped by itself" if raised is None else str(first(raised)) or type(first(raised)).__name__
         fault = ClusterError(f"the {task.get_name()} has ended: {why}")
         fault.__cause__ = raised

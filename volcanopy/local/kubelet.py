@@ -105,7 +105,7 @@ class Kubelet:
             working = [
                 tasks.create_task(self.nodes.run(), name="kubelet nodes"),
                 tasks.create_task(self._pods.run(self.take), name="kubelet pods"),
-                tasks.create_task(self._crew.run(), name="kubelet"),
+                tasks.create_task(self._crew.run(), name="kubelet crew"),
                 tasks.create_task(self._tell_ready(ready), name="kubelet ready"),
             ]
             await stop.wait()

@@ -7,7 +7,7 @@ people are told, not something to overwrite.
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import groupby
 from typing import Any, TypeVar
@@ -75,7 +75,7 @@ class JobEffects:
         """
         for kind, group in groupby(plan.effects, type):
             if kind in {effects.CreatePod, effects.DeletePod}:
-                await self._together(self._one(job, effect) for effect in group)
+                await self._together(job, group)
             else:
                 for effect in group:
                     if isinstance(effect, effects.UpdateStatus):
@@ -83,12 +83,12 @@ class JobEffects:
                     else:
                         await self._one(job, effect)
 
-    async def _together(self, calls: Iterable[Coroutine[Any, Any, None]]) -> None:
-        async def one(call: Coroutine[Any, Any, None]) -> None:
+    async def _together(self, job: Json, several: Iterable[effects.Effect]) -> None:
+        async def one(effect: effects.Effect) -> None:
             async with self._slots:
-                await call
+                await self._one(job, effect)
 
-        outcomes = await asyncio.gather(*map(one, calls), return_exceptions=True)
+        outcomes = await asyncio.gather(*map(one, several), return_exceptions=True)
         if faults := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
             raise faults[0]
 

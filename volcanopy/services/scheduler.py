@@ -205,7 +205,9 @@ def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry) -> _
 
 def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
     binds, evicts, nominations = len(plan.of(Bind)), len(plan.of(Evict)), len(plan.of(Nominate))
-    admitted = sum(effect.phase == "Inqueue" != store.phase_of(effect.pod_group) for effect in plan.of(SetPodGroup))
+    admitted = sum(
+        effect.phase == "Inqueue" and store.phase_of(effect.pod_group) != "Inqueue" for effect in plan.of(SetPodGroup)
+    )
     counts = {"binds": binds, "evicts": evicts, "nominations": nominations, "admitted": admitted}
     written = {"podgroups": len(plan.of(SetPodGroup))}
     if any(counts.values()) or any(written.values()):

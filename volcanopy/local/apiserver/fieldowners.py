@@ -63,7 +63,7 @@ class Conflict(NamedTuple):
     path: str
 
 
-class ApplyConflict(ValueError):  # noqa: N818 - a conflict, as the protocol calls it
+class ApplyConflict(ValueError):
     """An apply that would take fields from other managers; the text is the real server's message."""
 
     def __init__(self, conflicts: list[Conflict]) -> None:

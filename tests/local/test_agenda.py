@@ -1,0 +1,145 @@
+"""Keys that come due, and a crew that does what is due for them."""
+
+import asyncio
+import contextlib
+import math
+from collections.abc import AsyncIterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.kube.errors import NoAnswer
+from volcanopy.local.agenda import Agenda, Crew
+
+
+class Now:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@contextlib.asynccontextmanager
+async def working(crew: Crew) -> AsyncIterator[None]:
+    task = asyncio.create_task(crew.run())
+    async with asyncio.timeout(20):
+        yield
+    task.cancel()
+
+
+plans = st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100) | st.just(math.inf)), max_size=40)
+
+
+@given(plan=plans)
+def test_each_key_comes_once_at_the_time_last_said(plan: list[tuple[str, float]]) -> None:
+    async def told() -> list[str]:
+        clock = Now()
+        agenda = Agenda(clock)
+        for key, when in plan:
+            agenda.put(key, when)
+        clock.seconds = 50.0
+        agenda.put("mark", 0.0)
+        return await agenda.due()
+
+    latest = dict(plan)
+    due = asyncio.run(told())
+    assert sorted(due) == sorted(["mark", *(key for key, when in latest.items() if when <= 50.0)])
+
+
+async def test_waiting_ends_when_something_earlier_is_put() -> None:
+    agenda = Agenda()
+    agenda.put("later", math.nextafter(math.inf, 0))
+    waiting = asyncio.create_task(agenda.due())
+    await asyncio.sleep(0)
+    agenda.put("now", 0.0)
+    async with asyncio.timeout(5):
+        assert await waiting == ["now"]
+
+
+async def test_what_is_dropped_never_comes() -> None:
+    agenda = Agenda()
+    agenda.put("a", 0.0)
+    agenda.put("b", 0.0)
+    agenda.drop("a")
+    assert await agenda.due() == ["b"]
+    assert len(agenda) == 0
+
+
+class Record:
+    """What was done so far; ``act`` waits at a gate between the beginning and the end of a key."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.gate = asyncio.Event()
+        self._news = asyncio.Event()
+
+    def add(self, line: str) -> None:
+        self.done.append(line)
+        self._news.set()
+
+    async def until(self, count: int) -> list[str]:
+        """Wait until so much was done."""
+        while len(self.done) < count:
+            self._news.clear()
+            await self._news.wait()
+        return self.done
+
+    async def act(self, key: str) -> float:
+        self.add(f"begin {key}")
+        await self.gate.wait()
+        self.add(f"end {key}")
+        return math.inf
+
+
+async def idle() -> None:
+    """Let everything that can go on do so."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def test_a_key_is_never_worked_on_twice_at_once_and_what_comes_meanwhile_is_not_lost() -> None:
+    record = Record()
+    crew = Crew("thing", record.act, 4)
+    async with working(crew):
+        crew.put("a")
+        await record.until(1)
+        crew.put("a")
+        crew.put("a")
+        await idle()
+        assert record.done == ["begin a"]
+        record.gate.set()
+        await record.until(4)
+        await idle()
+    assert record.done == ["begin a", "end a"] * 2
+
+
+async def test_no_more_is_done_at_once_than_there_are_workers() -> None:
+    record = Record()
+    crew = Crew("thing", record.act, 2)
+    async with working(crew):
+        for key in "abcde":
+            crew.put(key)
+        await record.until(2)
+        await idle()
+        assert sorted(record.done) == ["begin a", "begin b"]
+        record.gate.set()
+        await record.until(10)
+
+
+async def test_what_fails_is_tried_again_and_others_are_not_held_up() -> None:
+    record = Record()
+
+    async def act(key: str) -> float:
+        record.add(key)
+        if record.done == ["bad"]:
+            raise NoAnswer("http://x", "connection refused", maybe_applied=False)
+        return math.inf
+
+    crew = Crew("thing", act, 1)
+    async with working(crew):
+        crew.put("bad")
+        crew.put("good")
+        assert await record.until(3) == ["bad", "good", "bad"]

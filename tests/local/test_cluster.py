@@ -1,0 +1,157 @@
+"""The embedded cluster as a whole: it comes up, serves, keeps its objects if told to, and goes without a trace."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.world import JOBS, PODS, batch_job, phase_of
+from volcanopy.kube.client import Client
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.watch import Reflector
+from volcanopy.local import nodes
+from volcanopy.local.cluster import ClusterError, LocalCluster, Machinery, Parts, connection_to
+from volcanopy.local.creating import Creator, RefusedError
+from volcanopy.services.settings import SchedulerSettings
+
+CLIENT_ONLY = Parts(scheduler=None, controller=None, admission=None)
+NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
+
+
+async def completed(client: Client, name: str) -> None:
+    reflector, changed = Reflector(client, JOBS), asyncio.Event()
+    following = asyncio.create_task(reflector.run(lambda _: changed.set()))
+    async with asyncio.timeout(30):
+        while phase_of(reflector.objects.get(f"default/{name}", {})) != "Completed":
+            changed.clear()
+            await changed.wait()
+    following.cancel()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_a_job_completes_on_it(tls: bool) -> None:
+    async with LocalCluster(1, tls=tls) as cluster:
+        assert cluster.url.startswith("https://127.0.0.1:" if tls else "http://127.0.0.1:")
+        await Creator(cluster.client).create([batch_job("hello", 1, "1", duration="100ms")])
+        await completed(cluster.client, "hello")
+
+
+async def test_it_stops_within_a_few_seconds_and_leaves_no_task_behind() -> None:
+    before = asyncio.all_tasks()
+    async with LocalCluster(1) as cluster:
+        await Creator(cluster.client).create([batch_job("long", 1, "1", duration="forever")])
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    assert asyncio.all_tasks() == before
+
+
+async def test_what_is_kept_in_a_file_goes_on_in_the_next_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "cluster"
+    async with LocalCluster(1, persist=file, parts=CLIENT_ONLY) as first:
+        await Creator(first.client).create([batch_job("kept", 1, "1", duration="100ms")])
+    async with LocalCluster(0, persist=file) as second:
+        assert [one["metadata"]["name"] for one in (await second.client.list(NODES)).items] == ["node-1"]
+        await completed(second.client, "kept")
+
+
+async def test_a_taken_port_is_an_os_error() -> None:
+    async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
+        port = int(cluster.url.rpartition(":")[2])
+        with pytest.raises(OSError, match="in use"):
+            await LocalCluster(0, port=port, parts=CLIENT_ONLY).__aenter__()
+
+
+async def test_a_part_that_cannot_start_is_named_with_its_reason(tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text("actions: enqueue, alocate\n")
+    with pytest.raises(ClusterError, match=r"the scheduler has ended: .*'alocate', did you mean 'allocate'"):
+        await LocalCluster(0, parts=Parts(scheduler=SchedulerSettings(config=config))).__aenter__()
+
+
+async def test_a_part_that_ends_by_itself_is_noticed() -> None:
+    async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
+        part = next(task for task in asyncio.all_tasks() if task.get_name() == "kubelet")
+        part.cancel()
+        async with asyncio.timeout(5):
+            assert str(await cluster.fault()) == "the kubelet has ended: it stopped by itself"
+
+
+async def test_its_log_can_be_followed_to_the_end() -> None:
+    async with LocalCluster(1, parts=CLIENT_ONLY) as cluster:
+        container = {"name": "main", "image": "busybox"}
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "annotations": {"sim.volcanopy.io/duration": "500ms"}},
+            "spec": {"restartPolicy": "Never", "nodeName": "node-1", "containers": [container]},
+        }
+        await cluster.client.create(PODS, "default", body)
+        reflector = Reflector(cluster.client, PODS)
+        async with asyncio.timeout(20):
+            async for _ in reflector.batches():
+                if reflector.objects["default/p"]["status"]["phase"] == "Running":
+                    break
+            path = "/api/v1/namespaces/default/pods/p/log"
+            followed = await cluster.client.get_raw(f"{path}?follow=true")
+            assert followed == await cluster.client.get_raw(path)
+        assert followed.decode().splitlines()[-1].startswith("simulated: ended with exit code 0")
+
+
+async def test_nodes_may_be_those_of_another_cluster() -> None:
+    dumped: Json = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "far", "uid": "u", "resourceVersion": "7", "labels": {"rack": "a"}, "managedFields": []},
+        "spec": {"providerID": "x://y", "taints": [{"key": "gpu", "effect": "NoSchedule"}]},
+        "status": {"allocatable": {"cpu": "96"}, "nodeInfo": {"kubeletVersion": "v1"}, "conditions": []},
+    }
+    async with LocalCluster(0, objects=[nodes.like(dumped)], parts=CLIENT_ONLY) as cluster:
+        node = await cluster.client.get(NODES, None, "far")
+    assert (node["metadata"]["labels"], node["status"]["allocatable"]) == ({"rack": "a"}, {"cpu": "96"})
+    assert node["spec"]["taints"] == [{"key": "gpu", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            {"apiVersion": "v1", "kind": "Pot", "metadata": {"name": "x"}},
+            "Pot x: the cluster does not serve kind Pot of v1",
+        ),
+        (
+            {"apiVersion": "a.b/v1", "kind": "C", "metadata": {"name": "x"}},
+            "C x: the cluster does not serve apiVersion a.b/v1",
+        ),
+        ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, "Pod x: .*spec.containers"),
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "dat": {}},
+            'ConfigMap x: .*unknown field "dat"',
+        ),
+    ],
+)
+async def test_an_object_that_is_refused_is_named_with_the_reason(body: Json, why: str) -> None:
+    async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
+        with pytest.raises(RefusedError, match=why):
+            await Creator(cluster.client).create([body])
+
+
+async def test_namespaces_are_made_and_what_exists_is_changed() -> None:
+    maps: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
+    async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
+        creator = Creator(cluster.client)
+        for value in ("1", "2"):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "new"}}
+            await creator.create([{**body, "data": {"key": value}}])
+        assert (await cluster.client.get(maps, "new", "c"))["data"] == {"key": "2"}
+
+
+async def test_the_machinery_needs_nothing_of_the_embedded_server_but_its_api() -> None:
+    """Two of them on one server: the second serves what the first has left."""
+    async with LocalCluster(1, parts=CLIENT_ONLY) as cluster:
+        async with Machinery(connection_to(cluster.server)) as services:
+            await Creator(services.client).create([batch_job("one", 1, "1", duration="100ms")])
+            await completed(services.client, "one")
+        async with Machinery(connection_to(cluster.server)) as services:
+            await Creator(services.client).create([batch_job("two", 1, "1", duration="100ms")])
+            await completed(services.client, "two")

@@ -1,0 +1,192 @@
+"""The simulated kubelet: what becomes of pods and nodes, as everybody else sees it."""
+
+import asyncio
+
+from tests.local.conftest import QUICK
+from tests.local.rig import NODES, PODS, Rig, rig
+from volcanopy.kube.client import Patch
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.local import nodes
+from volcanopy.local.apiserver.server import ApiServer
+
+LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
+FOREVER = {"duration": "forever"}
+
+
+def held(found: Json, kind: str) -> str:
+    return next((one["status"] for one in found["status"].get("conditions") or () if one["type"] == kind), "")
+
+
+async def test_a_pod_runs_and_ends_and_tells_all_that_a_real_one_would(kubelet: Rig) -> None:
+    await kubelet.run("p", said={"duration": "300ms"})
+    running = (await kubelet.pod("p", "Running"))["status"]
+    assert running["podIPs"] == [{"ip": running["podIP"]}]
+    assert running["hostIP"] == "172.16.0.1"
+    assert list(running["containerStatuses"][0]["state"]) == ["running"]
+    ready = await kubelet.pod("p", "Running")
+    assert [held(ready, kind) for kind in ("Initialized", "Ready", "ContainersReady")] == ["True"] * 3
+    ended = await kubelet.pod("p", "Succeeded")
+    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+    assert held(ended, "Ready") == "False"
+
+
+async def test_a_pods_life_takes_two_writes(kubelet: Rig) -> None:
+    before = kubelet.kubelet.written
+    for number in range(20):
+        await kubelet.run(f"p{number}", said={"duration": "300ms"})
+    await kubelet.until(PODS, lambda pods: all(pod["status"]["phase"] == "Succeeded" for pod in pods.values()))
+    assert kubelet.kubelet.written - before <= 2 * 20
+
+
+async def test_a_long_start_is_told_beforehand(kubelet: Rig) -> None:
+    await kubelet.run("p", said={"start-delay": "1h"})
+    pods = await kubelet.until(PODS, lambda pods: bool(pods["p"]["status"].get("containerStatuses")))
+    assert pods["p"]["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert pods["p"]["status"]["phase"] == "Pending"
+
+
+async def test_a_failing_container_is_restarted_until_it_ends_well(kubelet: Rig) -> None:
+    said = {"duration": "50ms", "exit-code": "1,2,0"}
+    await kubelet.run("p", said=said, restartPolicy="OnFailure")
+    ended = await kubelet.pod("p", "Succeeded")
+    status = ended["status"]["containerStatuses"][0]
+    assert (status["restartCount"], status["state"]["terminated"]["exitCode"]) == (2, 0)
+
+
+async def test_an_annotation_that_makes_no_sense_fails_the_pod_and_is_named(kubelet: Rig) -> None:
+    await kubelet.run("p", said={"duration": "a while"})
+    status = (await kubelet.pod("p", "Failed"))["status"]
+    assert status["reason"] == "InvalidAnnotation"
+    assert "sim.volcanopy.io/duration: 'a while' is no duration" in status["message"]
+
+
+async def test_a_changed_annotation_counts_from_then_on(kubelet: Rig) -> None:
+    await kubelet.run("p", said=FOREVER)
+    await kubelet.pod("p", "Running")
+    patch = {"metadata": {"annotations": {"sim.volcanopy.io/duration": "10ms"}}}
+    await kubelet.client.patch(PODS, "default", "p", patch)
+    await kubelet.pod("p", "Succeeded")
+
+
+async def test_a_deleted_pod_stops_within_its_grace_and_is_gone(kubelet: Rig) -> None:
+    """It is seen to have failed before it goes, by the signal that stopped it."""
+    await kubelet.run("p", said=FOREVER)
+    await kubelet.pod("p", "Running")
+    seen: list[Json] = []
+
+    def ended(pods: dict[str, Json]) -> bool:
+        seen.extend(pods.values())
+        return not pods
+
+    watching = asyncio.create_task(kubelet.until(PODS, ended))
+    await kubelet.client.delete(PODS, "default", "p")
+    await watching
+    last = seen[-1]["status"]
+    assert (last["phase"], last["containerStatuses"][0]["state"]["terminated"]["exitCode"]) == ("Failed", 143)
+
+
+async def test_a_pod_that_does_not_stop_in_time_is_killed(kubelet: Rig) -> None:
+    await kubelet.run("p", said={**FOREVER, "stop-delay": "1h"}, terminationGracePeriodSeconds=1)
+    await kubelet.pod("p", "Running")
+    await kubelet.client.delete(PODS, "default", "p", grace=1)
+    pods = await kubelet.until(PODS, lambda pods: pods["p"]["status"]["phase"] == "Failed")
+    assert pods["p"]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+    await kubelet.gone("p")
+
+
+async def test_a_pod_that_waits_for_its_start_can_be_deleted(kubelet: Rig) -> None:
+    await kubelet.run("p", said={"start-delay": "1h"})
+    await kubelet.client.delete(PODS, "default", "p")
+    await kubelet.gone("p")
+
+
+async def test_pods_on_nodes_of_others_are_left_alone(server: ApiServer) -> None:
+    async with rig(server, QUICK, adopt_all=False) as made:
+        await made.client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
+        await made.kubelet.add_nodes([nodes.manifest("ours")])
+        await made.run("theirs", "real")
+        await made.run("ours", "ours")
+        await made.pod("ours", "Succeeded")
+        assert (await made.client.get(PODS, "default", "theirs"))["status"]["phase"] == "Pending"
+
+
+async def test_a_kubelet_that_starts_anew_goes_on_where_the_last_one_stopped(server: ApiServer) -> None:
+    async with rig(server, QUICK, nodes=1) as first:
+        await first.run("long", said=FOREVER)
+        await first.run("short", said={"duration": "400ms"})
+        before = (await first.pod("long", "Running"))["status"]
+        await first.pod("short", "Running")
+    async with rig(server, QUICK) as second:
+        await second.pod("short", "Succeeded")
+        after = (await second.client.get(PODS, "default", "long"))["status"]
+        assert after == before
+        await second.run("new")
+        new = (await second.pod("new", "Succeeded"))["status"]
+        assert new["podIP"] not in {before["podIP"], ""}
+
+
+async def test_nodes_are_ready_and_give_signs_of_life(kubelet: Rig) -> None:
+    found = await kubelet.until(NODES, lambda found: all(held(node, "Ready") == "True" for node in found.values()))
+    assert list(found) == ["node-1", "node-2"]
+    assert found["node-1"]["status"]["allocatable"] == dict(nodes.DEFAULT_ROOM)
+    leases = await kubelet.until(LEASES, lambda leases: len(leases) == 2)
+    assert leases["node-2"]["spec"]["holderIdentity"] == "node-2"
+    assert leases["node-2"]["metadata"]["ownerReferences"][0]["uid"] == found["node-2"]["metadata"]["uid"]
+
+
+async def test_a_node_that_anybody_makes_is_served(kubelet: Rig) -> None:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own"}, "status": {"capacity": {"cpu": "2"}}}
+    await kubelet.client.create(NODES, None, body)
+    found = await kubelet.until(NODES, lambda found: "own" in found and held(found["own"], "Ready") == "True")
+    assert found["own"]["status"]["allocatable"] == {"cpu": "2"}
+    await kubelet.run("p", "own")
+    await kubelet.pod("p", "Succeeded")
+
+
+async def test_a_pod_that_comes_before_its_node_runs_once_the_node_is_there(kubelet: Rig) -> None:
+    await kubelet.run("p", "late")
+    await kubelet.kubelet.add_nodes([nodes.manifest("late")])
+    await kubelet.pod("p", "Succeeded")
+
+
+async def test_the_pods_of_a_deleted_node_go_with_it(kubelet: Rig) -> None:
+    await kubelet.run("p", "node-1", said=FOREVER)
+    await kubelet.run("q", "node-2", said=FOREVER)
+    await kubelet.pod("p", "Running")
+    await kubelet.pod("q", "Running")
+    await kubelet.kubelet.remove_node("node-1")
+    await kubelet.gone("p")
+    assert (await kubelet.client.get(PODS, "default", "q"))["status"]["phase"] == "Running"
+
+
+async def test_a_failed_node_says_nothing_until_it_is_restored(kubelet: Rig) -> None:
+    await kubelet.run("p", said=FOREVER)
+    await kubelet.pod("p", "Running")
+    await kubelet.kubelet.fail_node("node-1")
+    node = await kubelet.client.get(NODES, None, "node-1")
+    assert held(node, "Ready") == "Unknown"
+    assert {taint["effect"] for taint in node["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
+    await kubelet.client.delete(PODS, "default", "p")
+    await kubelet.run("other", "node-2")
+    await kubelet.pod("other", "Succeeded")
+    assert (await kubelet.client.get(PODS, "default", "p"))["status"]["phase"] == "Running"
+    await kubelet.kubelet.restore_node("node-1")
+    await kubelet.gone("p")
+    node = await kubelet.client.get(NODES, None, "node-1")
+    assert (held(node, "Ready"), node["spec"].get("taints") or []) == ("True", [])
+
+
+async def test_conditions_of_others_stay_in_a_pods_status(kubelet: Rig) -> None:
+    await kubelet.run("p", said={"start-delay": "300ms"})
+    mark = {"type": "example.io/checked", "status": "True"}
+    await kubelet.client.patch_status(PODS, "default", "p", {"status": {"conditions": [mark]}}, Patch.STRATEGIC)
+    ended = await kubelet.pod("p", "Succeeded")
+    assert held(ended, "example.io/checked") == "True"
+
+
+async def test_a_namesake_does_not_inherit_the_life_of_a_deleted_pod(kubelet: Rig) -> None:
+    await kubelet.run("p", said={"duration": "0s"})
+    await kubelet.pod("p", "Succeeded")
+    await kubelet.client.delete(PODS, "default", "p", grace=0)
+    await kubelet.run("p", said=FOREVER)
+    await kubelet.pod("p", "Running")
