@@ -175,7 +175,7 @@ def render_crds() -> dict[str, str]:
     return {f"{made['metadata']['name']}.yaml": HEADER + _yaml(made) for made in crds()}
 
 
-class _Plain(yaml.SafeDumper):
+class _Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """YAML without anchors: what is shared in memory is written out each time."""
 
     def ignore_aliases(self, data: Any) -> bool:
