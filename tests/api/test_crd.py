@@ -106,6 +106,7 @@ def test_defaults_are_those_of_the_models() -> None:
     }
     assert spec_of("Queue")["properties"]["reclaimable"]["default"] is True
     assert spec["tasks"]["items"]["properties"]["replicas"]["default"] == 1
+    assert "default" not in spec["tasks"]["items"]["properties"]["maxRetry"]
 
 
 def test_a_pod_template_is_checked_as_a_pod_is() -> None:

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.controlplane import assets
+from hack.controlplane import assets, kubectl
 from tests.controlplane.plane import ControlPlane
 
 CHART_CRDS = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
@@ -59,3 +59,14 @@ def real_control_plane() -> Iterator[ControlPlane]:
     plane = _of_this_process()
     yield plane
     plane.stop()
+
+
+@pytest.fixture(scope="session")
+def kubectl_program() -> Path:
+    """Where kubectl is; skips the test that asks, or fails it in CI, if there is none."""
+    found = kubectl()
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail("kubectl is neither on the PATH nor built")
+        pytest.skip("kubectl is neither on the PATH nor built: run `python -m hack.controlplane`")
+    return found

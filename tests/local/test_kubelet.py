@@ -138,7 +138,7 @@ async def test_a_node_that_anybody_makes_is_served(kubelet: Rig) -> None:
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own"}, "status": {"capacity": {"cpu": "2"}}}
     await kubelet.client.create(NODES, None, body)
     found = await kubelet.until(NODES, lambda found: "own" in found and held(found["own"], "Ready") == "True")
-    assert found["own"]["status"]["allocatable"] == {"cpu": "2"}
+    assert found["own"]["status"]["allocatable"] == {**nodes.DEFAULT_ROOM, "cpu": "2"}
     await kubelet.run("p", "own")
     await kubelet.pod("p", "Succeeded")
 

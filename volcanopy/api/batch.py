@@ -117,8 +117,8 @@ class TaskSpec(Model):
     """What to do when something happens to a pod of this task; comes before the job's policies."""
     topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
     """How the cpus of a pod must lie to each other on a node."""
-    max_retry: Int32 = Field(default=3, ge=0)
-    """How often the containers of this task may restart, taken together, before the task counts as failed."""
+    max_retry: Int32 = Field(default=3, ge=0, json_schema_extra={"x-volcanopy-no-default": True})
+    """How often the containers of this task may restart, taken together, before the task counts as failed; 3 if not given."""
     depends_on: DependsOn | None = None
     """Tasks that must have got going before this one starts."""
     partition_policy: PartitionPolicy | None = None

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,27 +10,27 @@ import kopf
 import pytest
 
 from tests.contract.objects import DEFINITIONS, WIDGET_DEFINITION, widget
+from tests.controlplane.fixtures import kubectl_program
 from tests.local.apiserver.talking import PODS, Client, binding, pod
 from volcanopy.local.apiserver.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
+
+__all__ = ["kubectl_program"]
 
 WIDGETS = "/apis/contract.example.io/v1/namespaces/default/widgets"
 Kubectl = Callable[..., Awaitable[tuple[int, str]]]
 
 
 @pytest.fixture
-async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
+async def kubectl(tmp_path: Path, kubectl_program: Path) -> AsyncIterator[Kubectl]:
     """`kubectl` on a TLS server: exit status and all that it printed."""
-    program = shutil.which("kubectl")
-    if program is None:
-        pytest.skip("kubectl is not on the PATH")
     server = await ApiServer.start(tls=self_signed())
     config = tmp_path / "kubeconfig"
     config.write_text(server.kubeconfig())
 
     async def run(*arguments: str, given: Any = None) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(
-            program,
+            kubectl_program,
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -1,0 +1,81 @@
+"""Every end-to-end test runs twice: on the embedded API server, and on a real kube-apiserver with etcd."""
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.controlplane.fixtures import kubectl_program, real_control_plane
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.world import JOBS, POD_GROUPS, PODS, World
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.errors import NotFound
+from volcanopy.local import nodes
+from volcanopy.local.cluster import LocalCluster, Machinery
+from volcanopy.local.creating import Creator
+from volcanopy.local.nodes import NODES
+
+__all__ = ["kubectl_program", "real_control_plane"]
+
+COUNT = 3
+"""Nodes of 8 cpu and 32Gi each."""
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """A cluster of three nodes with everything at work, and a namespace in it."""
+    namespace = f"e2e-{uuid.uuid4().hex[:8]}"
+    if request.param == "real":
+        plane: ControlPlane = request.getfixturevalue("real_control_plane")
+        config = tmp_path / "kubeconfig"
+        config.write_text(_with_namespace(plane.kubeconfig.read_text(), namespace))
+        async with _on_real(config, namespace) as world:
+            yield world
+        return
+    async with LocalCluster(COUNT) as local:
+        config = tmp_path / "kubeconfig"
+        config.write_text(_with_namespace(local.kubeconfig(), namespace))
+        await _make_namespace(local.client, namespace)
+        yield World(local.machinery, namespace, config)
+
+
+@contextlib.asynccontextmanager
+async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
+    connection = Connection.load(config)
+    async with Client(connection) as client:
+        await _clear(client)
+        await _make_namespace(client, namespace)
+        await Creator(client).create(nodes.manifests(COUNT))
+        async with Machinery(connection) as machinery:
+            world = World(machinery, namespace, config)
+            try:
+                yield world
+            finally:
+                for kind, name in world.made:
+                    with contextlib.suppress(NotFound):
+                        await client.delete(kind, None, name)
+                await _clear(client)
+
+
+async def _clear(client: Client) -> None:
+    """Take away what takes room or waits for it: other tests share the server, and one scheduler serves all of it."""
+    for kind in (JOBS, POD_GROUPS, PODS):
+        found = (await client.list(kind)).items
+        for namespace in {one["metadata"]["namespace"] for one in found}:
+            await client.delete_collection(kind, namespace, propagation="Background", grace=0 if kind is PODS else None)
+    await client.delete_collection(NODES, None)
+
+
+async def _make_namespace(client: Client, name: str) -> None:
+    await Creator(client).create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
+
+
+def _with_namespace(text: str, namespace: str) -> str:
+    config = yaml.safe_load(text)
+    for context in config["contexts"]:
+        context["context"]["namespace"] = namespace
+    return yaml.safe_dump(config)

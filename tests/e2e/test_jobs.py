@@ -1,0 +1,94 @@
+"""A job's life from end to end, beyond the examples: failure, restart, deletion, and what is refused at once."""
+
+import pytest
+
+from tests.e2e.world import JOBS, POD_GROUPS, PODS, World, batch_job
+from volcanopy.kube.kinds import Json
+from volcanopy.local.creating import RefusedError
+
+RESTART = [{"event": "PodFailed", "action": "RestartJob"}]
+
+
+async def test_a_job_whose_pod_fails_is_failed_and_says_which(cluster: World) -> None:
+    await cluster.create(batch_job("broken", 2, "1", duration="100ms", exit_code="3"))
+    job = await cluster.job("broken", "Failed")
+    assert job["status"]["failed"] == 2
+
+
+async def test_a_job_is_restarted_as_its_policy_says_and_then_given_up(cluster: World) -> None:
+    await cluster.create(batch_job("stubborn", 1, "1", duration="100ms", exit_code="1", policies=RESTART, maxRetry=2))
+    job = await cluster.job("stubborn", "Failed")
+    assert job["status"]["retryCount"] >= 1
+
+
+async def test_a_container_that_is_restarted_may_succeed_in_the_end(cluster: World) -> None:
+    body = batch_job("twice", 1, "1", duration="100ms", exit_code="1,0", restartPolicy="OnFailure")
+    await cluster.create(body)
+    await cluster.job("twice", "Completed")
+    pods = (await cluster.client.list(PODS, cluster.namespace)).items
+    assert [one["restartCount"] for one in pods[0]["status"]["containerStatuses"]] == [1]
+
+
+async def test_deleting_a_job_takes_its_pods_and_its_group_with_it(cluster: World) -> None:
+    await cluster.create(batch_job("doomed", 3, "1", duration="forever"))
+    await cluster.job("doomed", "Running")
+    await cluster.client.delete(JOBS, cluster.namespace, "doomed", propagation="Background")
+    await cluster.all_of(PODS, lambda pods: not pods)
+    await cluster.all_of(POD_GROUPS, lambda groups: not groups)
+
+
+def _unknown_field(job: Json) -> None:
+    job["spec"]["tasks"][0]["replica"] = 3
+
+
+def _wrong_type(job: Json) -> None:
+    job["spec"]["tasks"][0]["replicas"] = "three"
+
+
+def _too_many(job: Json) -> None:
+    job["spec"]["minAvailable"] = 5
+
+
+def _same_name(job: Json) -> None:
+    job["spec"]["tasks"] *= 2
+
+
+def _no_queue(job: Json) -> None:
+    job["spec"]["queue"] = "nowhere"
+
+
+def _no_plugin(job: Json) -> None:
+    job["spec"]["plugins"] = {"svcs": []}
+
+
+def _circle(job: Json) -> None:
+    first = job["spec"]["tasks"][0]
+    job["spec"]["tasks"] = [
+        {**first, "name": "a", "dependsOn": {"name": ["b"]}},
+        {**first, "name": "b", "dependsOn": {"name": ["a"]}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_unknown_field, ("spec.tasks[0].replica",)),
+        (_wrong_type, ("spec.tasks[0].replicas", "integer")),
+        (_too_many, ("spec", "minAvailable cannot be more than the replicas")),
+        (_same_name, ("spec.tasks[1]", "Duplicate value")),
+        (_no_queue, ("spec.queue", "nowhere")),
+        (_no_plugin, ("spec.plugins", "svcs", "svc")),
+        (_circle, ("spec.tasks", "a", "b")),
+    ],
+    ids=lambda value: value.__name__.strip("_") if callable(value) else None,
+)
+async def test_a_wrong_manifest_is_refused_with_the_field_and_the_rule(
+    cluster: World, spoil: object, said: tuple[str, ...]
+) -> None:
+    body = batch_job("wrong", 2, "1")
+    assert callable(spoil)
+    spoil(body)
+    with pytest.raises(RefusedError) as refused:
+        await cluster.create(body)
+    for word in said:
+        assert word in str(refused.value)

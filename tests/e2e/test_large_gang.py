@@ -1,0 +1,86 @@
+"""A gang that does not fit: it waits, takes nothing, says why, and starts as soon as there is room."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, PODS, World, batch_job, condition
+from volcanopy.kube.kinds import Json
+from volcanopy.local import nodes
+
+WHY = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+
+
+def gang() -> Json:
+    """Four pods of 5 cpu: there are 24 cpu, but each of the three nodes has room for one such pod only."""
+    return batch_job("gang", 4, "5", duration="forever")
+
+
+def says(found: Json, kind: str, status: str) -> str:
+    held = condition(found, kind)
+    return str(held.get("message", "")) if held.get("status") == status else ""
+
+
+async def waiting(cluster: World) -> list[Json]:
+    """Create the gang and wait until each of its pods says why it waits; gives the pods."""
+    await cluster.create(gang())
+    return await cluster.all_of(
+        PODS, lambda pods: len(pods) == 4 and all(says(pod, "PodScheduled", "False") == WHY for pod in pods)
+    )
+
+
+async def test_it_says_why_it_waits_wherever_one_looks(cluster: World) -> None:
+    pods = await waiting(cluster)
+    assert not any(pod["spec"].get("nodeName") for pod in pods)
+    await cluster.all_of(POD_GROUPS, lambda groups: says(groups[0], "Unschedulable", "True") == WHY)
+    jobs = await cluster.all_of(JOBS, lambda jobs: jobs[0]["status"]["state"].get("message") == WHY)
+    assert jobs[0]["status"]["state"]["phase"] == "Pending"
+    about = {"Pod", "PodGroup", "BatchJob"}
+    await cluster.all_of(
+        EVENTS, lambda events: {one["involvedObject"]["kind"] for one in events if one["message"] == WHY} == about
+    )
+
+
+async def test_it_takes_no_room_from_those_that_fit(cluster: World) -> None:
+    """Beside a pod of 5 cpu there would be no room for one of 4: so there is none."""
+    await waiting(cluster)
+    await cluster.create(batch_job("filler", 3, "4", minAvailable=1, duration="300ms"))
+    await cluster.job("filler", "Completed")
+    pods = (await cluster.client.list(PODS, cluster.namespace)).items
+    on = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in pods}
+    assert len({on[f"filler-task-{index}"] for index in range(3)} - {None}) >= 2
+    assert {on[f"gang-task-{index}"] for index in range(4)} == {None}
+
+
+async def test_it_runs_within_a_second_once_there_is_room(cluster: World) -> None:
+    await waiting(cluster)
+    began = time.monotonic()
+    adding = asyncio.create_task(cluster.kubelet.add_nodes([nodes.manifest("node-4")]))
+    await cluster.all_of(PODS, lambda pods: all(pod["status"]["phase"] == "Running" for pod in pods))
+    assert time.monotonic() - began < 1.0
+    await adding
+    job = await cluster.job("gang", "Running")
+    assert job["status"]["running"] == 4
+
+
+async def test_a_gang_beyond_the_whole_cluster_has_no_pods_made(cluster: World) -> None:
+    """It is not even admitted: that would promise what the queue can never hold."""
+    await cluster.create(batch_job("vast", 5, "6"))
+    job = await cluster.all_of(JOBS, lambda jobs: "at most" in str(jobs[0].get("status")))
+    message = job[0]["status"]["state"]["message"]
+    assert message == "queue default can hold 24 cpu at most: with this job it would have promised 30"
+    assert not (await cluster.client.list(PODS, cluster.namespace)).items
+
+
+@pytest.mark.parametrize("name", ["node-1", "node-3"])
+async def test_a_node_that_is_taken_away_costs_its_pods_only(cluster: World, name: str) -> None:
+    """A job that needs two of its three pods goes on when a node goes, and its lost pod is made anew elsewhere."""
+    await cluster.create(batch_job("spread", 3, "5", minAvailable=2, duration="forever"))
+    pods = await cluster.all_of(PODS, lambda pods: [pod["status"]["phase"] for pod in pods] == ["Running"] * 3)
+    lost = {pod["metadata"]["uid"] for pod in pods if pod["spec"]["nodeName"] == name}
+    await cluster.kubelet.remove_node(name)
+    left = await cluster.all_of(
+        PODS, lambda pods: not lost & {pod["metadata"]["uid"] for pod in pods} and len(pods) == 3
+    )
+    assert sum(pod["spec"].get("nodeName", name) == name for pod in left) == 1

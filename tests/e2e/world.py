@@ -1,0 +1,121 @@
+"""What an end-to-end test holds in its hand: a cluster at work, and a namespace of its own in it."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from volcanopy.cli.manifests import read
+from volcanopy.kube.client import Client
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.watch import Reflector
+from volcanopy.local.cluster import Machinery
+from volcanopy.local.creating import Creator
+from volcanopy.local.kubelet import Kubelet
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)
+POD_GROUPS: Kind[Json] = Kind("scheduling.volcanopy.io", "v1beta1", "PodGroup", "podgroups", True, dict)
+QUEUES: Kind[Json] = Kind("scheduling.volcanopy.io", "v1beta1", "Queue", "queues", False, dict)
+PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
+EVENTS: Kind[Json] = Kind("", "v1", "Event", "events", True, dict)
+
+DURATION = "sim.volcanopy.io/duration"
+
+
+@dataclass
+class World:
+    """A running cluster. ``kubeconfig`` is its administrator's, with ``namespace`` as the default."""
+
+    machinery: Machinery
+    namespace: str
+    kubeconfig: Path
+    made: list[tuple[Kind[Json], str]] = field(default_factory=list)
+    """What a test has made outside of its namespace."""
+
+    @property
+    def client(self) -> Client:
+        return self.machinery.client
+
+    @property
+    def kubelet(self) -> Kubelet:
+        return self.machinery.kubelet
+
+    async def create(self, *bodies: Json) -> None:
+        """Create objects, in the test's namespace where they name none."""
+        creator = Creator(self.client, self.namespace)
+        for body in bodies:
+            kind = await creator.kind(body)
+            if not kind.namespaced:
+                self.made.append((kind, body["metadata"]["name"]))
+        await creator.create(bodies)
+
+    async def all_of(
+        self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 30.0, fields: str = ""
+    ) -> list[Json]:
+        """Wait until something holds of all objects of a kind; gives them."""
+        reflector = Reflector(self.client, kind, self.namespace if kind.namespaced else None, field_selector=fields)
+        changed = asyncio.Event()
+        following = asyncio.create_task(reflector.run(lambda _: changed.set()))
+        try:
+            async with asyncio.timeout(seconds):
+                await reflector.synced.wait()
+                while not holds(found := list(reflector.objects.values())):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            stood = "\n".join(f"{key}: {one.get('status')}" for key, one in reflector.objects.items())
+            raise AssertionError(f"not after {seconds:g} s:\n{stood}") from None
+        finally:
+            following.cancel()
+        return found
+
+    async def job(self, name: str, *phases: str, seconds: float = 30.0) -> Json:
+        """Wait until a job is in one of these phases; gives it."""
+        found = await self.all_of(
+            JOBS, lambda jobs: any(phase_of(one) in phases for one in jobs), seconds, f"metadata.name={name}"
+        )
+        return found[0]
+
+
+def phase_of(job: Json) -> str:
+    """A job's phase."""
+    return str(((job.get("status") or {}).get("state") or {}).get("phase", ""))
+
+
+def condition(found: Json, kind: str) -> Json:
+    """A condition of an object, empty if it has none of that type."""
+    conditions: list[Json] = (found.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == kind), {})
+
+
+def batch_job(name: str, replicas: int, cpu: str, **more: Any) -> Json:
+    """A job of equal pods; ``duration``, ``exit_code``, ``start_delay`` are what its pods are told, the rest its spec."""
+    said = {key: more.pop(key) for key in ("duration", "exit_code", "start_delay") if key in more}
+    notes = {f"sim.volcanopy.io/{key.replace('_', '-')}": text for key, text in said.items()}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    policy = more.pop("restartPolicy", "Never")
+    template = {"metadata": {"annotations": notes}, "spec": {"restartPolicy": policy, "containers": [container]}}
+    task = {"name": "task", "replicas": replicas, "template": template, **more.pop("task", {})}
+    return {
+        "apiVersion": "batch.volcanopy.io/v1alpha1",
+        "kind": "BatchJob",
+        "metadata": {"name": name},
+        "spec": {"tasks": [task], **more},
+    }
+
+
+def example(name: str) -> list[Json]:
+    """The manifests of an example; its pods run a tenth of the time that they ask for."""
+    bodies = [one.body for one in read([str(EXAMPLES / name)])]
+    for template in templates(bodies):
+        notes = template["metadata"]["annotations"]
+        notes[DURATION] = f"{float(notes[DURATION].removesuffix('s')) / 10}s"
+    return bodies
+
+
+def templates(bodies: Iterable[Json]) -> list[Json]:
+    """The pod templates of jobs."""
+    return [task["template"] for body in bodies if body["kind"] == "BatchJob" for task in body["spec"]["tasks"]]
