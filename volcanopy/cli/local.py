@@ -27,13 +27,18 @@ from volcanopy.local.cluster import ClusterError, LocalCluster
 from volcanopy.local.creating import Creator, RefusedError
 
 _NAME = "volcanopy"
+_JOURNAL = b'["=",'
+"""What the file of a persistent cluster begins with."""
 
 
 def up(*, nodes: int, cluster: Path | None, kubeconfig: Path, port: int, persist: Path | None) -> None:
     """Keep a cluster until Ctrl-C; its kubeconfig is written to a file of its own."""
     objects = read([str(cluster)]) if cluster is not None else []
+    kubeconfig = kubeconfig.expanduser().absolute()
     _check_kubeconfig(kubeconfig)
-    _until_done(_up(nodes, objects, kubeconfig.expanduser().absolute(), port, persist))
+    if persist is not None:
+        _check_persist(persist)
+    _until_done(_up(nodes, objects, kubeconfig, port, persist))
 
 
 def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float) -> None:
@@ -166,11 +171,15 @@ def _say_only_warnings() -> None:
 
 def _check_kubeconfig(path: Path) -> None:
     """Refuse to write over what is not ours, before anything is started."""
-    if path.expanduser().absolute() == Path("~/.kube/config").expanduser().absolute():
+    if path == Path("~/.kube/config").expanduser():
         raise Stop(f"--kubeconfig: {path} is kubectl's own: choose a file for this cluster alone", 2)
     if path.is_dir():
         raise Stop(f"--kubeconfig: {path} is a folder: name a file", 2)
     if not path.exists():
+        above = next(one for one in path.parents if one.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            what = "you may not write there" if above.is_dir() else "that is no folder"
+            raise Stop(f"--kubeconfig: {path} cannot be made in {above}: {what}")
         return
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -180,6 +189,19 @@ def _check_kubeconfig(path: Path) -> None:
         found = None
     if found is not None and not (isinstance(found, dict) and _is_ours(found)):
         raise Stop(f"--kubeconfig: {path} is there already and was not written by `local up`: choose another file", 2)
+
+
+def _check_persist(path: Path) -> None:
+    """Refuse a file that is something else: it would be written over."""
+    try:
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            beginning = file.read(len(_JOURNAL))
+    except OSError as fault:
+        raise Stop(f"--persist: {path} cannot be used: {fault.strerror}") from None
+    if beginning and beginning != _JOURNAL:
+        raise Stop(f"--persist: {path} was not written by `local up`: choose another file", 2)
 
 
 def _is_ours(found: Json) -> bool:

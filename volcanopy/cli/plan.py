@@ -14,9 +14,10 @@ from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.scheduler.config import ConfigError, default, parse
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.plan import document
 from volcanopy.scheduler.state import State
+from volcanopy.services.thirdparty import ThirdPartyError, registry
 
 KINDS: dict[tuple[str, str], Any] = {
     ("", "Pod"): core.Pod,
@@ -33,9 +34,11 @@ _WORDS = {"int": "a whole number", "str": "text", "object": "a mapping", "array"
 
 def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) -> None:
     """Print the plan for the objects in files, and nothing else on standard output."""
-    registry = builtin()
     try:
-        chosen = default(registry) if config is None else parse(_text(config), registry)
+        known = registry()
+        chosen = default(known) if config is None else parse(_text(config), known)
+    except ThirdPartyError as error:
+        raise Stop(str(error)) from None
     except ConfigError as error:
         raise Stop(f"{config}: {error}") from None
     state = State()
@@ -49,7 +52,7 @@ def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) 
     if ignored:
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
         print(f"volcanopy: left out what the scheduler does not look at: {listed}", file=sys.stderr)
-    made = schedule(state.snapshot(_moment(now), "plan"), chosen, registry)
+    made = schedule(state.snapshot(_moment(now), "plan"), chosen, known)
     if as_json:
         print(json.dumps(document(made), indent=2))
     elif made.effects:

@@ -13,6 +13,7 @@ from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import KubeError
 from volcanopy.scheduler.config import ConfigError
 from volcanopy.services.settings import SchedulerSettings
+from volcanopy.services.thirdparty import ThirdPartyError
 
 Service = Callable[[Connection, asyncio.Event], Awaitable[None]]
 
@@ -46,7 +47,7 @@ def _serve(kubeconfig: Path | None, context: str | None, service: Service, *, ve
         uvloop.run(_until_told(Connection.load(kubeconfig, context), service))
     except* ConfigError as errors:
         raise Stop(f"the scheduler configuration: {_first(errors)}") from None
-    except* KubeError as errors:
+    except* (KubeError, ThirdPartyError) as errors:
         raise Stop(str(_first(errors))) from None
     except* OSError as errors:
         raise Stop(str(_first(errors))) from None

@@ -29,10 +29,11 @@ from volcanopy.kube.telling import Timing
 from volcanopy.kube.watch import Change, ChangeType
 from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.config import SchedulerConfig
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.services import thirdparty
 from volcanopy.services.configfile import ConfigFile
 from volcanopy.services.dump import dump
 from volcanopy.services.settings import SchedulerSettings
@@ -55,10 +56,11 @@ async def run(
 ) -> None:
     """Schedule until ``stop`` is set, then finish what was decided; ``ready`` is set once the cluster is known.
 
-    ``registry`` adds plugins and actions to the built-in ones, ``timing`` says how long status writes wait. Raises
-    ConfigError when the configuration is broken at the start, KubeError when the queues cannot be made.
+    ``registry`` stands in for the built-in and installed plugins and actions, ``timing`` says how long status writes
+    wait. Raises ConfigError when the configuration is broken at the start, ThirdPartyError when an installed package is,
+    KubeError when the queues cannot be made.
     """
-    registry = registry or builtin()
+    registry = registry or thirdparty.registry()
     configuration = ConfigFile(settings.config, registry)
     store = Store(scheduler_names=(settings.scheduler_name,), default_queue=settings.default_queue)
     manager = f"{settings.scheduler_name}-scheduler"

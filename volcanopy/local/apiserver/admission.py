@@ -33,11 +33,7 @@ def _priority(ctx: Context, body: Body) -> None:
         found = entry.body
     else:
         everywhere = classes.objects.get("", {}).values()
-        chosen = [
-            entry.body
-            for entry in everywhere
-            if b'"globalDefault":true' in entry.raw and entry.body.get("globalDefault")
-        ]
+        chosen = [entry.body for entry in everywhere if entry.body.get("globalDefault")]
         if chosen:
             found = min(chosen, key=lambda body: body["value"])  # the lowest of several, as the real server does
             spec["priorityClassName"] = found["metadata"]["name"]

@@ -60,14 +60,14 @@ class Collector:
             if entry.namespace in self._ending:
                 self._wake.set()
             self._tell_owners(entry)
-        elif event.type == "ADDED" and b'"ownerReferences":' in entry.raw:
+        elif event.type == "ADDED":
             owners = entry.body["metadata"].get("ownerReferences")
             if owners and any(owner["uid"] not in self._ctx.store.by_uid for owner in owners):
                 self._suspects.append((bucket.name, entry.namespace, entry.name))
                 self._wake.set()
         elif bucket.name == "namespaces" and entry.name in self._ending:
             self._wake.set()
-        elif b'"deletionTimestamp":' in entry.raw:
+        elif "deletionTimestamp" in entry.body["metadata"]:
             self._leaving.append(entry.uid)
             self._wake.set()
 

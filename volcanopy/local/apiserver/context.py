@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.definitions import Definitions
 from volcanopy.local.apiserver.kinds import Kind
 from volcanopy.local.apiserver.registry import Registry
@@ -16,6 +15,7 @@ from volcanopy.local.apiserver.store import Body, Bucket, Store
 
 if TYPE_CHECKING:
     from volcanopy.local.apiserver.collector import Collector
+    from volcanopy.local.apiserver.templates import Templates
     from volcanopy.local.apiserver.webhooks import Webhooks
 
 LogSource = Callable[[Body, str, Mapping[str, str]], "bytes | AsyncIterator[bytes]"]
@@ -54,7 +54,7 @@ SYSTEM = User(
 class Call:
     """One request: what it names, what it asks, who asks."""
 
-    http: web.BaseRequest
+    http: Request
     method: str
     kind: Kind
     namespace: str
@@ -95,6 +95,7 @@ class Context:
         self.streams: set[asyncio.Event] = set()
         self.collector: Collector
         self.webhooks: Webhooks
+        self.templates: Templates
         self.bookmark_seconds = 60.0
         self._dice = Random()
         self._second = 0

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from volcanopy.local.apiserver.connections import BODY_LIMIT
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.failures import ApiError, bad_request, unsupported_media
 from volcanopy.local.apiserver.kinds import Kind
@@ -13,20 +14,18 @@ from volcanopy.local.apiserver.shapes import fits
 from volcanopy.local.apiserver.store import Body
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-MEBIBYTE = 1024 * 1024
-LARGEST = 3 * MEBIBYTE
 
 
 def media(call: Call) -> str:
     """The body's content type without parameters; JSON if the client names none."""
-    text: str = call.http.headers.get("Content-Type", "")
+    text: str = call.http.header("content-type") or ""
     return text.partition(";")[0].strip().lower() or "application/json"
 
 
 def parse(raw: bytes, form: str) -> Any:
     """The body as plain data."""
-    if len(raw) > LARGEST:
-        raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST}")
+    if len(raw) > BODY_LIMIT:
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
     try:
         if form in {"application/json", ""} or form.endswith("+json"):
             return msgspec.json.decode(raw)

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.decoding import media, parse
 from volcanopy.local.apiserver.failures import ApiError, bad_request, conflict, invalid, not_found, success
@@ -67,7 +66,7 @@ def read_wish(call: Call) -> Wish:
     return Wish(options)
 
 
-async def delete(ctx: Context, call: Call) -> web.Response:
+async def delete(ctx: Context, call: Call) -> Response:
     """DELETE of one object."""
     kind = call.kind
     wish = read_wish(call)
@@ -82,11 +81,12 @@ async def delete(ctx: Context, call: Call) -> web.Response:
         if entry is None:
             raise not_found(kind.plural, kind.group, call.name)
         check_preconditions(kind, entry, wish)
+    body = entry.body  # a removed entry would have to decode it again
     left = remove(ctx, kind, entry, wish)
     if left is not None:
         return one(call, left if kind.outgoing is None else kind.outgoing(left))
     if kind.bucket == "pods":
-        return one(call, _gone(ctx, entry.body))
+        return one(call, _gone(ctx, body))
     details = (
         {"name": entry.name} | ({"group": kind.group} if kind.group else {}) | {"kind": kind.plural, "uid": entry.uid}
     )
@@ -194,7 +194,7 @@ def _end_namespace(ctx: Context, kind: Kind, entry: Entry, *, dry: bool) -> Body
     return made
 
 
-async def delete_collection(ctx: Context, call: Call) -> web.Response:
+async def delete_collection(ctx: Context, call: Call) -> Response:
     """DELETE of a collection: every object that the selectors mean; answers with the list of them."""
     kind = call.kind
     if kind.namespaced and not call.namespace:

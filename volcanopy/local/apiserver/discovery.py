@@ -3,8 +3,7 @@
 import hashlib
 from typing import Any
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.kinds import Kind
 from volcanopy.local.apiserver.openapi import KindInfo, document, index
@@ -30,7 +29,7 @@ class Discovery:
         self._revision = -1
         self._pages: dict[str, bytes] = {}
 
-    def page(self, path: str, accept: str) -> web.Response | None:
+    def page(self, path: str, accept: str) -> Response | None:
         """The answer for a path of discovery, or None if it is none."""
         registry = self._ctx.registry
         if registry.revision != self._revision:
@@ -38,9 +37,8 @@ class Discovery:
             self._revision = registry.revision
         path = path.rstrip("/")
         if path in {"/api", "/apis"} and "APIGroupDiscoveryList" in accept and "v=v2;" in accept + ";":
-            response = respond(self._cached(path + "#aggregated", lambda: self._aggregated(core=path == "/api")))
-            response.headers["Content-Type"] = AGGREGATED
-            return response
+            page = self._cached(path + "#aggregated", lambda: self._aggregated(core=path == "/api"))
+            return Response(page, content_type=AGGREGATED)
         if path in self._pages:
             return respond(self._pages[path])
         body = self._legacy(path)
@@ -48,7 +46,7 @@ class Discovery:
             return None
         return respond(self._cached(path, lambda: body))
 
-    def openapi(self, path: str) -> web.Response | None:
+    def openapi(self, path: str) -> Response | None:
         """`/openapi/v3` and the documents below it."""
         registry = self._ctx.registry
         if registry.revision != self._revision:

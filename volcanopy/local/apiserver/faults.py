@@ -177,20 +177,24 @@ def metadata_faults(metadata: Body, name_rule: Any, *, builtin: bool) -> list[Br
     name = metadata.get("name")
     if not name:
         found.append(required("metadata.name", "name or generateName is required"))
-    else:
-        found += [wrong("metadata.name", name, text) for text in name_rule(name)]
-    if "labels" in metadata:
+    elif broken := name_rule(name):
+        found += [wrong("metadata.name", name, text) for text in broken]
+    if metadata.get("labels"):
         found += label_map_faults(metadata["labels"], "metadata.labels")
     annotations = metadata.get("annotations")
     if annotations:
-        for key in annotations:
+        size = 0
+        for key, value in annotations.items():
+            size += len(key) + len(value)
             if broken := qualified_faults(key.lower()):
-                found.extend(wrong("metadata.annotations", key, text) for text in broken)
-        if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
+                found += [wrong("metadata.annotations", key, text) for text in broken]
+        if size > ANNOTATIONS_LIMIT:
             found.append(too_long("metadata.annotations", ANNOTATIONS_LIMIT))
     if metadata.get("ownerReferences"):
         found += _owner_faults(metadata["ownerReferences"])
-    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+    if not metadata.get("finalizers"):
+        return found
+    for index, finalizer in enumerate(metadata["finalizers"]):
         path = f"metadata.finalizers[{index}]"
         found += [wrong(path, finalizer, text) for text in qualified_faults(finalizer)]
         if builtin and "/" not in finalizer and finalizer not in _FINALIZERS:

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.context import ADMIN, User
 from volcanopy.local.apiserver.failures import ApiError
 
@@ -18,10 +17,9 @@ class Identities:
         self.tokens: dict[str, User] = {admin_token: ADMIN, **users}
         self._required = required
 
-    def user_of(self, request: web.BaseRequest) -> User:
+    def user_of(self, request: Request) -> User:
         """The user that the request speaks for; 401 for an unknown token, or for none where one is required."""
-        headers = request.headers
-        given = headers.get("Authorization")
+        given = request.header("authorization")
         user: User | None = ADMIN
         if given is not None:
             scheme, _, token = given.partition(" ")
@@ -32,22 +30,21 @@ class Identities:
             user = None
         if user is None:
             raise ApiError(401, "Unauthorized", "Unauthorized")
-        name = headers.get("Impersonate-User")
+        name = request.header("impersonate-user")
         return user if name is None else _impersonated(request, name)
 
 
-def _impersonated(request: web.BaseRequest, name: str) -> User:
-    headers = request.headers
-    groups = headers.getall("Impersonate-Group", [])
+def _impersonated(request: Request, name: str) -> User:
+    groups = [value for key, value in request.headers() if key == "impersonate-group"]
     extra: dict[str, list[str]] = {}
-    for key, value in headers.items():
-        if key.lower().startswith(_EXTRA):
-            extra.setdefault(key[len(_EXTRA) :].lower(), []).append(value)
+    for key, value in request.headers():
+        if key.startswith(_EXTRA):
+            extra.setdefault(key[len(_EXTRA) :], []).append(value)
     if "system:authenticated" not in groups and name != "system:anonymous":
         groups = [*groups, "system:authenticated"]
     return User(
         name,
         tuple(groups),
-        headers.get("Impersonate-Uid", ""),
+        request.header("impersonate-uid") or "",
         tuple((key, tuple(values)) for key, values in extra.items()),
     )

@@ -21,7 +21,7 @@ def schema_of(ctx: Context, kind: Kind) -> Body | None:
 
 def manager_of(call: Call) -> str:
     """The writer's name: as given, else the program's name from its User-Agent."""
-    return call.manager or str(call.http.headers.get("User-Agent", "")).partition("/")[0] or "unknown"
+    return call.manager or (call.http.header("user-agent") or "").partition("/")[0] or "unknown"
 
 
 def record_manager(ctx: Context, call: Call, old: Body | None, new: Body) -> Body:

@@ -1,7 +1,6 @@
 """PATCH: merge, JSON and strategic-merge patches, and server-side apply."""
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.decoding import check_object, media, parse
 from volcanopy.local.apiserver.failures import ApiError, bad_request, invalid, not_found, unsupported_media
@@ -19,12 +18,12 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-async def patch(ctx: Context, call: Call) -> web.Response:
+async def patch(ctx: Context, call: Call) -> Response:
     """Change an object (or its status) by a patch."""
     form = media(call)
     if form == APPLY:
         return await _apply(ctx, call)
-    return await modify(ctx, call, reader(ctx, call))
+    return await modify(ctx, call, reader(ctx, call), careful=form == MERGE)
 
 
 def reader(ctx: Context, call: Call) -> Change:
@@ -70,7 +69,7 @@ def reader(ctx: Context, call: Call) -> Change:
     return change
 
 
-async def _apply(ctx: Context, call: Call) -> web.Response:
+async def _apply(ctx: Context, call: Call) -> Response:
     kind = call.kind
     manager = call.manager
     if not manager:

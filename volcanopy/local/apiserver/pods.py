@@ -10,7 +10,7 @@ from typing import Any
 from volcanopy.local.apiserver.amounts import settle
 from volcanopy.local.apiserver.failures import Fault
 from volcanopy.local.apiserver.faults import refused
-from volcanopy.local.apiserver.podrules import pod_faults
+from volcanopy.local.apiserver.podrules import USUAL_TOLERATIONS, pod_faults
 from volcanopy.local.apiserver.store import Body
 from volcanopy.local.apiserver.strategy import Strategy
 
@@ -67,13 +67,15 @@ def _default_container(container: Body, spec: Body) -> None:
         if spec.get("hostNetwork") and not port.get("hostPort"):
             port["hostPort"] = port.get("containerPort")
     for variable in container.get("env") or ():
-        field = (variable.get("valueFrom") or {}).get("fieldRef")
-        if field is not None:
-            field.setdefault("apiVersion", "v1")
+        if "valueFrom" in variable:
+            field = (variable["valueFrom"] or {}).get("fieldRef")
+            if field is not None:
+                field.setdefault("apiVersion", "v1")
     for key in _PROBES:
-        probe = container.get(key)
-        if probe:
-            _default_probe(probe)
+        if key in container:
+            probe = container[key]
+            if probe:
+                _default_probe(probe)
 
 
 @lru_cache(maxsize=4096)
@@ -111,17 +113,17 @@ def _default_volume(volume: Body) -> None:
 
 def quality(spec: Body) -> str:
     """The pod's quality-of-service class: Guaranteed, Burstable or BestEffort."""
-    asked: set[bool] = set()
-    guaranteed = True
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        resources = container.get("resources") or {}
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        for name in ("cpu", "memory"):
-            limit, request = limits.get(name), requests.get(name)
-            if request not in {None, "0"} or limit not in {None, "0"}:
-                asked.add(True)
-            if limit in {None, "0"} or (request is not None and request != limit):
-                guaranteed = False
+    asked, guaranteed = False, True
+    for key in ("containers", "initContainers"):
+        for container in spec.get(key) or ():
+            resources = container.get("resources") or {}
+            limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+            for name in ("cpu", "memory"):
+                limit, request = limits.get(name), requests.get(name)
+                limited = limit is not None and limit != "0"
+                asked = asked or limited or (request is not None and request != "0")
+                if not limited or (request is not None and request != limit):
+                    guaranteed = False
     if not asked:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
@@ -129,13 +131,15 @@ def quality(spec: Body) -> str:
 
 def tolerate_lost_nodes(spec: Body) -> None:
     """Stay five minutes on a node that is not ready or unreachable, unless the pod says otherwise."""
-    tolerations = spec.get("tolerations") or []
+    tolerations = spec.get("tolerations")
+    if not tolerations:
+        # Stored bodies are never changed, so the two may be everybody's.
+        spec["tolerations"] = [*USUAL_TOLERATIONS]
+        return
+    tolerations = spec["tolerations"] = [*tolerations]
     for key in _LOST_NODE:
-        if not tolerations or not any(
-            t.get("key") in {key, None, ""} and t.get("effect") in {"NoExecute", None, ""} for t in tolerations
-        ):
+        if not any(t.get("key") in {key, None, ""} and t.get("effect") in {"NoExecute", None, ""} for t in tolerations):
             tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
-    spec["tolerations"] = tolerations
 
 
 def stamp(moment: str, type_: str, status: str, reason: str = "", message: str = "") -> Body:
@@ -179,21 +183,21 @@ class PodStrategy(Strategy):
     def prepare_status(self, new: Body, old: Body) -> Body:
         """The quality of service is settled at creation."""
         made = super().prepare_status(new, old)
-        made["status"] = {**made.get("status", {}), "qosClass": old["status"].get("qosClass", quality(old["spec"]))}
-        made["status"].setdefault("phase", "Pending")
+        settled = old["status"].get("qosClass") or quality(old["spec"])
+        made["status"] = {"phase": "Pending", **made.get("status", {}), "qosClass": settled}
         return made
 
     def validate(self, body: Body) -> list[Fault]:
         """The rules of a pod's spec."""
-        return list(pod_faults(body["spec"], "spec"))
+        return [*pod_faults(body["spec"], "spec")]
 
     def validate_update(self, new: Body, old: Body) -> list[Fault]:
         """A pod's spec is fixed, but for the few fields that the real server lets through."""
         if new["spec"] == old["spec"]:
             return []
-        found = list(pod_faults(new["spec"], "spec"))
+        found = pod_faults(new["spec"], "spec")
         if found:
-            return list(found)
+            return [*found]
         if _without_mutable(new["spec"], old["spec"]) != old["spec"]:
             return [refused("spec", _FIXED)]
         return []

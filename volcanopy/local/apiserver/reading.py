@@ -4,8 +4,8 @@ import base64
 import binascii
 
 import msgspec
-from aiohttp import web
 
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.failures import ApiError, Fault, bad_request, invalid, not_found
 from volcanopy.local.apiserver.faults import refused, wrong
@@ -14,7 +14,7 @@ from volcanopy.local.apiserver.representation import many, stored
 from volcanopy.local.apiserver.store import Body, Entry
 
 
-def get(ctx: Context, call: Call) -> web.Response:
+def get(ctx: Context, call: Call) -> Response:
     """One object; 404 if it is not there."""
     kind = call.kind
     entry = ctx.bucket(kind).get(call.namespace, call.name)
@@ -46,7 +46,7 @@ def check_version(ctx: Context, call: Call) -> int | None:
     return version
 
 
-def list_objects(ctx: Context, call: Call) -> web.Response:
+def list_objects(ctx: Context, call: Call) -> Response:
     """A list: the newest, an exact version, or the next page of one that was begun."""
     chosen = Filter(call)
     bucket = ctx.bucket(call.kind)

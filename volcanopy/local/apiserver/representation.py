@@ -4,22 +4,17 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from aiohttp import web
-from multidict import CIMultiDict
-
+from volcanopy.local.apiserver.connections import JSON, Response
 from volcanopy.local.apiserver.context import Call
 from volcanopy.local.apiserver.failures import ApiError
 from volcanopy.local.apiserver.kinds import Kind
 from volcanopy.local.apiserver.store import Body, Entry, encode
 from volcanopy.local.apiserver.tables import builtin_columns, table
 
-JSON = "application/json"
-_PLAIN = {"Content-Type": JSON}
-
 
 def form(call: Call) -> str:
     """What the client wants to see: "" for the objects themselves, "table", or "partial" for their metadata."""
-    accept = call.http.headers.get("Accept", "")
+    accept = call.http.header("accept") or ""
     if "as=" not in accept:
         return ""
     for choice in accept.split(","):
@@ -35,22 +30,22 @@ def form(call: Call) -> str:
     return ""
 
 
-def respond(data: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
+def respond(data: bytes, code: int = 200, warnings: Sequence[str] = ()) -> Response:
     """A JSON response, with warnings that kubectl prints."""
     if not warnings:
-        return web.Response(body=data, status=code, headers=_PLAIN)
-    headers = CIMultiDict(_PLAIN)
+        return Response(data, code)
+    headers: list[tuple[str, str]] = []
     for text in dict.fromkeys(warnings):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-        headers.add("Warning", f'299 - "{escaped}"')
-    return web.Response(body=data, status=code, headers=headers)
+        headers.append(("Warning", f'299 - "{escaped}"'))
+    return Response(data, code, headers=headers)
 
 
-def failure(error: ApiError, warnings: Sequence[str] = ()) -> web.Response:
+def failure(error: ApiError, warnings: Sequence[str] = ()) -> Response:
     """The response of a refusal."""
     made = respond(encode(error.status()), error.code, warnings)
     if error.retry_after:
-        made.headers["Retry-After"] = str(error.retry_after)
+        made.headers = [*made.headers, ("Retry-After", str(error.retry_after))]
     return made
 
 
@@ -77,7 +72,7 @@ def rows(call: Call, bodies: Sequence[Body], list_meta: Body) -> Body:
     return table(columns, bodies, include=include, list_meta=list_meta, now=datetime.now(UTC))
 
 
-def one(call: Call, body: Body, code: int = 200) -> web.Response:
+def one(call: Call, body: Body, code: int = 200) -> Response:
     """A response with one object that is given as a body in the served version."""
     wanted = form(call)
     if wanted == "table":
@@ -88,14 +83,14 @@ def one(call: Call, body: Body, code: int = 200) -> web.Response:
     return respond(encode(body), code, call.warnings)
 
 
-def stored(call: Call, entry: Entry, code: int = 200) -> web.Response:
+def stored(call: Call, entry: Entry, code: int = 200) -> Response:
     """A response with one stored object."""
-    if "as=" in call.http.headers.get("Accept", ""):
+    if "as=" in (call.http.header("accept") or ""):
         return one(call, served(call.kind, entry), code)
     return respond(raw(call.kind, entry), code, call.warnings)
 
 
-def many(call: Call, entries: Iterable[Entry], metadata: Body) -> web.Response:
+def many(call: Call, entries: Iterable[Entry], metadata: Body) -> Response:
     """A response with a list."""
     kind = call.kind
     wanted = form(call)

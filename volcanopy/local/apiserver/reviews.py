@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context, User
 from volcanopy.local.apiserver.decoding import read_object
 from volcanopy.local.apiserver.representation import one
@@ -16,7 +15,7 @@ _EVERYTHING: Body = {
 }
 
 
-def review(ctx: Context, call: Call, tokens: Mapping[str, User]) -> web.Response:
+def review(ctx: Context, call: Call, tokens: Mapping[str, User]) -> Response:
     """Answer a review; it is not stored."""
     body = read_object(ctx, call)
     body["metadata"].setdefault("creationTimestamp", None)

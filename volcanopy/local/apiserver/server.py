@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import yaml
-from aiohttp import web
 
 from volcanopy.local.apiserver.bootstrap import furnish
 from volcanopy.local.apiserver.builtinkinds import builtin_kinds
 from volcanopy.local.apiserver.certificates import Tls
 from volcanopy.local.apiserver.collector import Collector
+from volcanopy.local.apiserver.connections import Answer, Listener, Request, Response
 from volcanopy.local.apiserver.context import Call, Context, LogSource, User
 from volcanopy.local.apiserver.customresources import CustomResources, definition_kind
 from volcanopy.local.apiserver.deleting import delete, delete_collection
@@ -32,14 +32,16 @@ from volcanopy.local.apiserver.representation import failure, respond
 from volcanopy.local.apiserver.reviews import review
 from volcanopy.local.apiserver.store import HISTORY, Store, encode
 from volcanopy.local.apiserver.subresources import bind, evict, finalize, logs, scale
+from volcanopy.local.apiserver.templates import Templates
 from volcanopy.local.apiserver.watching import watch
 from volcanopy.local.apiserver.webhooks import Webhooks
 from volcanopy.local.apiserver.writing import create, update
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[Context, Call], Awaitable[web.StreamResponse]]
+Handler = Callable[[Context, Call], Awaitable[Answer]]
 _OPTIONS = {"PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_TEXT = "text/plain; charset=utf-8"
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _REVIEWS = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
 _SUBRESOURCES: dict[str, tuple[Handler, frozenset[str]]] = {
@@ -66,7 +68,7 @@ class ApiServer:
         self._tls = tls
         self._discovery = Discovery(ctx)
         self._version = encode(version_info(ctx))
-        self._runner: web.ServerRunner | None = None
+        self._listener = Listener(self._handle)
         self._collecting: asyncio.Task[None] | None = None
         self._journal: Journal | None = None
 
@@ -100,6 +102,7 @@ class ApiServer:
         ctx = Context(store, registry, log_source, service_addresses or {})
         journal = open_journal(persist, store) if persist is not None else None
         ctx.webhooks = Webhooks(ctx)
+        ctx.templates = Templates()
         customs = CustomResources(ctx)
         ctx.collector = Collector(ctx)
         customs.resume()
@@ -114,20 +117,14 @@ class ApiServer:
     async def _listen(self, host: str, port: int) -> None:
         self._collecting = asyncio.create_task(self.context.collector.run(), name="collector")
         self._collecting.add_done_callback(_tell_if_dead)
-        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(
-            server, access_log=None, max_line_size=65536, max_field_size=65536, shutdown_timeout=2.0
-        )
-        await self._runner.setup()
-        context = self._tls.server_context() if self._tls is not None else None
-        site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)
         try:
-            await site.start()
+            bound = await self._listener.start(
+                host, port, self._tls.server_context() if self._tls is not None else None
+            )
         except OSError:
             await self.stop()
             raise
-        bound = self._runner.addresses[0]
-        self.url = f"{'https' if self._tls else 'http'}://{host}:{bound[1]}"
+        self.url = f"{'https' if self._tls else 'http'}://{host}:{bound}"
 
     async def stop(self) -> None:
         """End every watch, close the listener and the file."""
@@ -135,8 +132,7 @@ class ApiServer:
         ctx.stopping.set()
         for stream in list(ctx.streams):
             stream.set()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._listener.stop(grace=2.0)
         if self._collecting is not None:
             self._collecting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -172,25 +168,25 @@ class ApiServer:
             sort_keys=False,
         )
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: Request) -> Answer:
         """One request: any refusal becomes a Status."""
         call: Call | None = None
         try:
-            path, _, query = request.raw_path.partition("?")
+            path, _, query = request.target.partition("?")
             target = self.context.registry.locate(path)
             if target is None:
                 return self._page(path, request)
-            call = await self._call(request, target, query)
+            call = self._call(request, target, query)
             return await self._dispatch(call)
         except ApiError as error:
             return failure(error, call.warnings if call is not None else ())
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
-            log.exception("%s %s", request.method, request.raw_path)
+            log.exception("%s %s", request.method, request.target)
             return failure(internal(f"{type(error).__name__}: {error}"))
 
-    async def _call(self, request: web.BaseRequest, target: Target, query: str) -> Call:
+    def _call(self, request: Request, target: Target, query: str) -> Call:
         user = self._identities.user_of(request)
         method = request.method
         call = Call(
@@ -204,13 +200,13 @@ class ApiServer:
             user,
         )
         if method not in {"GET", "HEAD"}:
-            call.raw = await request.read()
+            call.raw = request.body
             if call.query.get("dryRun", "All") != "All":
                 fault = unsupported("dryRun", [call.query["dryRun"]], ("All",))
                 raise invalid(_OPTIONS.get(method, "CreateOptions"), "meta.k8s.io", "", [fault])
         return call
 
-    async def _dispatch(self, call: Call) -> web.StreamResponse:
+    async def _dispatch(self, call: Call) -> Answer:
         ctx, method, kind = self.context, call.method, call.kind
         if call.subresource:
             return await self._subresource(call)
@@ -233,7 +229,7 @@ class ApiServer:
             return await delete_collection(ctx, call)
         raise method_not_allowed()
 
-    async def _subresource(self, call: Call) -> web.StreamResponse:
+    async def _subresource(self, call: Call) -> Answer:
         ctx, name = self.context, call.subresource
         if name not in call.kind.subresources:
             raise no_such_page()
@@ -249,10 +245,10 @@ class ApiServer:
             raise method_not_allowed()
         return await handle(ctx, call)
 
-    def _page(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
+    def _page(self, path: str, request: Request) -> Answer:
         """What is not an object: health, version, discovery."""
         if path.rstrip("/") in _HEALTH or path.startswith(("/livez/", "/readyz/", "/healthz/")):
-            return web.Response(text="ok")
+            return Response(b"ok", content_type=_TEXT)
         self._identities.user_of(request)
         if request.method != "GET":
             raise no_such_page()
@@ -261,11 +257,11 @@ class ApiServer:
         if path.startswith("/openapi/v3"):
             response = self._discovery.openapi(path)
         else:
-            response = self._discovery.page(path, request.headers.get("Accept", ""))
+            response = self._discovery.page(path, request.header("accept") or "")
         if response is None:
             if self.context.registry.has_version(path):
                 raise no_such_page()
-            return web.Response(status=404, text="404 page not found\n")
+            return Response(b"404 page not found\n", 404, _TEXT)
         return response
 
 

@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import Response, Stream
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.decoding import media, parse
 from volcanopy.local.apiserver.deleting import Wish, check_preconditions, remove
@@ -29,6 +28,7 @@ from volcanopy.local.apiserver.selectors import label_selector_from_object
 from volcanopy.local.apiserver.store import Body, Entry, encode
 from volcanopy.local.apiserver.writing import finished, modify, require_namespace
 
+_TEXT = "text/plain; charset=utf-8"
 _BUDGETS = "poddisruptionbudgets.policy"
 
 
@@ -46,7 +46,7 @@ def _read(call: Call) -> Body:
     return body
 
 
-async def bind(ctx: Context, call: Call) -> web.Response:
+async def bind(ctx: Context, call: Call) -> Response:
     """POST a Binding: the pod gets its node, once."""
     body = _read(call)
     target = body.get("target") or {}
@@ -109,7 +109,7 @@ def _check_binding(call: Call, entry: Entry, wanted: Body) -> None:
         raise conflict("pods/binding", "", call.name, text)
 
 
-async def evict(ctx: Context, call: Call) -> web.Response:
+async def evict(ctx: Context, call: Call) -> Response:
     """POST an Eviction: delete the pod if no disruption budget stands against it."""
     body = _read(call)
     named = (body.get("metadata") or {}).get("name")
@@ -159,7 +159,7 @@ def _ask_budgets(ctx: Context, call: Call, entry: Entry, *, dry: bool) -> None:
             ctx.store.put(bucket, {**budget.body, "status": made})
 
 
-async def logs(ctx: Context, call: Call) -> web.StreamResponse:
+async def logs(ctx: Context, call: Call) -> Response | Stream:
     """GET a container's log."""
     entry = _found(ctx, call)
     spec = entry.body["spec"]
@@ -175,28 +175,26 @@ async def logs(ctx: Context, call: Call) -> web.StreamResponse:
         raise bad_request(f"container {container} is not valid for pod {call.name}")
     if not spec.get("nodeName"):
         # The real server has nobody to ask either, and answers with nothing.
-        return web.Response(body=b"", content_type="text/plain")
+        return Response(b"", content_type=_TEXT)
     source = ctx.log_source(entry.body, container, call.query)
     if isinstance(source, bytes):
-        return web.Response(body=source, content_type="text/plain")
+        return Response(source, content_type=_TEXT)
     return await _stream(call, source)
 
 
-async def _stream(call: Call, source: AsyncIterator[bytes]) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
-    response.enable_chunked_encoding()
-    await response.prepare(call.http)
+async def _stream(call: Call, source: AsyncIterator[bytes]) -> Stream:
+    response = call.http.stream("text/plain", [("Cache-Control", "no-cache, private")])
     try:
         async for piece in source:
             if piece:
                 await response.write(piece)
-        await response.write_eof()
+        response.end()
     except ConnectionError:
         pass  # the reader has left
     return response
 
 
-async def scale(ctx: Context, call: Call) -> web.Response:
+async def scale(ctx: Context, call: Call) -> Response:
     """GET, PUT or PATCH the number of replicas."""
     entry = _found(ctx, call)
     if call.method == "GET":
@@ -262,7 +260,7 @@ def _set(body: Body, path: str, value: Any) -> None:
     body[last] = value
 
 
-async def finalize(ctx: Context, call: Call) -> web.Response:
+async def finalize(ctx: Context, call: Call) -> Response:
     """PUT a namespace's own finalizers; with the last one it goes."""
     if call.method != "PUT":
         raise method_not_allowed()

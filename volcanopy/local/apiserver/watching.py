@@ -4,14 +4,13 @@ import asyncio
 from collections import deque
 from random import Random
 
-from aiohttp import web
-
+from volcanopy.local.apiserver.connections import JSON, Stream
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.failures import ApiError, Fault, expired, invalid
 from volcanopy.local.apiserver.faults import refused, unsupported
 from volcanopy.local.apiserver.filtering import Filter
 from volcanopy.local.apiserver.reading import version_of
-from volcanopy.local.apiserver.representation import JSON, form, partial, rows
+from volcanopy.local.apiserver.representation import form, partial, rows
 from volcanopy.local.apiserver.store import Body, Entry, Event, encode
 
 LINGER = 0.002
@@ -35,29 +34,31 @@ class Watch:
         self.bucket = ctx.bucket(call.kind)
         self.bookmarks = call.flag("allowWatchBookmarks")
         self.wake = asyncio.Event()
-        self.queue: deque[tuple[str, Entry, Event | None]] = deque()
+        self.queue: deque[bytes | tuple[str, Entry]] = deque()
         self.version = 0
         self.ended = False
+        self._woken = False
         self._plain = not self.form and self.kind.outgoing is None
 
     def push(self, event: Event) -> None:
         """Called with every change of the bucket, in order: keep it if it concerns this client."""
+        type_, entry = event.type, event.entry
         chosen = self.filter
-        if chosen.all:
-            self.queue.append((event.type, event.entry, event))
-        else:
-            now = event.type != "DELETED" and chosen.matches(event.entry)
+        if not chosen.all:
+            now = type_ != "DELETED" and chosen.matches(entry)
             before = event.previous is not None and chosen.matches(event.previous)
             if now:
                 type_ = "MODIFIED" if before else "ADDED"
-                self.queue.append((type_, event.entry, event if type_ == event.type else None))
-            elif before and event.type == "DELETED":
-                self.queue.append(("DELETED", event.entry, event))
-            elif before and event.previous is not None:
-                self.queue.append(("DELETED", _left(event.previous, event.version), None))
-            else:
+            elif not before:
                 return
-        self.wake.set()
+            elif type_ != "DELETED":
+                assert event.previous is not None
+                type_, entry = "DELETED", _left(event.previous, event.version)
+        # The line is one object for all who see the event as it is; other forms are made when they are sent.
+        self.queue.append(event.line if self._plain and type_ == event.type else (type_, entry))
+        if not self._woken:
+            self._woken = True
+            self.wake.set()
 
     def start(self) -> bytes:
         """Fill the queue with what happened, or what exists, before now; returns the lines to send at once."""
@@ -68,7 +69,7 @@ class Watch:
             return self._error(expired(f"too old resource version: {asked} ({self.ctx.store.version})"))
         if initial == "true" or (initial is None and not asked):
             for entry in self.filter.pick(self.bucket):
-                self.queue.append(("ADDED", entry, None))
+                self.queue.append(("ADDED", entry))
             if initial == "true" and self.bookmarks:
                 self.version = self.ctx.store.version
                 return self.drain() + self.bookmark(last_initial=True)
@@ -83,16 +84,9 @@ class Watch:
     def drain(self) -> bytes:
         """The lines of all that is queued."""
         queue = self.queue
-        lines: list[bytes] = []
-        while queue:
-            type_, entry, event = queue.popleft()
-            if self._plain:
-                if event is not None:
-                    lines.append(event.line)
-                else:
-                    lines.append(b'{"type":"%b","object":%b}\n' % (type_.encode(), entry.raw))
-            else:
-                lines.append(self._line(type_, self._formed(entry)))
+        lines = [item if type(item) is bytes else self._made(*item) for item in queue]
+        queue.clear()
+        self._woken = False
         return b"".join(lines)
 
     def bookmark(self, *, last_initial: bool = False) -> bytes:
@@ -108,11 +102,16 @@ class Watch:
             body = partial(body)
         return self._line("BOOKMARK", body)
 
-    def _formed(self, entry: Entry) -> Body:
+    def _made(self, type_: str, entry: Entry) -> bytes:
+        """An event's line for this client."""
+        if self._plain:
+            return b'{"type":"%b","object":%b}\n' % (type_.encode(), entry.raw)
         body = entry.body if self.kind.outgoing is None else self.kind.outgoing(entry.body)
         if self.form == "table":
-            return rows(self.call, [body], {"resourceVersion": str(entry.version)})
-        return partial(body) if self.form == "partial" else body
+            body = rows(self.call, [body], {"resourceVersion": str(entry.version)})
+        elif self.form == "partial":
+            body = partial(body)
+        return self._line(type_, body)
 
     def _line(self, type_: str, body: Body) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), encode(body))
@@ -122,7 +121,7 @@ class Watch:
         return self._line("ERROR", error.status())
 
 
-async def watch(ctx: Context, call: Call) -> web.StreamResponse:
+async def watch(ctx: Context, call: Call) -> Stream:
     """Answer a watch until its time is over, the client leaves or the server stops."""
     seen = Watch(ctx, call)
     first = seen.start()
@@ -133,11 +132,9 @@ async def watch(ctx: Context, call: Call) -> web.StreamResponse:
     end = loop.time() + seconds
     mark = loop.time() + ctx.bookmark_seconds
     written = 0.0
-    response = web.StreamResponse(headers={"Content-Type": JSON})
-    response.enable_chunked_encoding()
+    response = call.http.stream(JSON)
     alarm = loop.call_at(min(end, mark), seen.wake.set)
     try:
-        await response.prepare(call.http)
         await response.write(first)
         while not seen.ended and not ctx.stopping.is_set():
             await seen.wake.wait()
@@ -158,7 +155,7 @@ async def watch(ctx: Context, call: Call) -> web.StreamResponse:
                 alarm = loop.call_at(min(end, mark), seen.wake.set)
                 if seen.bookmarks and not seen.queue:
                     await response.write(seen.bookmark())
-        await response.write_eof()
+        response.end()
     except ConnectionError:
         pass  # the client has gone: nobody is left to tell
     finally:

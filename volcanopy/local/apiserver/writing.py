@@ -7,9 +7,8 @@ built on what is there or not done at all.
 
 from collections.abc import Callable
 
-from aiohttp import web
-
 from volcanopy.local.apiserver.admission import admit_create
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.decoding import read_object
 from volcanopy.local.apiserver.failures import (
@@ -46,17 +45,25 @@ _SYSTEM = (
 )
 
 
-async def create(ctx: Context, call: Call) -> web.Response:
+async def create(ctx: Context, call: Call) -> Response:
     """POST to a collection."""
     if call.kind.namespaced and not call.namespace:
         raise method_not_allowed()
-    body = read_object(ctx, call)
-    body, entry = await create_object(ctx, call, body)
+    body = ctx.templates.read(ctx, call) if call.kind.bucket == "pods" and not ctx.webhooks.active else None
+    if body is not None:
+        body, entry = await create_object(ctx, call, body, sound=True)
+    else:
+        body, entry = await create_object(ctx, call, read_object(ctx, call))
     return stored(call, entry, 201) if entry is not None else one(call, body, 201)
 
 
-async def create_object(ctx: Context, call: Call, body: Body, *, manage: bool = True) -> tuple[Body, Entry | None]:
-    """Create a checked body; returns it with its entry, or with None if the request was a dry run."""
+async def create_object(
+    ctx: Context, call: Call, body: Body, *, manage: bool = True, sound: bool = False
+) -> tuple[Body, Entry | None]:
+    """Create a checked body; returns it with its entry, or with None if the request was a dry run.
+
+    `sound` says that everything but the metadata is completed and judged already.
+    """
     kind, strategy = call.kind, call.kind.strategy
     metadata = body["metadata"]
     _check_namespace(call, metadata)
@@ -67,7 +74,8 @@ async def create_object(ctx: Context, call: Call, body: Body, *, manage: bool = 
         metadata["name"] = ctx.fresh_name(metadata["generateName"], bucket.objects.get(call.namespace, {}))
     if kind.incoming is not None:
         body = kind.incoming(body)
-    strategy.default(body)
+    if not sound:
+        strategy.default(body)
     require_namespace(ctx, call)
     if manage:
         if strategy.status and not strategy.keeps_status:
@@ -88,7 +96,7 @@ async def create_object(ctx: Context, call: Call, body: Body, *, manage: bool = 
     strategy.prepare_create(body)
     faults: list[Fault] = [
         *metadata_faults(metadata, strategy.name_rule, builtin=not kind.custom),
-        *strategy.validate(body),
+        *(() if sound else strategy.validate(body)),
     ]
     if faults:
         raise invalid(kind.kind, kind.group, name, faults)
@@ -130,7 +138,7 @@ def _check_namespace(call: Call, metadata: Body) -> None:
         )
 
 
-async def update(ctx: Context, call: Call) -> web.Response:
+async def update(ctx: Context, call: Call) -> Response:
     """PUT of an object, or of its status."""
     kind = call.kind
     body = read_object(ctx, call)
@@ -152,15 +160,22 @@ async def update(ctx: Context, call: Call) -> web.Response:
     return await modify(ctx, call, lambda _: body)
 
 
-async def modify(ctx: Context, call: Call, change: Change, *, manage: bool = True) -> web.Response:
-    """Change one object; begins anew, on the newer version, when another write came between."""
+async def modify(ctx: Context, call: Call, change: Change, *, manage: bool = True, careful: bool = False) -> Response:
+    """Change one object; begins anew, on the newer version, when another write came between.
+
+    `careful` says that `change` copies what it changes, which spares the status of a built-in object a copy of the whole.
+    """
     kind = call.kind
     bucket = ctx.bucket(kind)
+    shallow = careful and call.subresource == "status" and not kind.custom and kind.outgoing is None
     for _ in range(_ATTEMPTS):
         entry = bucket.get(call.namespace, call.name)
         if entry is None:
             raise not_found(kind.plural, kind.group, call.name)
-        new = change(entry.copy() if kind.outgoing is None else kind.outgoing(entry.copy()))
+        if shallow:
+            new = change({**entry.body, "metadata": {**entry.body["metadata"]}})
+        else:
+            new = change(entry.copy() if kind.outgoing is None else kind.outgoing(entry.copy()))
         asked = new["metadata"].get("resourceVersion")
         body = await _prepare(ctx, call, entry, new, manage=manage)
         if bucket.get(call.namespace, call.name) is not entry:
@@ -242,7 +257,7 @@ def _judge_metadata(kind: Kind, new: Body, old: Body) -> None:
         raise invalid(kind.kind, kind.group, before["name"], faults)
 
 
-def _commit(ctx: Context, call: Call, entry: Entry, body: Body) -> web.Response:
+def _commit(ctx: Context, call: Call, entry: Entry, body: Body) -> Response:
     """Store the change, unless there is none; an object whose last finalizer went is gone with it."""
     kind = call.kind
     if body == entry.body:
