@@ -160,8 +160,11 @@ class Kubelet:
             before, held.pod = held.pod, pod
             if before.metadata.annotations != pod.metadata.annotations:
                 held.read(self._usual)
-            elif int(pod.metadata.resource_version) <= held.version:
-                continue
+            elif (
+                int(pod.metadata.resource_version) <= held.version
+                and pod.metadata.deletion_timestamp == before.metadata.deletion_timestamp
+            ):
+                continue  # our own write; but if it came after a deletion, it tells of that as well
             held.shown = podstatus.shown(pod.status)
             self._crew.put(key)
 

@@ -65,11 +65,11 @@ def like(found: Json) -> Json:
 
 
 def description(node: core.Node, address: str, now: float) -> Json:
-    """The status of a node whose kubelet has come up, as a strategic merge patch."""
-    room = dict(node.status.capacity or node.status.allocatable or DEFAULT_ROOM)
+    """The status of a node whose kubelet has come up, as a strategic merge patch; it has the usual of what is not said."""
+    room = {**DEFAULT_ROOM, **node.status.allocatable, **node.status.capacity}
     return {
         "capacity": room,
-        "allocatable": dict(node.status.allocatable or room),
+        "allocatable": {**room, **node.status.allocatable},
         "conditions": conditions(now),
         "addresses": [
             {"type": "InternalIP", "address": address},

@@ -1,0 +1,205 @@
+"""``volcanopy local``: a run from start to end, a cluster to work with, and what is said when it cannot be."""
+
+import json
+import logging
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import yaml
+
+from tests.cli.test_plan import volcanopy
+from tests.e2e.world import EXAMPLES, batch_job
+from volcanopy.cli.errors import Stop
+from volcanopy.cli.local import run, up
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.kinds import Json
+from volcanopy.local.nodes import NODES
+
+COMMAND = [sys.executable, "-m", "volcanopy", "local"]
+
+
+def manifest(folder: Path, *bodies: Json, name: str = "jobs.yaml") -> str:
+    path = folder / name
+    path.write_text(yaml.safe_dump_all(bodies))
+    return str(path)
+
+
+def test_a_run_of_an_example_shows_its_phases_and_ends_well() -> None:
+    done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--nodes", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    said = [line.split(":")[0] for line in lines if line.startswith("default/hello ") and ":" in line]
+    assert [line for line in dict.fromkeys(said) if "Pending" not in line] == [
+        "default/hello Running",
+        "default/hello Completed",
+    ]
+    assert lines[-2].split() == ["JOB", "PHASE", "RUNNING", "SUCCEEDED", "FAILED", "PODS", "QUEUE", "TIME", "WHY"]
+    assert lines[-1].split()[:7] == ["default/hello", "Completed", "0", "1", "0", "1", "default"]
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_run_fails_when_one_job_does_and_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = batch_job("good", 1, "1", duration="100ms")
+    bad = batch_job("bad", 1, "1", duration="100ms", exit_code="3")
+    with pytest.raises(Stop, match=r"^not all jobs completed: default/bad is Failed \(.+\)$"):
+        run(files=[manifest(tmp_path, good, bad)], nodes=1, cluster=None, timeout=60)
+    assert "default/good   Completed" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_run_that_takes_too_long_says_why_each_job_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    why = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+    with pytest.raises(Stop) as stopped:
+        run(files=[manifest(tmp_path, batch_job("large", 4, "5"))], nodes=3, cluster=None, timeout=1.5)
+    assert str(stopped.value) == f"not all jobs were done after 1.5 s: default/large is Pending ({why})"
+    assert f"default/large Pending: {why}" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_a_run_takes_several_files_and_makes_what_they_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The queue comes in a later file than the job, in a namespace that nobody has made, on nodes of a file."""
+    job = batch_job("j", 1, "90", duration="50ms", queue="own")
+    job["metadata"]["namespace"] = "lab"
+    queue = {"apiVersion": "scheduling.volcanopy.io/v1beta1", "kind": "Queue", "metadata": {"name": "own"}, "spec": {}}
+    files = [manifest(tmp_path, job, name="1.yaml"), manifest(tmp_path, queue, name="2.yaml")]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "big"}, "status": {"capacity": {"cpu": "99"}}}
+    (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
+    run(files=files, nodes=3, cluster=tmp_path / "nodes.json", timeout=60)
+    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["lab/j", "Completed"]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "status", "said"),
+    [
+        ({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}}, 2, "there is no BatchJob in it"),
+        (batch_job("wrong", 1, "1", minAvailable=2), 1, "minAvailable cannot be more than the replicas"),
+        (batch_job("wrong", 1, "1", queue="nowhere"), 1, "spec.queue"),
+        ({**batch_job("wrong", 1, "1"), "apiVersion": "batch/v1"}, 1, "does not serve kind BatchJob of batch/v1"),
+    ],
+    ids=["no job", "broken rule", "no queue", "wrong group"],
+)
+@pytest.mark.usefixtures("own_logging")
+def test_a_wrong_manifest_is_one_sentence_that_names_its_place(
+    tmp_path: Path, spoilt: Json, status: int, said: str
+) -> None:
+    path = manifest(tmp_path, spoilt)
+    with pytest.raises(Stop) as stopped:
+        run(files=[path], nodes=1, cluster=None, timeout=60)
+    assert said in str(stopped.value)
+    assert str(stopped.value).startswith(path)
+    assert stopped.value.status == status
+
+
+def test_on_a_terminal_the_jobs_are_a_table_in_colour(tmp_path: Path) -> None:
+    path = manifest(tmp_path, batch_job("shown", 1, "1", duration="200ms"))
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, "run", path]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160"}
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=environment) as process:
+        os.close(theirs)
+        shown = b"".join(_pieces(ours))
+        assert process.wait(timeout=60) == 0
+    assert b"\x1b[32mCompleted\x1b[0m" in shown
+    assert shown.rstrip().endswith(b"1 pod succeeded")
+
+
+def _pieces(terminal: int) -> Iterator[bytes]:
+    """What is written to a terminal until nobody has it open any more."""
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            return
+        if not piece:
+            return
+        yield piece
+
+
+@contextmanager
+def cluster_up(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
+    """A cluster as a user starts it, and what it has said by the time it is ready."""
+    with subprocess.Popen([*COMMAND, "up", *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line.rstrip())
+            if "kubectl apply" in line:
+                break
+        try:
+            yield process, said
+        finally:
+            process.kill()
+
+
+async def test_up_writes_a_kubeconfig_says_how_to_use_it_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "config"
+    with cluster_up("--nodes", "2", "--kubeconfig", str(path)) as (process, said):
+        assert f"  export KUBECONFIG='{path}'" in said
+        assert path.stat().st_mode & 0o777 == 0o600
+        async with Client(Connection.load(path)) as client:
+            assert len((await client.list(NODES)).items) == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+    with cluster_up("--kubeconfig", str(path)) as (process, said):
+        assert f"  export KUBECONFIG='{path}'" in said, "its own file may be written again"
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_up_says_in_one_sentence_what_it_cannot_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    foreign, file = tmp_path / "foreign", tmp_path / "file"
+    foreign.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: production, cluster: {}}]\n")
+    file.write_text("")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        cases: list[tuple[dict[str, Any], int, str]] = [
+            ({"port": port}, 1, f"--port {port}: the port is taken: choose another, or 0 for a free one"),
+            (
+                {"kubeconfig": file / "config"},
+                1,
+                f"--kubeconfig: {file}/config cannot be made in {file}: that is no folder",
+            ),
+            ({"kubeconfig": foreign}, 2, "is there already and was not written by `local up`: choose another file"),
+            ({"kubeconfig": Path("~/.kube/config")}, 2, "is kubectl's own: choose a file for this cluster alone"),
+            ({"kubeconfig": tmp_path}, 2, "is a folder: name a file"),
+            ({"persist": file / "journal"}, 1, f"--persist: {file} cannot be used: "),
+            ({"persist": foreign}, 2, f"--persist: {foreign} was not written by `local up`: choose another file"),
+            ({"cluster": tmp_path / "absent"}, 1, "there is no such file"),
+        ]
+        for given, status, said in cases:
+            usual: dict[str, Any] = {
+                "nodes": 0,
+                "cluster": None,
+                "port": 0,
+                "persist": None,
+                "kubeconfig": tmp_path / "k",
+            }
+            with pytest.raises(Stop) as stopped:
+                up(**usual | given)
+            assert said in str(stopped.value)
+            assert stopped.value.status == status
+    assert not (tmp_path / ".kube").exists()
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """What a command does to logging in its own process is undone."""
+    before, level = structlog.get_config(), logging.getLogger().level
+    yield
+    structlog.configure(**before)
+    logging.getLogger().setLevel(level)
