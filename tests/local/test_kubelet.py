@@ -86,8 +86,10 @@ async def test_a_deleted_pod_stops_within_its_grace_and_is_gone(kubelet: Rig) ->
 
 
 async def test_a_pod_that_does_not_stop_in_time_is_killed(kubelet: Rig) -> None:
-    await kubelet.run("p", said={**FOREVER, "stop-delay": "1h"}, terminationGracePeriodSeconds=1)
+    """A second wish to delete it shortens the time that it has."""
+    await kubelet.run("p", said={**FOREVER, "stop-delay": "1h"})
     await kubelet.pod("p", "Running")
+    await kubelet.client.delete(PODS, "default", "p")
     await kubelet.client.delete(PODS, "default", "p", grace=1)
     pods = await kubelet.until(PODS, lambda pods: pods["p"]["status"]["phase"] == "Failed")
     assert pods["p"]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
@@ -95,9 +97,14 @@ async def test_a_pod_that_does_not_stop_in_time_is_killed(kubelet: Rig) -> None:
 
 
 async def test_a_pod_that_waits_for_its_start_can_be_deleted(kubelet: Rig) -> None:
-    await kubelet.run("p", said={"start-delay": "1h"})
-    await kubelet.client.delete(PODS, "default", "p")
-    await kubelet.gone("p")
+    """Whether or not the deletion comes while the kubelet writes that the pod is being prepared."""
+    for number in range(20):
+        name = f"p{number}"
+        await kubelet.run(name, said={"start-delay": "1h"})
+        for _ in range(number):
+            await asyncio.sleep(0)
+        await kubelet.client.delete(PODS, "default", name)
+        await kubelet.gone(name)
 
 
 async def test_pods_on_nodes_of_others_are_left_alone(server: ApiServer) -> None:

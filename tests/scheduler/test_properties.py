@@ -110,7 +110,9 @@ def test_the_state_kept_current_equals_the_state_built_anew(text: str, data: st.
 
 def test_tables_grow_while_they_are_written() -> None:
     """More jobs and roles than a table begins with, so that each table is made anew in the midst of a change."""
-    lines = ["node n1 cpu=500 pods=500"] + [f"job j{number}: 1 x cpu=1 role=a min=1, 1 x cpu=1 role=b min=1" for number in range(70)]
+    lines = ["node n1 cpu=500 pods=500"] + [
+        f"job j{number}: 1 x cpu=1 role=a min=1, 1 x cpu=1 role=b min=1" for number in range(70)
+    ]
     seen = snapshot("\n".join(lines))
     assert int(seen.roles.minimum.sum()) == 140
     assert len(schedule(seen, config("gang, predicates")).of(Bind)) == 140

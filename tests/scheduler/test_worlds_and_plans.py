@@ -133,11 +133,18 @@ def test_a_pending_job_is_admitted_when_its_minimum_fits_and_its_pods_are_placed
     )
 
 
-def test_a_job_that_asks_for_more_than_the_cluster_has_is_not_admitted() -> None:
+def test_a_job_that_asks_for_more_than_its_queue_may_ever_hold_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob a phase=Pending minres.cpu=9: 9 x cpu=1", DEFAULT)
     assert made.lines == [
+        "podgroup a Pending Unschedulable: queue default can hold 4 cpu at most: with this job it would have promised 9"
+    ]
+
+
+def test_a_job_that_asks_for_more_than_the_cluster_has_left_is_not_admitted() -> None:
+    made = plan("node n1 cpu=4\njob r: 4 x cpu=1 on=n1\njob a phase=Pending minres.cpu=2: 2 x cpu=1", DEFAULT)
+    assert made.lines == [
         "podgroup a Pending Unschedulable: admitted jobs ask for so much cpu that this one exceeds what the cluster may"
-        " promise by 4200m"
+        " promise by 1200m"
     ]
 
 

@@ -49,9 +49,9 @@ _STATUS: Kind[_Written] = Kind("", "v1", "Pod", "pods", True, _Written)
 
 
 class _Held:
-    """A pod on its node. ``version`` is that of our last write: what is older tells nothing new."""
+    """A pod on its node. ``version`` is that of our last write, ``asked`` when it was first seen that the pod is to go."""
 
-    __slots__ = ("address", "began", "ended", "fault", "pod", "script", "seen", "shown", "stop", "version")
+    __slots__ = ("address", "asked", "began", "ended", "fault", "pod", "script", "seen", "shown", "version")
 
     def __init__(self, pod: Pod, now: float, address: str, usual: Stages) -> None:
         self.pod, self.seen, self.address = pod, now, address
@@ -59,7 +59,7 @@ class _Held:
         self.began = now if started is None else started.timestamp()
         self.shown: Shown = podstatus.shown(pod.status)
         self.version = 0
-        self.stop: float | None = None
+        self.asked: float | None = None
         self.ended = False
         self.script: Script | None = None
         self.fault: AnnotationError | None = None
@@ -236,10 +236,10 @@ class Kubelet:
         if held.shown[0] == "Running" and held.script is not None:
             grace = held.pod.metadata.deletion_grace_period_seconds or 0
             needed = held.script.stop_delay
-            if held.stop is None:
-                held.stop = now + min(needed, grace)
-            if now < held.stop:
-                return held.stop
+            if held.asked is None:
+                held.asked = now
+            if now < (stop := held.asked + min(needed, grace)):
+                return stop
             last = stages.at(held.script, held.began, now)
             if not last.over:
                 last = stages.cut(last, now, stages.KILLED if needed > grace else stages.TERMINATED)
@@ -275,3 +275,12 @@ class Kubelet:
         except (NotFound, Conflict) as gone:
             log.debug("pod %s: %s", meta.key, gone)
         held.ended = True
+
+
+def _alike(before: podstatus.Meta, after: podstatus.Meta) -> bool:
+    """Whether what users say about a pod's life is unchanged: its annotations, and whether and how it is to go."""
+    return (
+        before.annotations == after.annotations
+        and before.deletion_timestamp == after.deletion_timestamp
+        and before.deletion_grace_period_seconds == after.deletion_grace_period_seconds
+    )

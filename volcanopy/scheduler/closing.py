@@ -26,11 +26,19 @@ def close(session: Session) -> list[Effect]:
 
 
 def _nominations(session: Session) -> Iterator[Effect]:
+    """Where room is kept for whom, as far as that changed.
+
+    Tasks of a gang that waits for room that is being freed keep the free room that the others of it found as well.
+    """
     table, names = session.snapshot.tasks, session.snapshot.nodes.names
     groups = session.snapshot.jobs.keys
-    rows = np.flatnonzero(session.ledger.status == Status.PIPELINED)
+    status = session.ledger.status
+    waits = (status == Status.PIPELINED) | (status == Status.ALLOCATED)
+    wanted = np.where(waits, session.ledger.node, NONE)
+    rows = np.flatnonzero((waits | (status == Status.PENDING)) & (wanted != table.nominated))
     for row in sorted(rows.tolist(), key=lambda row: str(table.keys[row])):
-        yield Nominate(str(table.keys[row]), names[session.ledger.node[row]], str(groups[table.job[row]]))
+        node = "" if wanted[row] == NONE else names[wanted[row]]
+        yield Nominate(str(table.keys[row]), node, str(groups[table.job[row]]))
 
 
 def _groups(session: Session) -> Iterator[Effect]:
@@ -88,7 +96,11 @@ def _explain(session: Session, job: JobView) -> Explain | None:
     denial, found = session.why.get(job.row), session.why_nodes.get(job.row)
     pods = [str(session.snapshot.tasks.keys[row]) for row in job.tasks(Status.PENDING, Status.ALLOCATED).tolist()]
     fitted, needed = session.fitted.get(job.row, 0), max(job.min_available, 1)
-    before = f"{needed} pods must start together, {fitted} of them fit: for the next, " if fitted else ""
+    before = (
+        f"{needed} pods must start together, {fitted} of them fit: for the next, "
+        if fitted and not job.is_ready
+        else ""
+    )
     if found is not None:
         task, why = TaskView(session.ledger, found[0]), found[1]
         sentence = f"{before}{why}"
@@ -137,13 +149,7 @@ def _queues(session: Session) -> Iterator[Effect]:
     """What each queue and the queues below it hold, where its status says otherwise."""
     queues, axis = session.snapshot.queues, session.snapshot.axis
     held = session.ledger.queue_allocated - _pipelined(session)
-    rolled: Ints = held.copy()
-    for row in range(len(queues)):
-        seen, above = {row}, int(queues.parent[row])
-        while above != NONE and above not in seen:
-            rolled[:, above] += held[:, row]
-            seen.add(above)
-            above = int(queues.parent[above])
+    rolled = queues.rolled_up(held)
     for name, row in sorted(queues.index.items()):
         queue = queues.objects[row]
         if queue is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from volcanopy.scheduler.plugin import ABSTAIN, PERMIT, Vote
+from volcanopy.scheduler.resources import Rows
 
 Method = Callable[..., Any]
 Tiers = tuple[tuple[Method, ...], ...]
@@ -75,21 +76,33 @@ def first_tier(tiers: Tiers) -> Method:
     return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
 
 
+def unanimous(tiers: Tiers) -> Method:
+    """All must agree; with nobody to ask the answer is no."""
+    methods = flat(tiers)
+    return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
+
+
 def vote(tiers: Tiers) -> Method:
-    """The first rejection met decides; a tier that permits ends the vote; silence permits."""
+    """The first rejection met decides; a tier that permits ends the vote; silence permits.
+
+    Of a rejection that yields the rest is still heard: one that does not goes before it.
+    """
     tiers = tuple(tier for tier in tiers if tier)
 
     def ask(*asked: Any) -> Vote:
         permitted = False
+        yielding: Vote | None = None
         for tier in tiers:
             for method in tier:
                 answer: Vote = method(*asked)
-                if answer.value < 0:
+                if answer.value < 0 and not answer.yields:
                     return answer
+                if answer.value < 0:
+                    yielding = yielding or answer
                 permitted = permitted or answer.value > 0
-            if permitted:
+            if permitted and yielding is None:
                 return PERMIT
-        return ABSTAIN
+        return yielding or ABSTAIN
 
     return ask
 
@@ -115,6 +128,33 @@ def intersect(tiers: Tiers) -> Method:
             if victims:
                 return victims
         return []
+
+    return ask
+
+
+def union(tiers: Tiers) -> Method:
+    """The rows that any plugin of a tier names, each once; the first tier that names any decides."""
+    tiers = tuple(tier for tier in tiers if tier)
+
+    def ask(candidates: Rows) -> Rows:
+        for tier in tiers:
+            named = np.unique(np.concatenate([method(candidates) for method in tier]))
+            if len(named):
+                return named
+        return np.empty(0, dtype=np.intp)
+
+    return ask
+
+
+def narrow(tiers: Tiers) -> Method:
+    """What every plugin leaves of what the ones before it left."""
+    methods = flat(tiers)
+
+    def ask(candidates: Sequence[Any]) -> list[Any]:
+        left = list(candidates)
+        for method in methods:
+            left = list(method(left))
+        return left
 
     return ask
 
@@ -159,8 +199,11 @@ RULES: dict[str, Callable[[Tiers], Method]] = {
     "each": each,
     "largest": largest,
     "first_tier": first_tier,
+    "unanimous": unanimous,
     "vote": vote,
     "intersect": intersect,
+    "union": union,
+    "narrow": narrow,
     "refusals": refusals,
     "total": total,
     "annotations": annotations,

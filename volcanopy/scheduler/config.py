@@ -7,10 +7,10 @@ sentence that names it and what was probably meant. Nothing is ignored, nothing 
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from volcanopy.scheduler.plugin import SWITCHES, Arguments, Plugin
 from volcanopy.scheduler.registry import Registry
@@ -147,13 +147,27 @@ def _arguments(path: str, said: Any, plugin: type[Plugin[Any]]) -> Arguments:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            known = [field.alias or name for name, field in plugin.arguments.model_fields.items()]
-            raise ConfigError(f"{path}: unknown argument {where!r}{_meant(where, known)}") from None
+            *outer, last = first["loc"]
+            known = _fields(plugin.arguments, outer)
+            raise ConfigError(f"{path}: unknown argument {where!r}{_meant(str(last), known)}") from None
         said_value = first.get("input")
         message = str(first["msg"]).removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
         place = f"{path}.{where}" if where else path
         raise ConfigError(f"{place}: {message}, not {said_value!r}" if where else f"{place}: {message}") from None
+
+
+def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
+    """The names that the mapping at this path of the arguments may have; empty if any will do."""
+    for step in path:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            fields = model.model_fields.items()
+            model = next((field.annotation for name, field in fields if step in {field.alias, name}), None)
+        else:
+            model = next(iter(reversed(get_args(model))), None) if not isinstance(step, int) else get_args(model)[0]
+    if not isinstance(model, type) or not issubclass(model, BaseModel):
+        return []
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _action_arguments(said: Any, registry: Registry) -> dict[str, Mapping[str, Any]]:

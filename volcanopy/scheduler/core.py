@@ -1,20 +1,37 @@
 """The whole scheduler as one function: a snapshot and a configuration in, a plan out."""
 
+from typing import Any
+
 from volcanopy.scheduler.actions.allocate import Allocate
 from volcanopy.scheduler.actions.backfill import Backfill
 from volcanopy.scheduler.actions.enqueue import Enqueue
+from volcanopy.scheduler.actions.preempt import Preempt
+from volcanopy.scheduler.actions.reclaim import Reclaim
+from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.closing import close
 from volcanopy.scheduler.config import SchedulerConfig
 from volcanopy.scheduler.plan import Plan
+from volcanopy.scheduler.plugin import Plugin
 from volcanopy.scheduler.plugins.binpack import Binpack
+from volcanopy.scheduler.plugins.capacity import Capacity
+from volcanopy.scheduler.plugins.cdp import Cdp
 from volcanopy.scheduler.plugins.conformance import Conformance
 from volcanopy.scheduler.plugins.drf import Drf
 from volcanopy.scheduler.plugins.gang import Gang
+from volcanopy.scheduler.plugins.nodegroup import NodeGroup
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder
 from volcanopy.scheduler.plugins.overcommit import Overcommit
+from volcanopy.scheduler.plugins.pdb import Pdb
 from volcanopy.scheduler.plugins.predicates import Predicates
 from volcanopy.scheduler.plugins.priority import Priority
 from volcanopy.scheduler.plugins.proportion import Proportion
+from volcanopy.scheduler.plugins.rescheduling import Rescheduling
+from volcanopy.scheduler.plugins.resource_strategy_fit import ResourceStrategyFit
+from volcanopy.scheduler.plugins.resourcequota import ResourceQuota
+from volcanopy.scheduler.plugins.sla import Sla
+from volcanopy.scheduler.plugins.task_topology import TaskTopology
+from volcanopy.scheduler.plugins.tdm import Tdm
+from volcanopy.scheduler.plugins.usage import Usage
 from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.snapshot import Snapshot
@@ -22,8 +39,29 @@ from volcanopy.scheduler.snapshot import Snapshot
 
 def builtin() -> Registry:
     """The plugins and actions that come with volcanopy."""
-    plugins = (Binpack, Conformance, Drf, Gang, NodeOrder, Overcommit, Predicates, Priority, Proportion)
-    actions = (Allocate(), Backfill(), Enqueue())
+    plugins: tuple[type[Plugin[Any]], ...] = (
+        Binpack,
+        Capacity,
+        Cdp,
+        Conformance,
+        Drf,
+        Gang,
+        NodeGroup,
+        NodeOrder,
+        Overcommit,
+        Pdb,
+        Predicates,
+        Priority,
+        Proportion,
+        Rescheduling,
+        ResourceStrategyFit,
+        ResourceQuota,
+        Sla,
+        TaskTopology,
+        Tdm,
+        Usage,
+    )
+    actions = (Allocate(), Backfill(), Enqueue(), Preempt(), Reclaim(), Shuffle())
     return Registry({plugin.name: plugin for plugin in plugins}, {action.name: action for action in actions})
 
 

@@ -7,7 +7,7 @@ from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.combine import RULES, Tiers
 from volcanopy.scheduler.plan import GroupCondition
 from volcanopy.scheduler.plugin import HOOKS, Denial, Invalid, Plugin, Refusal, Scope, Vote, overrides
-from volcanopy.scheduler.resources import Floats, Rows
+from volcanopy.scheduler.resources import Floats, Resources, Rows
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
@@ -31,8 +31,12 @@ class Hooks:
     overused: Callable[[QueueView], Denial | None]
     allocatable: Callable[[QueueView, TaskView, int], Denial | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
+    entitled: Callable[[QueueView, Resources], bool]
+    victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
     preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     reclaimable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    victim_tasks: Callable[[Rows], Rows]
+    may_leave: Callable[[Sequence[TaskView]], list[TaskView]]
     predicate: Callable[[TaskView, NodesView], list[Refusal]]
     node_order: Callable[[TaskView, NodesView], Floats]
     bind_annotations: Callable[[TaskView, int], dict[str, str]]

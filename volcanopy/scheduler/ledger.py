@@ -38,8 +38,12 @@ class Ledger:
         self.queue_pending: Ints = np.zeros_like(self.queue_allocated)
         np.add.at(self.queue_allocated.T, jobs.queue[known], jobs.allocated.values.T[known])
         np.add.at(self.queue_pending.T, jobs.queue[known], jobs.pending.values.T[known])
+        self.tree_allocated: Ints = snapshot.queues.rolled_up(self.queue_allocated)
+        """What each queue holds together with the queues below it."""
         self.queue_inqueue: Ints = np.zeros_like(self.queue_allocated)
         """What jobs that were enqueued in this session will ask for: their minimal resources."""
+        self.tree_inqueue: Ints = np.zeros_like(self.queue_allocated)
+        """The same for each queue together with the queues below it."""
         self.touched: list[int] = []
         """The nodes whose columns changed, in the order of the changes: what was asked of them before is stale."""
         self.evictions: dict[int, str] = {}
@@ -113,7 +117,7 @@ class Ledger:
         queue = int(self.snapshot.jobs.queue[job])
         self.job_allocated[:, job] += total
         if queue != NONE:
-            self.queue_allocated[:, queue] += total
+            self._hold(queue, total)
 
     def _count(self, task: int, status: int, node: int, sign: int) -> None:
         table = self.snapshot.tasks
@@ -145,7 +149,21 @@ class Ledger:
         if HOLDING[status] or status == Status.PIPELINED:
             self.job_allocated[:, job] += request
             if queue != NONE:
-                self.queue_allocated[:, queue] += request
+                self._hold(queue, request)
+
+    def _hold(self, queue: int, amount: Ints) -> None:
+        self.queue_allocated[:, queue] += amount
+        self.tree_allocated[:, self.snapshot.queues.lines[queue]] += amount[:, None]
+
+    def promise(self, queue: int, amount: Ints) -> None:
+        """Count what a job that is enqueued will ask for."""
+        self.queue_inqueue[:, queue] += amount
+        self.tree_inqueue[:, self.snapshot.queues.lines[queue]] += amount[:, None]
+
+    def free(self, dims: Rows, nodes: Rows) -> Ints:
+        """(dims, nodes): the room that can be taken now: idle, and not spoken for by tasks that wait for other room."""
+        where = np.ix_(dims, nodes)
+        return np.minimum(self.idle[where], self.future[where])
 
     def columns(self, values: Ints) -> Columns:
         """One of the ledger's tables with names."""

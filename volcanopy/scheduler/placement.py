@@ -72,7 +72,7 @@ class Placement:
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
         """The best node, and whether its room is free already (else it is being freed); None if there is no node."""
         if task.nominated >= 0:
-            chosen = self._choose_among(task, np.array([task.nominated]))
+            chosen = self.choose_on(task, task.nominated)
             if chosen is not None:
                 return chosen
         if self._hooks.scope(task) is Scope.CLUSTER:
@@ -87,6 +87,44 @@ class Placement:
         best = int(later.argmax())
         return (best, False) if later[best] != _NOWHERE else None
 
+    def choose_on(self, task: TaskView, node: int) -> tuple[int, bool] | None:
+        """As :meth:`choose`, of one node only."""
+        return self._choose_among(task, np.array([node]))
+
+    def fits(self, task: TaskView, node: int) -> bool:
+        """Whether the task can be on the node once all that is leaving there has left."""
+        dims = self._dims(task)
+        return bool((task.request.values[dims] <= self._ledger.future[dims, node]).all()) and not self.refused(
+            task, node
+        )
+
+    def may_fit_later(self, task: TaskView, node: int) -> bool:
+        """Whether the task's room is there once pods that leave the node have left; what else they block is not counted."""
+        dims = self._dims(task)
+        return bool(
+            self._ledger.releasing[:, node].any()
+            and (task.request.values[dims] <= self._ledger.future[dims, node]).all()
+            and not self.refused(task, node, final=True)
+        )
+
+    def refused(self, task: TaskView, node: int, final: bool = False) -> bool:
+        """Whether a predicate refuses the node (for good)."""
+        refusals = self._hooks.predicate(task, NodesView(self._ledger, np.array([node])))
+        return any(bool(one.nodes[0]) and (one.final or not final) for one in refusals)
+
+    def refused_for_good(self, task: TaskView) -> Mask:
+        """(N,): the nodes on which the task cannot be whoever leaves there."""
+        refusals = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+        return _union([one for one in refusals if one.final], len(self._all))
+
+    def scores(self, task: TaskView) -> Floats:
+        """(N,): how well each node suits the task."""
+        return self._current(task).score
+
+    @staticmethod
+    def _dims(task: TaskView) -> Rows:
+        return np.flatnonzero(task.request.values)
+
     def choose_run(self, task: TaskView, count: int) -> Rows:
         """Nodes with free room for up to ``count`` tasks equal to this one, in the order of placing them.
 
@@ -99,7 +137,7 @@ class Placement:
         if not len(candidates):
             return candidates
         best_first = candidates[np.argsort(-answers.ranked[candidates], kind="stable")][:count]
-        room = self._ledger.idle[np.ix_(answers.dims, best_first)] // answers.request[answers.dims, None]
+        room = self._ledger.free(answers.dims, best_first) // answers.request[answers.dims, None]
         capacity = np.minimum(room.min(axis=0), count)
         return _Run(self._ledger, self._hooks, task, best_first, capacity, answers.ranked[best_first]).take(count)
 
@@ -154,8 +192,8 @@ class Placement:
         dims = np.flatnonzero(request)
         wanted = request[dims, None]
         passes = ~_union(self._hooks.predicate(task, NodesView(self._ledger, rows)), len(rows))
-        for room, is_free in ((self._ledger.idle, True), (self._ledger.future, False)):
-            fit = rows[passes & (room[np.ix_(dims, rows)] >= wanted).all(axis=0)]
+        for room, is_free in ((self._ledger.free(dims, rows), True), (self._ledger.future[np.ix_(dims, rows)], False)):
+            fit = rows[passes & (room >= wanted).all(axis=0)]
             if len(fit):
                 if len(fit) == 1:
                     return int(fit[0]), is_free
@@ -192,7 +230,7 @@ class Placement:
         view = NodesView(self._ledger, rows)
         wanted = answers.request[answers.dims, None]
         passes = ~_union(self._hooks.predicate(answers.task, view), len(rows))
-        idle_ok = (self._ledger.idle[np.ix_(answers.dims, rows)] >= wanted).all(axis=0)
+        idle_ok = (self._ledger.free(answers.dims, rows) >= wanted).all(axis=0)
         score = self._hooks.node_order(answers.task, view)
         answers.passes[rows] = passes
         answers.idle_ok[rows] = idle_ok

@@ -24,12 +24,13 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Stop this pod, so that another can have its room."""
+    """Stop this pod, so that another can have its room. ``group`` is the pod's own, ``beneficiary`` the one it leaves for."""
 
     pod: str
     reason: str
     group: str = ""
     message: str = ""
+    beneficiary: str = ""
 
     def __str__(self) -> str:
         return f"evict {short(self.pod)}: {self.reason}"
@@ -37,14 +38,14 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Keep this node's room, once it is free, for this pod."""
+    """Keep this node's room, once it is free, for this pod; without a node, keep none for it any longer."""
 
     pod: str
     node: str
     group: str = ""
 
     def __str__(self) -> str:
-        return f"nominate {short(self.pod)} -> {self.node}"
+        return f"nominate {short(self.pod)} -> {self.node or 'nowhere'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,9 @@ def _entry(effect: Effect) -> dict[str, Any]:
     match effect:
         case Bind(pod, node, _, annotations):
             entry |= {"pod": pod, "node": node} | ({"annotations": dict(annotations)} if annotations else {})
-        case Evict(pod, reason, _, message):
+        case Evict(pod, reason, _, message, beneficiary):
             entry |= {"pod": pod, "reason": reason} | ({"message": message} if message else {})
+            entry |= {"beneficiary": beneficiary} if beneficiary else {}
         case Nominate(pod, node):
             entry |= {"pod": pod, "node": node}
         case SetPodGroup(pod_group, phase, condition, running, succeeded, failed):

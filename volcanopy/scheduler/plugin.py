@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.cluster import Cluster, NodesView
 from volcanopy.scheduler.plan import GroupCondition
-from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.resources import Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 Key = float | int | str | tuple[Any, ...]
@@ -47,20 +47,24 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True)
 class Vote:
-    """The answer of a voting hook: permit, abstain, or reject for a reason (and at which gate)."""
+    """The answer of a voting hook: permit, abstain, or reject for a reason (and at which gate).
+
+    A rejection that ``yields`` is for want of free room only: it gives way to a queue's claim on its own share.
+    """
 
     value: int
     gate: str = ""
     reason: str = ""
+    yields: bool = False
 
 
 PERMIT = Vote(1)
 ABSTAIN = Vote(0)
 
 
-def reject(gate: str, reason: str) -> Vote:
+def reject(gate: str, reason: str, yields: bool = False) -> Vote:
     """A vote against, with the sentence that its owner will read."""
-    return Vote(-1, gate, reason)
+    return Vote(-1, gate, reason, yields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +224,16 @@ class Plugin(Generic[A]):
         """Whether the queue may take room from others for these tasks."""
         raise NotImplementedError
 
+    @hook("unanimous", "enablePreemptive")
+    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+        """Whether the queue's share covers that it holds this much in all; with nobody to say so it does not."""
+        raise NotImplementedError
+
+    @hook("lexicographic")
+    def victim_queue_order(self, queue: QueueView, taker: QueueView) -> Key:
+        """Which queue has to give first when the queue ``taker`` takes room back."""
+        raise NotImplementedError
+
     # Victims
 
     @hook("intersect", "enablePreemptable")
@@ -230,6 +244,16 @@ class Plugin(Generic[A]):
     @hook("intersect", "enableReclaimable")
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Which candidates of other queues the task may displace; None to abstain."""
+        raise NotImplementedError
+
+    @hook("union", "enabledVictim")
+    def victim_tasks(self, running: Rows) -> Rows:
+        """Which of the running tasks, all given by their rows, shall leave their nodes, whoever comes there next."""
+        raise NotImplementedError
+
+    @hook("narrow", "enabledVictim")
+    def may_leave(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which of the tasks that shall leave their nodes may do so."""
         raise NotImplementedError
 
     # Nodes

@@ -1,9 +1,10 @@
 """How scheduling reads Kubernetes objects: status, priority, role, flags, and what makes two of them alike."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from volcanopy.api import core, quantity
+from volcanopy.api.model import parse_duration
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.status import Status
 
@@ -74,6 +75,15 @@ def flag(meta: core.Meta, key: str, absent: bool) -> bool:
     if said is None:
         return absent
     return said.lower() in {"true", "1", "t"}
+
+
+def duration(text: str) -> timedelta | None:
+    """A duration such as ``1h30m``; None for a text that is none, or is not above zero."""
+    try:
+        found = parse_duration(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, timedelta) and found > timedelta(0) else None
 
 
 def seconds(moment: datetime | None) -> float:

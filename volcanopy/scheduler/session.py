@@ -45,6 +45,8 @@ class Session:
         """For jobs that no node takes: the task that was asked for, and why not."""
         self.fitted: dict[int, int] = {}
         """For jobs that wait: how many of their tasks had found a place before."""
+        self.settled = False
+        """Whether those for whom room was freed have been given it (before all others)."""
         self._kept: dict[int, list[tuple[Rows, Rows]]] = {}
         self._whys: dict[tuple[object, int], Why] = {}
 
@@ -101,15 +103,20 @@ class Session:
         """Operations that stand or fall together."""
         return Statement(self.ledger)
 
-    def commit(self, statement: Statement) -> None:
-        """Carry a statement out: what it decided becomes part of the plan."""
+    def commit(self, statement: Statement, beneficiary: str = "") -> None:
+        """Carry a statement out: what it decided becomes part of the plan. Evictions are for the job ``beneficiary``."""
         group_of = self.snapshot.jobs.keys
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
-            self.effects.append(Evict(str(table.keys[task]), reason, str(group_of[table.job[task]])))
+            key, group = str(table.keys[task]), str(group_of[table.job[task]])
+            self.effects.append(Evict(key, reason, group, self._cause(reason, beneficiary), beneficiary))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
         statement.commit()
+
+    @staticmethod
+    def _cause(reason: str, beneficiary: str) -> str:
+        return f"{reason}: makes room for {beneficiary}" if beneficiary else ""
 
     def keep(self, job: JobView, statement: Statement) -> None:
         """Hold the room that a statement took for a job which cannot start yet; nothing is carried out."""
@@ -127,7 +134,7 @@ class Session:
         self.ledger.phase[job.row] = "Inqueue"
         least = job.min_resources
         if least is not None:
-            self.ledger.queue_inqueue[:, job.queue.row] += least.values
+            self.ledger.promise(job.queue.row, least.values)
         self.hooks.job_enqueued(job)
 
     def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:

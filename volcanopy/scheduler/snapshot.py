@@ -7,14 +7,14 @@ are in the order of their names, so that the first of equals is the first by nam
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.api import core
+from volcanopy.api import core, policy
 from volcanopy.scheduler.resources import Axis, Columns, Ints, Mask, Rows
 
 Objects = NDArray[np.object_]
@@ -135,6 +135,8 @@ class TaskTable:
     nominated: Index
     priority: Ints
     created: NDArray[np.float64]
+    started: NDArray[np.float64]
+    """When the pod began to run, in seconds; 0 before."""
     ordinal: Ints
     """The number that the pod's name ends with, NONE if it does not end with one."""
     preemptable: Mask
@@ -217,6 +219,51 @@ class QueueTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    @cached_property
+    def lines(self) -> tuple[Rows, ...]:
+        """(Q,): each queue's row, its parent's, the parent's parent's and so on up; a circle is cut where it closes."""
+        return tuple(np.array(self._line(row), dtype=np.intp) for row in range(len(self)))
+
+    @cached_property
+    def rooted(self) -> Mask:
+        """(Q,): whether the line of parents ends at the queue ``root``."""
+        return np.array([self.names[line[-1]] == "root" for line in self.lines], dtype=np.bool_)
+
+    @cached_property
+    def is_parent(self) -> Mask:
+        """(Q,): whether other queues are below the queue."""
+        parents = np.zeros(len(self), dtype=np.bool_)
+        parents[self.parent[self.parent != NONE]] = True
+        return parents
+
+    def rolled_up(self, values: Ints) -> Ints:
+        """(R, Q) amounts of queues with those of all queues below them added to each."""
+        rolled = np.zeros_like(values)
+        for row, line in enumerate(self.lines):
+            rolled[:, line] += values[:, row, None]
+        return rolled
+
+    def _line(self, row: int) -> list[int]:
+        line = [row]
+        above = int(self.parent[row])
+        while above != NONE and above not in line:
+            line.append(above)
+            above = int(self.parent[above])
+        return line
+
+
+@dataclass(frozen=True, eq=False)
+class UsageTable:
+    """How busy N nodes really are, as measured: an average over some minutes."""
+
+    cpu: NDArray[np.float64]
+    """(N,): percent of the node's cpu; NaN where it was not measured. So are the others."""
+    memory: NDArray[np.float64]
+    measured: NDArray[np.float64]
+    """(N,): when, in seconds."""
+    interval: timedelta
+    """The time between two measurements: what began to run less than this before one does not show in it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
@@ -233,7 +280,24 @@ class Snapshot:
     roles: RoleTable
     queues: QueueTable
     namespaces: Mapping[str, core.Namespace] = field(default_factory=dict)
+    quotas: tuple[policy.ResourceQuota, ...] = ()
+    """Ordered by namespace and name, as are the budgets."""
+    budgets: tuple[policy.PodDisruptionBudget, ...] = ()
     priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
+    usage: UsageTable | None = None
+    """The nodes' real load, if anyone measures it."""
+    previous: datetime | None = None
+    """The moment of the cycle before this one; None for the first."""
+
+    def begins(self, period: timedelta) -> bool:
+        """Whether a new period began since the cycle before, periods being counted from 1970; not in the first cycle.
+
+        This is how something is done once in a while without remembering when it was done last.
+        """
+        if self.previous is None:
+            return False
+        length = period.total_seconds()
+        return self.now.timestamp() // length > self.previous.timestamp() // length
 
     @cached_property
     def total(self) -> Ints:

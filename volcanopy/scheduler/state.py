@@ -7,13 +7,13 @@ Between a plan and its echo from the API server the state *assumes* the plan: a 
 at once, a pod that is being evicted counts as leaving.
 """
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core, policy, quantity
 from volcanopy.scheduler import reading, tables
 from volcanopy.scheduler.plan import Bind, Evict, Plan
 from volcanopy.scheduler.resources import Axis
@@ -22,7 +22,8 @@ from volcanopy.scheduler.shapes import Shapes
 from volcanopy.scheduler.snapshot import NONE, NodeTraits, Snapshot
 from volcanopy.scheduler.status import COUNT, HOLDING, ON_NODE, Status
 
-Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace
+Policy = policy.ResourceQuota | policy.PodDisruptionBudget
+Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy
 
 
 class State:
@@ -47,6 +48,8 @@ class State:
         self.queue_rows: dict[str, int] = {}
         self.priority_classes: dict[str, core.PriorityClass] = {}
         self.namespaces: dict[str, core.Namespace] = {}
+        self.quotas: dict[str, policy.ResourceQuota] = {}
+        self.budgets: dict[str, policy.PodDisruptionBudget] = {}
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[set[int]] = []
         self.assumed: dict[str, tuple[str, str]] = {}
@@ -54,6 +57,10 @@ class State:
         self.evicted: dict[str, str] = {}
         """Pod key to uid for pods that a plan evicted, until they are seen to leave."""
         self.layout = tables.Layout()
+        self.measured: tables.Measured | None = None
+        self.previous: datetime | None = None
+        """The moment of the cycle before the one that was last looked at."""
+        self._looked: tuple[str, datetime] | None = None
 
     def upsert(self, thing: Object) -> None:
         """Take in an object as it is now."""
@@ -75,6 +82,10 @@ class State:
             case core.Namespace():
                 self.namespaces[thing.metadata.name] = thing
                 self._rematch()
+            case policy.ResourceQuota():
+                self.quotas[thing.metadata.key] = thing
+            case policy.PodDisruptionBudget():
+                self.budgets[thing.metadata.key] = thing
 
     def delete(self, thing: Object) -> None:
         """Forget an object."""
@@ -97,6 +108,10 @@ class State:
             case core.Namespace():
                 self.namespaces.pop(name, None)
                 self._rematch()
+            case policy.ResourceQuota():
+                self.quotas.pop(thing.metadata.key, None)
+            case policy.PodDisruptionBudget():
+                self.budgets.pop(thing.metadata.key, None)
 
     def assume(self, plan: Plan) -> None:
         """Count the plan's binds and evictions as done until the API server shows them, or :meth:`forget` is called."""
@@ -121,8 +136,21 @@ class State:
             self._set_task(pod)
         self.version += 1
 
+    def set_usage(
+        self, loads: Mapping[str, tuple[float, float, datetime]], interval: timedelta = timedelta(seconds=30)
+    ) -> None:
+        """Take in the nodes' real load by name: percent of cpu, percent of memory, when it was measured.
+
+        ``interval`` is the time between measurements. What was known before is forgotten.
+        """
+        self.measured = tables.Measured(dict(loads), interval)
+        self.version += 1
+
     def snapshot(self, now: datetime, session: str = "") -> Snapshot:
-        """The world as it stands, frozen."""
+        """The world as it stands, frozen. One that names the session of the last is another look of the same cycle."""
+        if self._looked is None or not session or session != self._looked[0]:
+            self.previous = None if self._looked is None else self._looked[1]
+            self._looked = (session, now)
         return tables.snapshot(self, now, session or f"cycle-{self.version}")
 
     # Pods
@@ -173,6 +201,7 @@ class State:
         columns["nominated"][row] = self._node_row(nominated) if nominated and status == Status.PENDING else NONE
         columns["priority"][row] = reading.task_priority(pod)
         columns["created"][row] = reading.seconds(pod.metadata.creation_timestamp)
+        columns["started"][row] = reading.seconds(pod.status.start_time)
         columns["ordinal"][row] = reading.ordinal(pod.metadata.name)
         columns["preemptable"][row] = reading.flag(pod.metadata, "volcanopy.io/preemptable", absent=True)
         columns["gated"][row] = bool(pod.spec.scheduling_gates)

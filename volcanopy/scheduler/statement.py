@@ -12,6 +12,7 @@ import numpy as np
 
 from volcanopy.scheduler.ledger import Ledger
 from volcanopy.scheduler.resources import Rows
+from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.status import Status
 
 Undo = Callable[[], None]
@@ -63,6 +64,18 @@ class Statement:
         self.evicted.append((task, reason))
         self._undo.append(lambda: self._forget_eviction(task))
 
+    def spare(self, task: int) -> None:
+        """Let a task stay that this statement was going to evict."""
+        place = next(place for place, (row, _) in enumerate(self.evicted) if row == task)
+        said = self.evicted.pop(place)
+        self._move(task, Status(int(self._ledger.snapshot.tasks.status[task])), int(self._ledger.node[task]))
+        del self._ledger.evictions[task]
+        self._undo.append(lambda: self._recall(place, said))
+
+    def withdraw(self, task: int) -> None:
+        """Take a task off its node again: it is pending, and the room is as if it had never been there."""
+        self._move(task, Status.PENDING, NONE)
+
     def checkpoint(self) -> int:
         """A mark to roll back to."""
         return len(self._undo)
@@ -81,6 +94,10 @@ class Statement:
         for tasks, _ in self.placed:
             self._ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
         self._undo.clear()
+
+    def _recall(self, place: int, said: tuple[int, str]) -> None:
+        self.evicted.insert(place, said)
+        self._ledger.evictions[said[0]] = said[1]
 
     def _move(self, task: int, status: Status, node: int) -> None:
         before, node_before = self._ledger.move(task, status, node)

@@ -1,7 +1,8 @@
 """The columns of the state, and how they are frozen into a snapshot."""
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from volcanopy.scheduler.snapshot import (
     ShapeTable,
     Snapshot,
     TaskTable,
+    UsageTable,
 )
 from volcanopy.scheduler.status import Status
 
@@ -36,6 +38,7 @@ TASK_COLUMNS: dict[str, tuple[Any, Any]] = {
     "nominated": (np.int32, NONE),
     "priority": (np.int64, 0),
     "created": (np.float64, 0.0),
+    "started": (np.float64, 0.0),
     "ordinal": (np.int64, NONE),
     "preemptable": (np.bool_, False),
     "gated": (np.bool_, False),
@@ -63,6 +66,13 @@ ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
 }
 
 
+class Measured(NamedTuple):
+    """The real load of nodes by name: percent of cpu, percent of memory, when; and the time between measurements."""
+
+    loads: Mapping[str, tuple[float, float, datetime]]
+    interval: timedelta
+
+
 class Layout:
     """The order of the nodes and their traits, kept between snapshots for as long as they hold."""
 
@@ -70,6 +80,7 @@ class Layout:
         self._rows: list[int] | None = None
         self._traits = NodeTraits(())
         self._shapes: tuple[int, int, ShapeTable] | None = None
+        self._usage: tuple[tuple[str, ...], Measured, UsageTable] | None = None
 
     def nodes_changed(self) -> None:
         """A node came, went, or has other traits."""
@@ -88,6 +99,14 @@ class Layout:
         if self._shapes is None or self._shapes[:2] != size:
             self._shapes = (*size, _shape_table(state))
         return self._shapes[2]
+
+    def usage(self, state: "State", names: tuple[str, ...]) -> UsageTable | None:
+        """The measured load of the nodes, made anew when there is a new measurement or other nodes."""
+        if state.measured is None:
+            return None
+        if self._usage is None or self._usage[1] is not state.measured or self._usage[0] != names:
+            self._usage = (names, state.measured, _usage_table(state.measured, names))
+        return self._usage[2]
 
 
 def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
@@ -110,7 +129,11 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         roles=_role_table(state),
         queues=queues,
         namespaces=dict(state.namespaces),
+        quotas=tuple(state.quotas[key] for key in sorted(state.quotas)),
+        budgets=tuple(state.budgets[key] for key in sorted(state.budgets)),
         priority_classes=dict(state.priority_classes),
+        usage=state.layout.usage(state, nodes.names),
+        previous=state.previous,
     )
 
 
@@ -150,6 +173,7 @@ def _task_table(state: "State", rank: Index) -> TaskTable:
         nominated=nominated,
         priority=copy("priority"),
         created=copy("created"),
+        started=copy("started"),
         ordinal=copy("ordinal"),
         preemptable=copy("preemptable"),
         gated=copy("gated"),
@@ -211,6 +235,16 @@ def _shape_table(state: "State") -> ShapeTable:
         matched=tuple(shape.matched for shape in shapes),
         terms=tuple(shape.terms for shape in shapes),
     )
+
+
+def _usage_table(measured: Measured, names: tuple[str, ...]) -> UsageTable:
+    values = np.full((3, len(names)), np.nan)
+    for row, name in enumerate(names):
+        load = measured.loads.get(name)
+        if load is not None:
+            values[:, row] = (load[0], load[1], load[2].timestamp())
+    values.setflags(write=False)
+    return UsageTable(cpu=values[0], memory=values[1], measured=values[2], interval=measured.interval)
 
 
 def _queue_table(state: "State") -> QueueTable:

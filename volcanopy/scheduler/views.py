@@ -328,6 +328,21 @@ class QueueView:
         return bool(self._ledger.snapshot.queues.is_open[self.row])
 
     @property
+    def line(self) -> Rows:
+        """The rows of this queue, its parent, the parent's parent and so on."""
+        return self._ledger.snapshot.queues.lines[self.row]
+
+    @property
+    def is_parent(self) -> bool:
+        """Whether other queues are below this one."""
+        return bool(self._ledger.snapshot.queues.is_parent[self.row])
+
+    @property
+    def reclaimable(self) -> bool:
+        """Whether other queues may take back what this one holds."""
+        return bool(self._ledger.snapshot.queues.reclaimable[self.row])
+
+    @property
     def allocated(self) -> Resources:
         """What the queue's own jobs hold, or will hold on room that is being freed."""
         return Resources(self._ledger.snapshot.axis, self._ledger.queue_allocated[:, self.row].copy())

@@ -39,6 +39,8 @@ NOW = START + timedelta(days=1)
 
 _RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "gpu")
 _GPU = "nvidia.com/gpu"
+_MARKS = ("note.", "label.", "selector.")
+"""What words begin with that are annotations, labels and node selectors, whatever else they look like."""
 
 
 class NotationError(ValueError):
@@ -61,7 +63,7 @@ class _Line:
         found: dict[str, str] = {}
         for key, value in self.said.items():
             name = key.removeprefix(prefix)
-            if prefix and not key.startswith(prefix):
+            if (prefix and not key.startswith(prefix)) or key.startswith(_MARKS):
                 continue
             if name in _RESOURCES or (
                 not prefix and "." in name.partition("/")[0] and "/" in name and value[:1].isdigit()
@@ -73,7 +75,12 @@ class _Line:
 
     def labels(self) -> dict[str, str]:
         """Words that are labels: keys with a slash that are no amounts, and ``zone``."""
-        labels = {key: value for key, value in self.said.items() if "/" in key and key not in self.resources()}
+        amounts = self.resources()
+        labels = {
+            key: value
+            for key, value in self.said.items()
+            if "/" in key and key not in amounts and not key.startswith(_MARKS)
+        }
         if "zone" in self.said:
             labels["topology.kubernetes.io/zone"] = self.said["zone"]
         labels |= {key.removeprefix("label."): value for key, value in self.said.items() if key.startswith("label.")}

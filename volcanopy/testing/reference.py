@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.hooks import Hooks
 from volcanopy.scheduler.ledger import Ledger
@@ -12,7 +13,6 @@ from volcanopy.scheduler.placement import Placement
 from volcanopy.scheduler.registry import Action
 from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.snapshot import NONE, Snapshot
-from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.views import TaskView
 
 
@@ -31,7 +31,8 @@ class OneByOne(Placement):
         """The best of all nodes with free room, else of those with room that is being freed; first by name of equals."""
         nodes = [task.nominated] if task.nominated != NONE else []
         for rows in (nodes, list(range(len(self._ledger.snapshot.nodes)))):
-            for room, is_free in ((self._ledger.idle, True), (self._ledger.future, False)):
+            free = np.minimum(self._ledger.idle, self._ledger.future)
+            for room, is_free in ((free, True), (self._ledger.future, False)):
                 fit = [row for row in rows if self._fits(task, row, room) and not self._refused(task, row)]
                 if fit:
                     scores = self._hooks_asked.node_order(task, NodesView(self._ledger, np.array(fit)))

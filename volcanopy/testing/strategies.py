@@ -1,6 +1,11 @@
 """Random worlds for property tests, in the notation, so that a failing one can be read."""
 
+import json
+
 from hypothesis import strategies as st
+
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin
 
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
 
@@ -59,3 +64,89 @@ def plugin_sets() -> st.SearchStrategy[str]:
             )
         )
     )
+
+
+@st.composite
+def crowded_worlds(draw: st.DrawFn) -> str:
+    """A world in which those who run are in the way of those who wait: full nodes, priorities, claims of queues."""
+    lines = [f"class c{value} value={value}" for value in (1, 2, 3)]
+    free: dict[str, int] = {}
+    for number in range(draw(st.integers(1, 4))):
+        free[f"n{number}"] = draw(st.integers(1, 4))
+        lines.append(f"node n{number} cpu={free[f'n{number}']}{draw(st.sampled_from(['', '', ' zone=a']))}")
+    lines += ["queue root", *draw(_claims())]
+    queues = [line.split()[1] for line in lines if line.startswith("queue") and line != "queue root"]
+    for number in range(draw(st.integers(1, 4))):
+        size, words = draw(st.integers(1, 2)), [f"queue={draw(st.sampled_from(queues))}", draw(_importance())]
+        nodes = []
+        for node in draw(st.lists(st.sampled_from(sorted(free)), min_size=1, max_size=5)):
+            if free[node] >= size:
+                free[node] -= size
+                nodes.append(node)
+        if nodes:
+            flag = draw(st.sampled_from(["", "", "", " note.volcanopy.io/preemptable=false", " port=80"]))
+            least = draw(st.integers(0, len(nodes)))
+            parts = ", ".join(f"1 x cpu={size} on={node}{flag}" for node in nodes)
+            lines.append(f"job r{number} min={least} phase=Running {' '.join(words)}: {parts}")
+    for number in range(draw(st.integers(1, 4))):
+        count, size = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+        words = [f"queue={draw(st.sampled_from(queues))}", draw(_importance()), f"min={draw(st.integers(1, count))}"]
+        flag = draw(st.sampled_from(["", "", "", " port=80", " selector.topology.kubernetes.io/zone=a"]))
+        phase = draw(st.sampled_from(["", "", f"phase=Pending minres.cpu={count * size}"]))
+        lines.append(f"job w{number} {' '.join([*words, phase])}: {count} x cpu={size}{flag}")
+    return "\n".join(lines)
+
+
+def _importance() -> st.SearchStrategy[str]:
+    return st.sampled_from(["", "priority=c1", "priority=c2", "priority=c3"])
+
+
+@st.composite
+def _claims(draw: st.DrawFn) -> list[str]:
+    """One to four queues, some below others, with weights, claims, limits and guarantees."""
+    lines: list[str] = []
+    parents = ["root"]
+    for number in range(draw(st.integers(1, 4))):
+        words = [f"weight={draw(st.integers(1, 3))}"]
+        words += draw(st.sampled_from([[], [], [f"deserved.cpu={draw(st.integers(1, 6))}"]]))
+        words += draw(st.sampled_from([[], [], [], [f"capability.cpu={draw(st.integers(1, 8))}"]]))
+        words += draw(st.sampled_from([[], [], [], ["guarantee.cpu=1"], ["unreclaimable"]]))
+        words.append(f"parent={draw(st.sampled_from(parents))}")
+        lines.append(f"queue q{number} {' '.join(words)}")
+        parents.append(f"q{number}")
+    return lines
+
+
+CHAINS = (
+    "enqueue, allocate, preempt",
+    "enqueue, allocate, backfill, preempt, reclaim",
+    "enqueue, allocate, backfill, reclaim, preempt",
+    "enqueue, reclaim, allocate",
+    "enqueue, reclaim, preempt, allocate, backfill",
+    "allocate, reclaim",
+)
+"""Actions in orders that people use, all with evictions."""
+
+
+@st.composite
+def evicting_configs(draw: st.DrawFn) -> SchedulerConfig:
+    """Actions that evict, and plugins that have a say in it, in one tier or two, with some switches off."""
+    queues = draw(st.sampled_from(["proportion", "capacity", "capacity", ""]))
+    optional = ("priority", "conformance", "drf", "overcommit", "nodeorder", "binpack")
+    names = [
+        name
+        for name in ("gang", "predicates", *optional, queues)
+        if name and (name in {"gang", "predicates", queues} or draw(st.booleans()))
+    ]
+    tiers: tuple[list[dict[str, object]], ...] = ([], [])
+    for name in draw(st.permutations(names)):
+        entry: dict[str, object] = {"name": name}
+        for switch in ("enablePreemptable", "enableReclaimable"):
+            if draw(st.integers(0, 3)) == 0:
+                entry[switch] = False
+        if name == "capacity":
+            entry["enableHierarchy"] = draw(st.booleans())
+            entry["arguments"] = {"ancestorReclaimLevel": draw(st.integers(0, 2))}
+        draw(st.sampled_from(tiers)).append(entry)
+    document = {"actions": draw(st.sampled_from(CHAINS)), "tiers": [{"plugins": tier} for tier in tiers]}
+    return parse(json.dumps(document), builtin())

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from volcanopy.scheduler.actions.nominated import settle
 from volcanopy.scheduler.plugin import Denial
 from volcanopy.scheduler.resources import Ints, Rows
 from volcanopy.scheduler.session import Session
@@ -46,6 +47,7 @@ class Allocate:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
+        settle(session)
         lines = self._lines(session)
         queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, lines)]
         heapq.heapify(queues)

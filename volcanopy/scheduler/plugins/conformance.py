@@ -22,6 +22,10 @@ class Conformance(Plugin[NoArguments]):
         """All but the critical ones."""
         return self.preemptable(reclaimer, candidates)
 
+    def may_leave(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """All but the critical ones."""
+        return [victim for victim in victims if not is_critical(victim)]
+
 
 def is_critical(task: TaskView) -> bool:
     """Whether a pod is one that the cluster needs."""

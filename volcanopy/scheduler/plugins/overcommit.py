@@ -50,7 +50,7 @@ class Overcommit(Plugin[OvercommitArguments]):
         name = self.cluster.axis.names[short[0]]
         over = quantity.text(name, int(asked[short[0]] - self._room[short[0]]))
         sentence = f"admitted jobs ask for so much {name} that this one exceeds what the cluster may promise by {over}"
-        return reject("quota", sentence)
+        return reject("quota", sentence, yields=True)
 
     def _asked_by_admitted(self) -> Ints:
         """(R, J): what admitted jobs may still ask for: the minimum of those in line, the rest of it of those that run."""

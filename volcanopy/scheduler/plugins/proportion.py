@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.api import quantity
+from volcanopy.scheduler import claims
 from volcanopy.scheduler.plugin import PERMIT, Denial, NoArguments, Plugin, Vote, reject
-from volcanopy.scheduler.resources import Floats, Ints, Mask, dominant_share
-from volcanopy.scheduler.status import HOLDING
+from volcanopy.scheduler.resources import Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 
@@ -21,17 +21,14 @@ class Proportion(Plugin[NoArguments]):
         """Fill the queues' shares like vessels."""
         snapshot = self.cluster.snapshot
         queues, jobs = snapshot.queues, snapshot.jobs
-        total = snapshot.total
-        guarantee = queues.guarantee.values
-        room = np.maximum(total - guarantee.sum(axis=1), 0)[:, None] + guarantee
-        self._limit: Ints = np.minimum(room, _capability(queues.capability.values, queues.capability_set))
+        self._limit = claims.within_guarantees(snapshot.total, queues)
         ledger = self.cluster.ledger
-        rows = self.cluster.job_rows()
-        active = np.zeros(len(queues), dtype=np.bool_)
-        active[jobs.queue[rows]] = True
-        requested = ledger.queue_allocated + ledger.queue_pending
-        self._inqueue = self._asked_by_admitted()
-        self.deserved: Ints = deserved_by_weight(total, queues.weight, requested, guarantee, self._limit, active)
+        self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
+        self._active[jobs.queue[self.cluster.job_rows()]] = True
+        self._requested: Ints = ledger.queue_allocated + ledger.queue_pending
+        self._inqueue = claims.asked_by_admitted(self.cluster)
+        self.deserved = self._fill(self._requested)
+        self._owed: Ints | None = None
 
     def queue_order(self, queue: QueueView) -> tuple[int, float]:
         """Higher priority first, then the smaller share of what is deserved."""
@@ -56,6 +53,14 @@ class Proportion(Plugin[NoArguments]):
         """A queue takes room from others only up to what it deserves."""
         asked = sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
         return queue.is_open and self._beyond(queue, asked, 1) is None
+
+    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+        """The share that a queue would deserve if its waiting jobs were admitted covers the claim."""
+        if self._owed is None:
+            self._owed = self._fill(self._requested + claims.asked_by_waiting(self.cluster))
+        pods = self.cluster.axis.index["pods"]
+        owed = self._owed[:, queue.row]
+        return queue.is_open and claims.first_short(claim.values, owed, claim.values, pods) is None
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of queues that hold more than they deserve, down to what they deserve."""
@@ -82,27 +87,31 @@ class Proportion(Plugin[NoArguments]):
             return PERMIT
         asked = least.values + queue.allocated.values + self._inqueue[:, queue.row] + queue.inqueue.values
         limit = self._limit[:, queue.row]
-        short = np.flatnonzero((least.values > 0) & (asked > limit))
-        short = short[short != self.cluster.axis.index["pods"]]
-        if not len(short):
+        short = claims.first_short(asked, limit, least.values, self.cluster.axis.index["pods"])
+        if short is None:
             return PERMIT
-        name = self.cluster.axis.names[short[0]]
-        has = quantity.text(name, int(limit[short[0]]))
-        wants = quantity.text(name, int(asked[short[0]]))
+        name = self.cluster.axis.names[short]
+        has = quantity.text(name, int(limit[short]))
+        wants = quantity.text(name, int(asked[short]))
         return reject(
             "quota", f"queue {queue.name} can hold {has} {name} at most: with this job it would have promised {wants}"
         )
 
     def _beyond(self, queue: QueueView, asked: Ints, count: int) -> Denial | None:
-        held, deserved = self.cluster.ledger.queue_allocated[:, queue.row], self.deserved[:, queue.row]
-        over = (asked > 0) & (held + asked > deserved)
-        over[self.cluster.axis.index["pods"]] = False
-        if not over.any():
+        held, pods = self.cluster.ledger.queue_allocated[:, queue.row], self.cluster.axis.index["pods"]
+        deserved, limit = self.deserved[:, queue.row], self._limit[:, queue.row]
+        beyond_share = claims.first_short(held + asked, deserved, asked, pods)
+        if beyond_share is None:
             return None
-        position = int(np.flatnonzero(over)[0])
+        beyond_limit = claims.first_short(held + asked, limit, asked, pods)
+        position = beyond_share if beyond_limit is None else beyond_limit
         name = self.cluster.axis.names[position]
-        has, wants = (quantity.text(name, int(units[position])) for units in (held, asked // count))
-        share = quantity.text(name, int(deserved[position]))
+        has, wants, share, most = (
+            quantity.text(name, int(units[position])) for units in (held, asked // count, deserved, limit)
+        )
+        if beyond_limit is not None:
+            sentence = f"queue {queue.name} may hold {most} {name} and holds {has}: {wants} more is too much"
+            return Denial("capability", sentence)
         return Denial(
             "share", f"queue {queue.name} deserves {share} {name} and holds {has}: {wants} more is beyond its share"
         )
@@ -112,27 +121,11 @@ class Proportion(Plugin[NoArguments]):
         shown = [f"{name} {quantity.text(name, int(value))}" for name, value in zip(names, units, strict=True) if value]
         return ", ".join(shown) or "nothing"
 
-    def _asked_by_admitted(self) -> Ints:
-        """(R, Q): what admitted jobs may still ask for, less what elastic jobs hold beyond their minimum."""
+    def _fill(self, requested: Ints) -> Ints:
         snapshot = self.cluster.snapshot
-        jobs = snapshot.jobs
-        least, held = jobs.min_resources.values, jobs.allocated.values
-        running = jobs.counts[HOLDING].sum(axis=0)
-        admitted = (jobs.phase == "Inqueue") | ((jobs.phase == "Running") & (running >= jobs.min_available))
-        rest = np.where(admitted & jobs.has_min_resources, np.maximum(least - held, 0), 0)
-        elastic = np.where(jobs.has_min_resources, np.maximum(held - least, 0), held)
-        sums = np.zeros((len(snapshot.axis), len(snapshot.queues)), dtype=np.int64)
-        rows = self.cluster.job_rows()
-        np.add.at(sums.T, jobs.queue[rows], (rest - elastic).T[rows])
-        return sums
-
-
-def _capability(values: Ints, given: Mask) -> Ints:
-    """Capability with what is not given, and cpu or memory of zero, as no limit."""
-    unlimited = ~given
-    unlimited[:2] |= values[:2] <= 0
-    capability: Ints = np.where(unlimited, np.iinfo(np.int64).max // 2, values)
-    return capability
+        queues = snapshot.queues
+        guarantee = queues.guarantee.values
+        return deserved_by_weight(snapshot.total, queues.weight, requested, guarantee, self._limit, self._active)
 
 
 def deserved_by_weight(total: Ints, weight: Ints, requested: Ints, guarantee: Ints, limit: Ints, active: Mask) -> Ints:

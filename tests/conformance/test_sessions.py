@@ -1,0 +1,97 @@
+"""What we decide on the worlds of another system, beside what it decided."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.differences import differences
+from tests.conformance.unbuilt import UNBUILT
+from tests.conformance.worlds import FOLDER, NotBuiltError, Scenario, scenarios
+from volcanopy.scheduler.closing import close
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.status import Status
+
+SESSIONS = scenarios("session")
+DIFFERENCES = differences()
+
+if not SESSIONS:
+    pytest.skip(f"no conformance worlds in {FOLDER}", allow_module_level=True)
+
+
+def decide(scenario: Scenario) -> tuple[Session, Plan]:
+    """Run the scenario's actions in one session."""
+    config = scenario.config()
+    session = Session(scenario.snapshot(), config)
+    for name in config.actions:
+        builtin().actions[name](session, config.action_arguments.get(name, {}))
+    return session, Plan(tuple(close(session)))
+
+
+def disagreements(scenario: Scenario) -> Iterator[str]:
+    """Where our verdict is another, a line each."""
+    session, plan = decide(scenario)
+    said = scenario.expected
+    binds = {effect.pod: effect.node for effect in plan.of(Bind)}
+    if said.get("minimalBindCheck") or "binds" not in said:
+        if len(binds) != said["bindCount"]:
+            yield f"{len(binds)} binds for {said['bindCount']}: {binds}"
+    elif binds != said["binds"]:
+        yield f"binds {binds} for {said['binds']}"
+    evictions = sorted(effect.pod for effect in plan.of(Evict))
+    if "evictions" in said and evictions != sorted(said["evictions"]):
+        yield f"evictions {evictions} for {sorted(said['evictions'])}"
+    nominated = {(effect.group, effect.node) for effect in plan.of(Nominate)}
+    for group, nodes in said.get("pipelined", {}).items():
+        places = {node for job, node in nominated if job == group}
+        if not places or not places <= set(nodes):
+            yield f"{group} is to get {sorted(places)} for {nodes}"
+    yield from _of_groups(session, plan, said)
+
+
+def _of_groups(session: Session, plan: Plan, said: Any) -> Iterator[str]:
+    jobs = session.snapshot.jobs
+    rows = {str(key): row for row, key in enumerate(jobs.keys) if key is not None}
+    set_to = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}
+    for group, phase in said.get("podGroupPhases", {}).items():
+        ours = set_to.get(group, str(session.ledger.phase[rows[group]]))
+        if ours != phase:
+            yield f"{group} is {ours} for {phase}"
+    for group, counts in said.get("taskStatus", {}).items():
+        for status, count in counts.items():
+            ours_count = session.ledger.job_counts[Status[status.upper()], rows[group]]
+            if ours_count != count:
+                yield f"{ours_count} tasks of {group} are {status} for {count}"
+
+
+@pytest.mark.parametrize("scenario", SESSIONS, ids=lambda scenario: scenario.name)
+def test_a_session_decides_as_the_other_system_did(scenario: Scenario, request: pytest.FixtureRequest) -> None:
+    try:
+        list(scenario.objects())
+        scenario.config()
+    except NotBuiltError as error:
+        request.applymarker(pytest.mark.xfail(strict=True, raises=NotBuiltError, reason=f"needs {UNBUILT[str(error)]}"))
+        raise
+    found = list(disagreements(scenario))
+    if scenario.name in DIFFERENCES:
+        assert found, f"{scenario.name} agrees by now: take it out of the document of differences"
+        pytest.xfail(f"differs on purpose: {DIFFERENCES[scenario.name]}")
+    assert found == []
+
+
+def test_every_difference_that_the_document_lists_is_a_scenario() -> None:
+    assert set(DIFFERENCES) <= {scenario.name for scenario in (*SESSIONS, *scenarios("custom"))}
+
+
+def test_nothing_counts_as_unbuilt_that_no_scenario_misses() -> None:
+    missed = Counter[str]()
+    for scenario in scenarios("session"):
+        try:
+            list(scenario.objects())
+            scenario.config()
+        except NotBuiltError as error:
+            missed[str(error)] += 1
+    assert set(missed) == set(UNBUILT)

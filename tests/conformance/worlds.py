@@ -1,0 +1,138 @@
+"""Worlds of another system and its verdicts on them, read from a folder that may or may not be there.
+
+Each file is a list of scenarios: Kubernetes objects, a configuration, the actions to run in one session, and what came of
+it. The folder is named by the environment variable VOLCANOPY_CONFORMANCE; without it, it is looked for beside the
+checkout.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from volcanopy.api import core, policy
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plugin import SWITCHES
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import Object, State
+from volcanopy.testing.notation import NOW
+
+FOLDER = Path(
+    os.environ.get("VOLCANOPY_CONFORMANCE") or Path(__file__).parents[2].resolve().parent / "shared" / "conformance"
+)
+
+KINDS: dict[str, type[Any]] = {
+    "priorityClasses": core.PriorityClass,
+    "queues": core.Queue,
+    "resourceQuotas": policy.ResourceQuota,
+    "nodes": core.Node,
+    "podGroups": core.PodGroup,
+    "pods": core.Pod,
+}
+"""The objects that a scenario may hold, by key, in the order in which they are fed."""
+
+_SWITCH = {name.removeprefix("enabled").removeprefix("enable").lower(): name for name in SWITCHES}
+
+
+class NotBuiltError(Exception):
+    """The scenario needs a part that does not exist; its name is the argument."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One world with its verdict."""
+
+    file: str
+    said: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """What tells it from all others."""
+        return f"{self.file}:{self.said['line']} {self.said['name']}"
+
+    @property
+    def kind(self) -> str:
+        """``session`` or ``custom``."""
+        return str(self.said["kind"])
+
+    @property
+    def expected(self) -> Mapping[str, Any]:
+        """The verdict."""
+        verdict: Mapping[str, Any] = self.said["expect"]
+        return verdict
+
+    def state(self) -> State:
+        """The state after all objects were fed."""
+        state = State()
+        for thing in self.objects():
+            state.upsert(thing)
+        return state
+
+    def snapshot(self) -> Snapshot:
+        """The world as the scheduler sees it."""
+        return self.state().snapshot(NOW, "conformance")
+
+    def objects(self) -> Iterator[Object]:
+        """The scenario's objects; those of kinds that we do not read are named as not built."""
+        said = self.said
+        for key in ("hyperNodes", "hyperNodesByTier", "resourceSlices", "resourceClaims", "deviceClasses", "pvcs"):
+            if said.get(key):
+                raise NotBuiltError(key)
+        for group in said["podGroups"]:
+            for key in ("subGroupPolicy", "networkTopology"):
+                if group["spec"].get(key):
+                    raise NotBuiltError(key)
+        for key, kind in KINDS.items():
+            for thing in said.get(key) or ():
+                yield msgspec.convert(_absolute(thing), kind)
+
+    def config(self) -> SchedulerConfig:
+        """The scenario's configuration: a switch that it does not name is off."""
+        registry = builtin()
+        for name in self.said["actions"]:
+            if name not in registry.actions:
+                raise NotBuiltError(f"action {name}")
+        tiers = [
+            {"plugins": [_plugin(entry) for entry in tier["plugins"] if entry.get("registered", True)]}
+            for tier in self.said["config"]["tiers"]
+        ]
+        for tier in tiers:
+            for entry in tier["plugins"]:
+                if entry["name"] not in registry.plugins:
+                    raise NotBuiltError(f"plugin {entry['name']}")
+        document = {
+            "actions": ", ".join(self.said["actions"]) or "allocate",
+            "tiers": tiers,
+            "configurations": self.said["config"]["configurations"] or [],
+        }
+        return parse(json.dumps(document), registry)
+
+
+def _plugin(entry: Mapping[str, Any]) -> dict[str, Any]:
+    on = {_SWITCH[flag.lower()]: value for flag, value in entry["enabled"].items()}
+    return {"name": entry["name"], "arguments": entry.get("arguments") or {}, **dict.fromkeys(SWITCHES, False), **on}
+
+
+def _absolute(thing: Any) -> Any:
+    """The same with moments relative to now as moments."""
+    if isinstance(thing, dict):
+        if thing.keys() == {"nowPlusSeconds"}:
+            return (NOW + timedelta(seconds=thing["nowPlusSeconds"])).isoformat()
+        return {key: _absolute(value) for key, value in thing.items()}
+    return [_absolute(value) for value in thing] if isinstance(thing, list) else thing
+
+
+def scenarios(kind: str) -> list[Scenario]:
+    """All scenarios of a kind; none where the folder is not there."""
+    found = [
+        Scenario(path.stem, said)
+        for path in sorted(FOLDER.glob("*.json"))
+        for said in json.loads(path.read_text("utf-8"))
+    ]
+    return [scenario for scenario in found if scenario.kind == kind]

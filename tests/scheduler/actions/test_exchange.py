@@ -1,0 +1,78 @@
+"""What holds of evictions in every world: they pay, nobody leaves in vain, and the world comes to rest."""
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
+from volcanopy.testing.notation import world
+from volcanopy.testing.strategies import crowded_worlds, evicting_configs
+from volcanopy.testing.unfolding import Unfolding
+
+many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+REST = 5
+
+
+@many
+@given(crowded_worlds(), evicting_configs(), st.booleans())
+def test_a_world_in_which_nothing_happens_comes_to_rest(text: str, config: SchedulerConfig, replaced: bool) -> None:
+    unfolding = Unfolding(world(text), config, replaced)
+    plans = list(unfolding.cycles(REST + 1))
+    assert not plans[-1].of(Bind, Evict, Nominate), "\n--\n".join(map(str, plans))
+
+
+@many
+@given(crowded_worlds(), evicting_configs())
+def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: SchedulerConfig) -> None:
+    unfolding = Unfolding(world(text), config)
+    for _ in range(REST):
+        seen = unfolding.snapshot()
+        plan = unfolding.cycle()
+        assert violations(seen, plan, unfolding.config.plugins) == []
+        promised = kept_for(plan)
+        assert {effect.beneficiary for effect in plan.of(Evict)} <= {effect.group for effect in plan.of(Nominate)}
+        if promised:
+            bound = {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+            assert promised.items() <= bound.items()
+
+
+@many
+@given(crowded_worlds(), evicting_configs())
+def test_the_room_is_kept_for_its_owner_until_it_is_free(text: str, config: SchedulerConfig) -> None:
+    """The victims take their time, and an important newcomer would like the room: it does not get it."""
+    unfolding = Unfolding(world(text), config, lingering=True)
+    plan = unfolding.cycle()
+    promised = kept_for(plan)
+    if not promised:
+        return
+    unfolding.add(world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"))
+    second = unfolding.cycle()
+    bound = {effect.pod: effect.node for effect in second.of(Bind)}
+    assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
+    unfolding.end_terminating()
+    bound |= {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+    assert promised.items() <= bound.items()
+
+
+@many
+@given(crowded_worlds(), evicting_configs())
+def test_no_victim_could_have_stayed(text: str, config: SchedulerConfig) -> None:
+    """With any one victim in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
+    plan = Unfolding(world(text), config).cycle()
+    victims, promised = [effect.pod for effect in plan.of(Evict)], kept_for(plan)
+    if len({effect.beneficiary for effect in plan.of(Evict)}) != 1:
+        return
+    for spared in victims:
+        after = Unfolding(world(text), replace(config, actions=("allocate",)))
+        after.carry_out(effect for effect in plan.of(Bind, Evict) if effect.pod != spared)
+        after.gate_pending(promised)
+        assert not promised.keys() <= {effect.pod for effect in after.cycle().of(Bind)}, spared
+
+
+def kept_for(plan: Plan) -> dict[str, str]:
+    """The pods that others left for, with their nodes."""
+    gainers = {effect.beneficiary for effect in plan.of(Evict)}
+    return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in gainers and effect.node}

@@ -1,0 +1,91 @@
+"""Whom shuffle makes leave, whoever it is that names them."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from tests.scheduler.plugins.scene import seen
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Evict, Plan
+from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.resources import Rows
+
+TEXT = """
+    node n1 cpu=8
+    job a: 2 x cpu=1 on=n1, 1 x cpu=1 on=n1 bound, 1 x cpu=1
+    job b: 2 x cpu=1 on=n1 note.volcanopy.io/preemptable=false
+    job c queue=nowhere: 1 x cpu=1 on=n1
+    job d namespace=kube-system: 1 x cpu=1 on=n1
+    pod other node=n1 cpu=1
+"""
+
+
+class Everyone(Plugin[NoArguments]):
+    """Whoever runs shall leave."""
+
+    name: ClassVar[str] = "everyone"
+
+    def victim_tasks(self, running: Rows) -> Rows:
+        """All."""
+        return running
+
+
+class First(Plugin[NoArguments]):
+    """The first that runs shall leave."""
+
+    name: ClassVar[str] = "first"
+
+    def victim_tasks(self, running: Rows) -> Rows:
+        """One."""
+        return running[:1]
+
+
+class Nobody(Plugin[NoArguments]):
+    """Nobody need leave."""
+
+    name: ClassVar[str] = "nobody"
+
+    def victim_tasks(self, running: Rows) -> Rows:
+        """None."""
+        return np.empty(0, dtype=np.intp)
+
+
+def shuffled(*tiers: str) -> Plan:
+    registry = builtin().with_plugins(Everyone, First, Nobody)
+    lines = ["actions: shuffle", "tiers:"]
+    lines += ["- plugins: [" + ", ".join(f"{{name: {name}}}" for name in tier.split()) + "]" for tier in tiers]
+    config = parse("\n".join(lines), registry)
+    snapshot = seen(TEXT)
+    plan = schedule(snapshot, config, registry)
+    assert violations(snapshot, plan, config.plugins) == []
+    return plan
+
+
+def leave(plan: Plan) -> list[str]:
+    return [effect.pod for effect in plan.of(Evict)]
+
+
+def test_only_running_preemptable_tasks_of_jobs_in_a_queue_are_asked_about() -> None:
+    assert leave(shuffled("everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
+
+
+def test_what_one_plugin_protects_no_other_makes_leave() -> None:
+    assert leave(shuffled("everyone conformance")) == ["default/a-0", "default/a-1"]
+    assert leave(shuffled("everyone", "conformance")) == ["default/a-0", "default/a-1"]
+
+
+def test_the_first_tier_that_names_anyone_decides_and_in_it_all_that_are_named_leave() -> None:
+    assert leave(shuffled("first", "everyone")) == ["default/a-0"]
+    assert leave(shuffled("nobody", "everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
+    assert leave(shuffled("nobody first everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
+
+
+def test_with_nobody_to_name_anyone_all_stay() -> None:
+    assert leave(shuffled("gang")) == []
+    assert leave(shuffled("nobody")) == []
+
+
+def test_the_reason_is_shuffle() -> None:
+    assert {effect.reason for effect in shuffled("first").of(Evict)} == {"shuffle"}

@@ -1,0 +1,109 @@
+"""A session over a world in the notation, to ask single plugins with arguments."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Evict, Plan
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import State
+from volcanopy.scheduler.views import TaskView
+from volcanopy.testing.notation import NOW, world
+
+Loads = Mapping[str, tuple[float, float]]
+"""Percent of cpu and of memory by node."""
+
+
+def configured(plugins: Mapping[str, Mapping[str, Any]], actions: str = "allocate") -> SchedulerConfig:
+    """One tier of plugins, each with its arguments."""
+    entries = [{"name": name, "arguments": dict(arguments)} for name, arguments in plugins.items()]
+    document = {"actions": actions, "tiers": [{"plugins": entries}]}
+    return parse(msgspec.json.encode(document).decode(), builtin())
+
+
+def complaint(name: str, arguments: Mapping[str, Any]) -> str:
+    """What is said of arguments that are refused; empty if they are not."""
+    try:
+        configured({name: arguments})
+    except ConfigError as error:
+        return str(error).removeprefix(f"tiers[0].plugins[0].arguments ({name})").removeprefix(".").removeprefix(": ")
+    return ""
+
+
+def seen(
+    text: str,
+    loads: Loads | None = None,
+    *,
+    now: datetime = NOW,
+    previous: datetime | None = None,
+    age: timedelta = timedelta(0),
+) -> Snapshot:
+    """The world at a moment, with the load of its nodes measured ``age`` ago; ``previous`` is when it was last looked at."""
+    state = State()
+    for thing in world(text):
+        state.upsert(thing)
+    if loads is not None:
+        state.set_usage({name: (*load, now - age) for name, load in loads.items()})
+    if previous is not None:
+        state.snapshot(previous, "before")
+    return state.snapshot(now, "test")
+
+
+class Scene:
+    """A session with one plugin or several."""
+
+    def __init__(self, snapshot: Snapshot, plugins: Mapping[str, Mapping[str, Any]]) -> None:
+        self.snapshot = snapshot
+        self.session = Session(snapshot, configured(plugins))
+
+    def task(self, name: str) -> TaskView:
+        return self.session.cluster.task(self.snapshot.task_rows[f"default/{name}"])
+
+    def node(self, name: str) -> int:
+        return self.snapshot.nodes.index[name]
+
+    @property
+    def nodes(self) -> NodesView:
+        return self.session.cluster.nodes()
+
+    def scores(self, task: str) -> dict[str, float]:
+        """The score of each node, to six places."""
+        found = self.session.hooks.node_order(self.task(task), self.nodes)
+        return {name: round(float(score), 6) for name, score in zip(self.snapshot.nodes.names, found, strict=True)}
+
+    def refused(self, task: str) -> dict[str, str]:
+        """The nodes that are refused, each with the first reason."""
+        answer: dict[str, str] = {}
+        for refusal in self.session.hooks.predicate(self.task(task), self.nodes):
+            for row in np.flatnonzero(refusal.nodes).tolist():
+                answer.setdefault(self.snapshot.nodes.names[row], refusal.reason)
+        return answer
+
+    def place(self, task: str, node: str) -> None:
+        """Place a task, for the rest of the session."""
+        statement = self.session.statement()
+        statement.allocate(self.task(task).row, self.node(node))
+        statement.keep()
+
+    def evict(self, task: str) -> None:
+        """Make a task leave, for the rest of the session."""
+        statement = self.session.statement()
+        statement.evict(self.task(task).row, "test")
+        statement.keep()
+
+
+def made(snapshot: Snapshot, plugins: Mapping[str, Mapping[str, Any]], actions: str = "allocate") -> Plan:
+    """The plan for a snapshot."""
+    return schedule(snapshot, configured(plugins, actions))
+
+
+def evicted(snapshot: Snapshot, plugins: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The names of the pods that shuffle makes leave."""
+    return [effect.pod.removeprefix("default/") for effect in made(snapshot, plugins, "shuffle").of(Evict)]

@@ -1,0 +1,148 @@
+"""capacity: claims, limits, and who gives back what."""
+
+import json
+from typing import Any
+
+import pytest
+
+from volcanopy.scheduler.cluster import Cluster
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.plan import Bind, Evict, SetPodGroup
+from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
+from volcanopy.testing.notation import decide, snapshot
+
+
+def capacity(text: str, hierarchy: bool = False, level: int = 0) -> Capacity:
+    return Capacity(CapacityArguments(level=level), Cluster(Ledger(snapshot(text))), hierarchy)
+
+
+def in_a_tree(actions: str = "enqueue, allocate, reclaim", **arguments: Any) -> SchedulerConfig:
+    entry = {"name": "capacity", "enableHierarchy": True, "arguments": arguments}
+    tiers = [{"plugins": [{"name": "gang"}, entry]}, {"plugins": [{"name": "predicates"}]}]
+    return parse(json.dumps({"actions": actions, "tiers": tiers}), builtin())
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "size", "victims"),
+    [("", 2, 1), ("", 3, 1), (" guarantee.cpu=5", 2, 0)],
+    ids=["down to what is deserved", "by one task below it at most", "not below the guarantee"],
+)
+def test_a_queue_above_its_claim_gives_back(guarantee: str, size: int, victims: int) -> None:
+    """Six of a claim to four are held."""
+    text = f"""
+        node n1 cpu=20
+        queue v deserved.cpu=4{guarantee}
+        queue w deserved.cpu=8
+        job a queue=v: {6 // size} x cpu={size} on=n1
+        job b queue=w: 1 x cpu=1
+        """
+    plugin = capacity(text)
+    tasks = {
+        plugin.cluster.task(row).key: plugin.cluster.task(row) for row in range(len(plugin.cluster.snapshot.tasks))
+    }
+    candidates = [task for key, task in sorted(tasks.items()) if "/a-" in key]
+    assert len(plugin.reclaimable(tasks["default/b-0"], candidates)) == victims
+
+
+@pytest.mark.parametrize(("words", "may"), [("cpu=1 memory=1Gi", True), ("memory=1Gi", False)])
+def test_one_resource_within_its_claim_is_enough_to_take_back(words: str, may: bool) -> None:
+    text = f"""
+        node n1 cpu=20 memory=64Gi
+        queue q deserved.cpu=4 deserved.memory=8Gi
+        job a queue=q: 1 x cpu=3 memory=9Gi on=n1
+        job b queue=q: 1 x {words}
+        """
+    plugin = capacity(text)
+    task = plugin.cluster.task(plugin.cluster.snapshot.task_rows["default/b-0"])
+    assert plugin.preemptive(plugin.cluster.queue(plugin.cluster.snapshot.queues.index["q"]), [task]) is may
+
+
+def test_a_queue_borrows_what_is_idle_up_to_its_capability() -> None:
+    made = decide(
+        "node n1 cpu=8\nqueue q deserved.cpu=2 capability.cpu=5\njob a min=1 queue=q: 8 x cpu=1",
+        "gang, capacity, predicates",
+    )
+    assert len(made.of(Bind)) == 5
+    assert "explain a [capability]: queue q may hold 5 cpu and holds 5: 1 more is too much" in str(made)
+
+
+def test_guarantees_of_idle_queues_are_left_free() -> None:
+    made = decide(
+        "node n1 cpu=8\nqueue q\nqueue g guarantee.cpu=3\njob a min=1 queue=q: 8 x cpu=1", "gang, capacity, predicates"
+    )
+    assert len(made.of(Bind)) == 5
+
+
+TREE = """
+    node n1 cpu=16
+    queue root
+    queue team parent=root capability.cpu=6 deserved.cpu=6
+    queue lab parent=team deserved.cpu=4
+    queue desk parent=team deserved.cpu=2
+    queue other parent=root deserved.cpu=10
+    """
+
+
+def test_what_leaves_hold_counts_against_the_queues_above() -> None:
+    made = decide(TREE + "job a min=1 queue=lab: 4 x cpu=1\njob b min=1 queue=desk: 4 x cpu=1", in_a_tree())
+    assert len(made.of(Bind)) == 6
+
+
+@pytest.mark.parametrize("queue", ["team", "root", "lost", "round"])
+def test_only_leaves_below_the_root_take_jobs_and_the_others_are_not_disturbed(queue: str) -> None:
+    text = (
+        TREE
+        + f"""
+    queue lost parent=nowhere
+    queue round parent=ring
+    queue ring parent=round
+    job a queue={queue}: 1 x cpu=1
+    job b queue=lab: 1 x cpu=1
+    """
+    )
+    made = decide(text, in_a_tree())
+    assert [effect.pod for effect in made.of(Bind)] == ["default/b-0"]
+
+
+def test_relatives_give_first() -> None:
+    """Both desk and other hold more than their claim; desk belongs to the same team."""
+    text = (
+        TREE
+        + """
+    job d min=0 queue=desk: 6 x cpu=1 on=n1
+    job o min=0 queue=other: 12 x cpu=1 on=n1
+    job l queue=lab: 1 x cpu=1
+    """
+    )
+    made = decide(text.replace("cpu=16", "cpu=18"), in_a_tree())
+    assert [effect.group for effect in made.of(Evict)] == ["default/d"]
+
+
+def test_a_job_waits_for_admission_while_a_queue_above_has_promised_all() -> None:
+    text = (
+        TREE
+        + """
+    job a queue=lab phase=Pending minres.cpu=4
+    job b queue=desk phase=Pending minres.cpu=3
+    """
+    )
+    phases = {effect.pod_group: effect.phase for effect in decide(text, in_a_tree()).of(SetPodGroup)}
+    assert (phases["default/a"], phases["default/b"]) == ("Inqueue", "Pending")
+
+
+def test_queues_take_turns_by_the_shares_of_those_above_them() -> None:
+    plugin = capacity(TREE + "job a queue=other: 5 x cpu=1 on=n1\njob b queue=lab: 1 x cpu=1 on=n1", hierarchy=True)
+    queues = [
+        plugin.cluster.queue(row)
+        for name, row in plugin.cluster.snapshot.queues.index.items()
+        if name in {"lab", "desk", "other"}
+    ]
+    assert [queue.name for queue in sorted(queues, key=plugin.queue_order)] == ["desk", "lab", "other"]
+
+
+def test_a_queue_that_deserves_nothing_goes_after_one_with_as_large_a_share() -> None:
+    plugin = capacity("node n1 cpu=4\nqueue a\nqueue b deserved.cpu=2\njob x queue=b: 1 x cpu=2 on=n1")
+    queues = [plugin.cluster.queue(plugin.cluster.snapshot.queues.index[name]) for name in ("a", "b")]
+    assert [queue.name for queue in sorted(queues, key=plugin.queue_order)] == ["b", "a"]

@@ -1,0 +1,128 @@
+"""pdb, cdp, resourcequota, sla: who is protected, and who has waited long enough."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from volcanopy.api import core, policy
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.plan import Bind, Evict, Plan, SetPodGroup
+from volcanopy.scheduler.plugins.sla import SlaArguments
+from volcanopy.scheduler.state import Object, State
+from volcanopy.testing.notation import NOW, config, world
+
+HIGH = "class high value=9\n"
+CROWDED = HIGH + "node n1 cpu=3\njob a min=0: 3 x cpu=1 app/name=web on=n1\njob b priority=high: 3 x cpu=1"
+
+
+def decide(objects: Sequence[Object], plugins: str, actions: str) -> Plan:
+    state = State()
+    for thing in objects:
+        state.upsert(thing)
+    return schedule(state.snapshot(NOW, "test"), config(plugins, actions))
+
+
+def budget(allowed: int, **labels: str) -> policy.PodDisruptionBudget:
+    selector = core.LabelSelector(match_labels=labels)
+    return policy.PodDisruptionBudget(
+        metadata=core.Meta(name="budget", namespace="default"),
+        spec=policy.PodDisruptionBudgetSpec(selector=selector),
+        status=policy.PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
+@pytest.mark.parametrize(("allowed", "evicted"), [(0, 0), (2, 0), (3, 3)])
+def test_a_budget_limits_how_many_leave_and_a_gang_that_needs_more_takes_none(allowed: int, evicted: int) -> None:
+    objects = [*world(CROWDED), budget(allowed, **{"app/name": "web"})]
+    assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == evicted
+
+
+def test_a_budget_about_other_pods_protects_nobody() -> None:
+    objects = [*world(CROWDED), budget(0, **{"app/name": "other"})]
+    assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == 3
+
+
+def test_a_pod_without_labels_is_covered_by_no_budget() -> None:
+    text = HIGH + "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
+    objects = [*world(text), budget(0, app="web")]
+    assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == 1
+
+
+@pytest.mark.parametrize(("ago", "evicted"), [(60, 0), (3600, 1)])
+def test_a_pod_is_left_alone_until_it_has_cooled_down(ago: int, evicted: int) -> None:
+    text = (
+        HIGH
+        + "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1 note.volcanopy.io/cooldown-time=10m\njob b priority=high: 1 x cpu=1"
+    )
+    since = core.Condition(type="PodScheduled", status="True", last_transition_time=NOW - timedelta(seconds=ago))
+    objects = [
+        replace(thing, status=replace(thing.status, conditions=(since,)))
+        if isinstance(thing, core.Pod) and thing.spec.node_name
+        else thing
+        for thing in world(text)
+    ]
+    assert len(decide(objects, "priority, gang, cdp | predicates", "preempt").of(Evict)) == evicted
+
+
+def quota(hard: dict[str, str], used: dict[str, str], **spec: object) -> policy.ResourceQuota:
+    said = {"metadata": {"name": "quota", "namespace": "default"}, "status": {"hard": hard, "used": used}, "spec": spec}
+    return msgspec.convert(said, policy.ResourceQuota)
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "phase"),
+    [
+        ({"cpu": "2"}, {}, "Pending"),
+        ({"requests.cpu": "2"}, {}, "Pending"),
+        ({"cpu": "4"}, {"cpu": "1"}, "Inqueue"),
+        ({"cpu": "4"}, {"cpu": "2"}, "Pending"),
+        ({"memory": "1"}, {}, "Inqueue"),
+    ],
+)
+def test_a_job_is_admitted_when_its_namespace_may_have_its_pods(
+    hard: dict[str, str], used: dict[str, str], phase: str
+) -> None:
+    objects = [*world("node n1 cpu=9\njob a min=3 phase=Pending minres.cpu=3"), quota(hard, used)]
+    made = decide(objects, "gang, resourcequota", "enqueue")
+    assert [effect.phase for effect in made.of(SetPodGroup)] == [phase]
+
+
+def test_what_was_promised_to_one_job_is_not_promised_to_the_next() -> None:
+    text = "node n1 cpu=9\njob a phase=Pending min=2 minres.cpu=2\njob b phase=Pending min=2 minres.cpu=2\njob c phase=Pending min=1 minres.cpu=1"
+    made = decide([*world(text), quota({"cpu": "3"}, {})], "gang, resourcequota", "enqueue")
+    assert [effect.phase for effect in made.of(SetPodGroup)] == ["Inqueue", "Pending", "Inqueue"]
+    assert "resource quota quota of namespace default allows 3 cpu, of which 2 are used or promised" in str(made)
+
+
+def test_a_quota_of_some_pods_only_is_left_to_the_api_server() -> None:
+    objects = [
+        *world("node n1 cpu=9\njob a phase=Pending minres.cpu=3"),
+        quota({"cpu": "1"}, {}, scopes=["BestEffort"]),
+    ]
+    assert [effect.phase for effect in decide(objects, "gang, resourcequota", "enqueue").of(SetPodGroup)] == ["Inqueue"]
+
+
+WAITING = "node n1 cpu=2\njob r: 2 x cpu=1 on=n1\njob a phase=Pending minres.cpu=2{} : 2 x cpu=1"
+
+
+@pytest.mark.parametrize(("note", "phase"), [("", "Pending"), ("1h", "Inqueue"), ("48h", "Pending")])
+def test_who_has_waited_long_enough_is_admitted_although_there_is_no_room(note: str, phase: str) -> None:
+    """The world is looked at a day after its beginning."""
+    said = f" note.volcanopy.io/sla-waiting-time={note}" if note else ""
+    made = decide(world(WAITING.format(said)), "gang, sla | overcommit", "enqueue")
+    assert [effect.phase for effect in made.of(SetPodGroup) if effect.pod_group == "default/a"] == [phase]
+
+
+def test_who_has_waited_long_enough_keeps_the_room_that_it_found() -> None:
+    """Two of three cpus are free: whoever has waited for long holds them, and the small job behind does not pass."""
+    text = "node n1 cpu=3\njob r: 1 x cpu=1 on=n1\njob a note.sla-waiting-time=1h: 3 x cpu=1\njob b: 1 x cpu=1"
+    assert decide(world(text), "sla | gang, predicates", "allocate").of(Bind) == []
+    assert decide(world(text.replace("1h", "48h")), "sla | gang, predicates", "allocate").of(Bind)
+
+
+def test_a_waiting_time_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="duration"):
+        SlaArguments.model_validate({"sla-waiting-time": "soon"})

@@ -1,0 +1,198 @@
+"""Tasks that move from busy nodes to quiet ones."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.plugins.scene import complaint, evicted, seen
+from volcanopy.api import core, names
+from volcanopy.scheduler.state import State
+from volcanopy.testing.notation import NOW, world
+
+BEFORE = NOW - timedelta(minutes=1)
+LIMITS = {"thresholds": {"cpu": 30, "memory": 30}, "targetThresholds": {"cpu": 60, "memory": 60}}
+BUSY = {"n1": (90.0, 50.0), "n2": (10.0, 10.0)}
+NODES = "node n1 cpu=10 memory=10Gi\nnode n2 cpu=10 memory=10Gi\n"
+
+
+def low(**params: Any) -> dict[str, dict[str, Any]]:
+    strategies = [{"name": "lowNodeUtilization", "params": LIMITS | params}]
+    return {"rescheduling": {"interval": "5m", "strategies": strategies}}
+
+
+def leave(text: str, loads: Any = None, **params: Any) -> list[str]:
+    return evicted(seen(text, loads or BUSY, previous=BEFORE), low(**params))
+
+
+def test_a_busy_node_is_relieved_until_it_is_no_busier_than_the_target() -> None:
+    """At 90 % two cores of ten must go until 70 %, and another until 60 %."""
+    assert leave(f"{NODES}job a: 8 x cpu=1 role=w on=n1") == ["a-w-5", "a-w-6", "a-w-7"]
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [
+        {"n1": (60.0, 60.0), "n2": (10.0, 10.0)},  # nobody is above the target
+        {"n1": (90.0, 50.0), "n2": (30.0, 10.0)},  # nobody is below the threshold
+        {"n1": (10.0, 10.0), "n2": (10.0, 10.0)},
+        {"n1": (90.0, 50.0)},  # nothing is known of the other
+    ],
+)
+def test_nothing_moves_unless_one_is_busy_and_another_quiet(loads: dict[str, tuple[float, float]]) -> None:
+    assert leave(f"{NODES}job a: 8 x cpu=1 role=w on=n1", loads) == []
+
+
+def test_with_the_limits_that_nobody_set_nothing_moves() -> None:
+    snapshot = seen(f"{NODES}job a: 8 x cpu=1 role=w on=n1", BUSY, previous=BEFORE)
+    assert evicted(snapshot, {"rescheduling": {}}) == []
+
+
+@pytest.mark.parametrize(("minutes", "moves"), [(4, 0), (5, 3), (6, 0)])
+def test_it_happens_once_an_interval_and_not_at_the_first_look(minutes: int, moves: int) -> None:
+    now = NOW + timedelta(minutes=minutes)
+    text = f"{NODES}job a: 8 x cpu=1 role=w on=n1"
+    assert len(evicted(seen(text, BUSY, now=now, previous=now - timedelta(minutes=1)), low())) == moves
+    assert evicted(seen(text, BUSY, now=now), low()) == []
+
+
+def test_old_measurements_move_nothing() -> None:
+    snapshot = seen(f"{NODES}job a: 8 x cpu=1 role=w on=n1", BUSY, previous=BEFORE, age=timedelta(minutes=6))
+    assert evicted(snapshot, low()) == []
+
+
+def test_a_cordoned_node_is_no_place_to_go() -> None:
+    assert leave("node n1 cpu=10\nnode n2 cpu=10 unschedulable\njob a: 8 x cpu=1 role=w on=n1") == []
+
+
+def test_the_least_important_leave_first_then_the_youngest() -> None:
+    text = f"{NODES}job a: 1 x cpu=3 on=n1 priority=2, 1 x cpu=3 on=n1 priority=1, 1 x cpu=3 on=n1 priority=3"
+    assert leave(text) == ["a-1"]
+    assert leave(f"{NODES}job a: 1 x cpu=3 on=n1\njob b: 1 x cpu=3 on=n1") == ["b-0"]
+
+
+def test_who_asks_for_nothing_that_is_short_stays() -> None:
+    assert leave(f"{NODES}job a: 1 x cpu=3 on=n1, 1 x cpu=0 on=n1, 1 x memory=1Gi on=n1") == ["a-0"]
+
+
+def test_of_equals_those_that_burst_leave_before_those_whose_resources_are_guaranteed() -> None:
+    """The pod that is the younger one is guaranteed what it has: it stays."""
+
+    def running(name: str, limits: core.Quantities, age: int) -> core.Pod:
+        resources = core.ResourceRequirements(requests={"cpu": "3", "memory": "1Gi"}, limits=limits)
+        created = NOW - timedelta(hours=age)
+        return core.Pod(
+            metadata=core.Meta(
+                name=name, namespace="default", annotations={names.GROUP_NAME: "a"}, creation_timestamp=created
+            ),
+            spec=core.PodSpec(
+                node_name="n1", scheduler_name="volcanopy", containers=(core.Container(resources=resources),)
+            ),
+            status=core.PodStatus(phase="Running"),
+        )
+
+    state = State()
+    pods = (running("burst", {"cpu": "4"}, 2), running("sure", {"cpu": "3", "memory": "1Gi"}, 1))
+    for thing in (*world(f"{NODES}job a min=1:"), *pods):
+        state.upsert(thing)
+    state.set_usage({name: (*load, NOW) for name, load in BUSY.items()})
+    state.snapshot(BEFORE, "before")
+    assert evicted(state.snapshot(NOW, "test"), low()) == ["burst"]
+
+
+def test_members_that_their_gang_can_spare_leave_before_those_that_it_cannot() -> None:
+    text = f"{NODES}job a min=1: 2 x cpu=3 role=w on=n1\njob b min=1: 1 x cpu=3 on=n1"
+    assert leave(text) == ["a-w-1"]
+
+
+def test_who_is_as_important_as_the_class_says_stays() -> None:
+    text = f"class vip value=10\n{NODES}job a: 1 x cpu=3 on=n1 priority=10, 1 x cpu=3 on=n1 priority=9"
+    assert leave(text, thresholdPriorityClassName="vip") == ["a-1"]
+    assert leave(text.replace("priority=9", "priority=11"), thresholdPriorityClassName="vip") == []
+
+
+def test_no_more_moves_than_the_quiet_nodes_can_take() -> None:
+    """n2 may go from 10 % to 60 %: five cores of ten, so that of pods of three only one moves."""
+    assert leave(f"{NODES}job a: 3 x cpu=3 role=w on=n1", {"n1": (100, 0), "n2": (10, 0)}) == ["a-w-2"]
+
+
+def test_nobody_leaves_who_would_not_find_room() -> None:
+    """The quiet node is full of requests, however little is used; or it is not one for the pod."""
+    full = f"{NODES}job a: 8 x cpu=1 role=w on=n1\njob b: 8 x cpu=1 on=n2"
+    assert leave(full) == ["a-w-6", "a-w-7"]
+    assert leave(full, nodeFit=False) == ["a-w-5", "a-w-6", "a-w-7"]
+    assert leave("node n1 cpu=10\nnode n2 cpu=10 taint=t:NoSchedule\njob a: 4 x cpu=1 on=n1") == []
+    assert leave(f"{NODES}job a: 4 x cpu=1 on=n1 selector.kubernetes.io/hostname=n1") == []
+
+
+def test_enough_nodes_must_be_quiet() -> None:
+    assert leave(f"{NODES}job a: 8 x cpu=1 role=w on=n1", numberOfNodes=1) == []
+
+
+def test_the_number_of_pods_is_a_dimension_under_either_name() -> None:
+    text = "node n1 cpu=10 pods=10\nnode n2 cpu=10 pods=10\njob a: 9 x cpu=0 role=w on=n1"
+    for name in ("pod", "pods"):
+        limits = {"thresholds": {name: 50}, "targetThresholds": {name: 70}}
+        assert leave(text, {"n1": (5, 5), "n2": (5, 5)}, **limits) == ["a-w-7", "a-w-8"]
+
+
+def test_who_is_not_preemptable_and_critical_pods_stay() -> None:
+    text = f"{NODES}job a: 4 x cpu=1 on=n1 note.volcanopy.io/preemptable=false\njob b namespace=kube-system: 1 x cpu=1 on=n1"
+    snapshot = seen(text, BUSY, previous=BEFORE)
+    assert evicted(snapshot, low() | {"conformance": {}}) == []
+
+
+def test_pods_of_one_name_in_two_namespaces_are_two_pods() -> None:
+    text = f"{NODES}job a: 1 x cpu=3 on=n1\njob a namespace=other: 1 x cpu=1 on=n2"
+    assert leave(text) == ["a-0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"interval": "0s"}, "interval: must be a duration above zero such as 5m"),
+        ({"strategies": [{"name": "highNodeUtilization"}]}, "strategies.0.name: input should be 'lowNodeUtilization'"),
+        (
+            {
+                "strategies": [
+                    {
+                        "name": "lowNodeUtilization",
+                        "params": {"thresholds": {"cpu": 80}, "targetThresholds": {"cpu": 50}},
+                    }
+                ]
+            },
+            "thresholds.cpu is 80, above targetThresholds.cpu, 50: exchange them",
+        ),
+        (
+            {"strategies": [{"name": "lowNodeUtilization", "params": {"treshholds": {}}}]},
+            "unknown argument 'strategies.0.params.treshholds', did you mean 'thresholds'?",
+        ),
+        ({"strategy": []}, "unknown argument 'strategy', did you mean 'strategies'?"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    assert sentence in complaint("rescheduling", arguments)
+
+
+nodes = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(nodes, st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=8))
+def test_each_that_leaves_a_node_finds_it_above_the_target_and_all_of_them_find_room(
+    loads: list[tuple[int, int]], pods: list[tuple[int, int]]
+) -> None:
+    measured = {f"n{i}": (float(cpu), float(memory)) for i, (cpu, memory) in enumerate(loads)}
+    lines = [f"node {name} cpu=10 memory=10Gi" for name in measured]
+    lines += [f"job j{i}: 1 x cpu={cpu} on=n{node % len(loads)}" for i, (node, cpu) in enumerate(pods)]
+    gone = evicted(seen("\n".join(lines), measured, previous=BEFORE), low())
+    quiet = [name for name, (cpu, memory) in measured.items() if cpu < 30 and memory < 30]
+    cpu_of = {f"j{i}-0": (f"n{node % len(loads)}", cpu) for i, (node, cpu) in enumerate(pods)}
+    assert sum(cpu_of[pod][1] for pod in gone) * 10 <= sum(60 - measured[name][0] for name in quiet)
+    for node, (cpu, memory) in measured.items():
+        youngest_first = sorted((pod for pod in gone if cpu_of[pod][0] == node), reverse=True)
+        for number, _ in enumerate(youngest_first):
+            before = sum(cpu_of[pod][1] for pod in youngest_first[:number])
+            assert memory > 60 or cpu - 10 * before > 60

@@ -1,0 +1,182 @@
+"""Nodes filled by some resources, and spread over by others."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.plugins.scene import Scene, complaint, made, seen
+from volcanopy.scheduler.plan import Bind
+from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.plugins.resource_strategy_fit import SCORING_KEY, WEIGHT_KEY
+
+FIT = "resource-strategy-fit"
+MOST_GPU = {"nvidia.com/gpu": {"type": "MostAllocated", "weight": 2}, "cpu": {"type": "LeastAllocated", "weight": 1}}
+
+
+def scene(text: str, **arguments: Any) -> Scene:
+    return Scene(seen(text), {FIT: arguments})
+
+
+def test_without_arguments_the_emptier_node_is_better() -> None:
+    """Half of n1's cpu is left with the task on it and all but an eighth of the memory: ten times the mean of both."""
+    stage = scene(
+        "node n1 cpu=4 memory=8Gi\nnode n2 cpu=8 memory=8Gi\njob old: 1 x cpu=1 on=n1\njob new: 1 x cpu=1 memory=1Gi"
+    )
+    assert stage.scores("new-0") == {"n1": 10 * 100 * (0.5 + 0.875) / 2, "n2": 10 * 100 * (0.875 + 0.875) / 2}
+
+
+def test_each_resource_has_its_own_strategy() -> None:
+    """A quarter of n1's gpus would be taken, three quarters of n2's; half of the cpu is left on both."""
+    stage = scene(
+        "node n1 cpu=4 gpu=8\nnode n2 cpu=4 gpu=8\njob old: 1 x gpu=4 on=n2\njob new: 1 x cpu=2 gpu=2",
+        resources=MOST_GPU,
+    )
+    assert stage.scores("new-0") == {
+        "n1": round(1000 * (2 * 0.25 + 0.5) / 3, 6),
+        "n2": round(1000 * (2 * 0.75 + 0.5) / 3, 6),
+    }
+
+
+def test_what_a_node_lacks_counts_nothing_and_what_does_not_fit_makes_the_score_zero() -> None:
+    stage = scene("node n1 cpu=4\nnode n2 cpu=4 gpu=1\njob new: 1 x cpu=2 gpu=2", resources=MOST_GPU)
+    assert stage.scores("new-0") == {"n1": round(1000 * 0.5 / 3, 6), "n2": 0.0}
+
+
+def test_the_exact_name_goes_before_the_longest_beginning() -> None:
+    resources = {
+        "example.com/*": {"type": "LeastAllocated"},
+        "example.com/big*": {"type": "MostAllocated"},
+        "example.com/bigger": {"type": "LeastAllocated"},
+    }
+    text = "node n1 example.com/a=4 example.com/big=4 example.com/bigger=4\n"
+    for name, score in {"a": 750.0, "big": 250.0, "bigger": 750.0}.items():
+        stage = scene(f"{text}job new: 1 x example.com/{name}=1", resources=resources)
+        assert stage.scores("new-0") == {"n1": score}, name
+
+
+def test_a_pod_brings_its_own_weights() -> None:
+    note = f"note.{SCORING_KEY}=MostAllocated 'note.{WEIGHT_KEY}={{\"cpu\": 1}}'"
+    stage = scene(f"node n1 cpu=4\njob new: 1 x cpu=1 {note}, 1 x cpu=1", resources={"cpu": {"type": "LeastAllocated"}})
+    assert stage.scores("new-0") == {"n1": 250.0}
+    assert stage.scores("new-1") == {"n1": 750.0}
+
+
+@pytest.mark.parametrize(
+    "weights", ["", "note.X={}", f"'note.{WEIGHT_KEY}=[1]'", f"'note.{WEIGHT_KEY}={{\"cpu\": 0}}'"]
+)
+def test_own_weights_that_make_no_sense_prefer_no_node(weights: str) -> None:
+    stage = scene(f"node n1 cpu=4\njob new: 1 x cpu=1 note.{SCORING_KEY}=MostAllocated {weights}")
+    assert stage.scores("new-0") == {"n1": 0.0}
+
+
+def test_equal_tasks_that_want_different_things_are_not_placed_as_one_run() -> None:
+    """The first two want the full node, the other two the empty one, all in one role."""
+    note = f"note.{SCORING_KEY}=MostAllocated 'note.{WEIGHT_KEY}={{\"cpu\": 1}}'"
+    text = f"node n1 cpu=8\nnode n2 cpu=8\njob old: 1 x cpu=1 on=n1\njob new: 2 x cpu=1 {note}, 2 x cpu=1"
+    snapshot = seen(text)
+    assert Scene(snapshot, {FIT: {}}).session.hooks.scope(Scene(snapshot, {FIT: {}}).task("new-0")) is Scope.NODE
+    binds = {
+        effect.pod: effect.node for effect in made(snapshot, {FIT: {"resources": {"cpu": {}}}, "gang": {}}).of(Bind)
+    }
+    assert binds == {"default/new-0": "n1", "default/new-1": "n1", "default/new-2": "n2", "default/new-3": "n2"}
+
+
+def test_scarce_devices_are_left_to_those_who_ask_for_them() -> None:
+    sra = {
+        "enable": True,
+        "resources": "a.io/t4, a.io/a10",
+        "weight": 5,
+        "resourceWeight": {"a.io/t4": 2, "a.io/a10": 3},
+    }
+    stage = scene(
+        """
+        node n1 cpu=8
+        node n2 cpu=8 a.io/t4=4
+        node n3 cpu=8 a.io/a10=4
+        node n4 cpu=8 a.io/t4=4 a.io/a10=4
+        job none: 1 x cpu=1
+        job t4: 1 x cpu=1 a.io/t4=1
+        """,
+        resourceStrategyFitWeight=0,
+        sra=sra,
+    )
+    assert stage.scores("none-0") == {"n1": 500.0, "n2": 300.0, "n3": 200.0, "n4": 0.0}
+    assert stage.scores("t4-0") == {"n1": 0.0, "n2": 300.0, "n3": 0.0, "n4": 0.0}
+
+
+def test_cpu_and_memory_are_kept_beside_idle_devices() -> None:
+    """Two gpus are idle on both nodes, and each keeps four cores: n1 has one core to spare, n2 none."""
+    proportional = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.cpu": 4}}
+    stage = scene(
+        "node n1 cpu=9 gpu=2\nnode n2 cpu=8 gpu=2\nnode n3 cpu=2\njob new: 1 x cpu=1, 1 x cpu=1 gpu=1",
+        proportional=proportional,
+    )
+    assert stage.refused("new-0") == {"n2": "node(s) keep their cpu and memory for their scarce resources"}
+    assert stage.refused("new-1") == {}
+
+
+def test_what_is_kept_counts_room_that_is_being_freed() -> None:
+    """An eviction could make room beside the devices: the refusal is not for good."""
+    proportional = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.memory": 0}}
+    stage = scene("node n1 cpu=4 gpu=2\njob old: 1 x cpu=2 on=n1\njob new: 1 x cpu=1", proportional=proportional)
+    assert list(stage.refused("new-0")) == ["n1"]
+    assert not stage.session.placement.refused_for_good(stage.task("new-0")).any()
+    stage.evict("old-0")
+    assert stage.refused("new-0") == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            {"resourceStrategyFitWeight": -1},
+            "resourceStrategyFitWeight: input should be greater than or equal to 0, not -1",
+        ),
+        (
+            {"resources": {"cpu": {"type": "Most"}}},
+            "resources.cpu.type: input should be 'LeastAllocated' or 'MostAllocated', not 'Most'",
+        ),
+        ({"resources": {"*": {}}}, "'*' is no resource: write a name"),
+        ({"resources": {"a*b": {}}}, "'a*b' is no resource: write a name"),
+        ({"sra": {"resources": "a", "resourceWeight": {"b": 1}}}, "resourceWeight weighs 'b': add it to sra.resources"),
+        ({"proportional": {"resources": "a", "resourceProportion": {"a.pods": 1}}}, "resourceProportion has 'a.pods'"),
+        ({"resources": {"cpu": {"wight": 1}}}, "unknown argument 'resources.cpu.wight', did you mean 'weight'?"),
+        ({"resource": {}}, "unknown argument 'resource', did you mean 'resources'?"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    assert sentence in complaint(FIT, arguments)
+
+
+amounts = st.integers(0, 6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 8), amounts, amounts), min_size=1, max_size=4),
+    st.tuples(amounts, amounts),
+    st.sampled_from(["LeastAllocated", "MostAllocated"]),
+    st.sampled_from(["LeastAllocated", "MostAllocated"]),
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+)
+def test_the_columns_say_what_reckoning_node_by_node_says(
+    nodes: list[tuple[int, int, int]], asked: tuple[int, int], cpu: str, gpu: str, weights: tuple[int, int]
+) -> None:
+    lines = [f"node n{i} cpu={room} gpu={devices}" for i, (room, devices, _) in enumerate(nodes)]
+    lines += [f"pod p{i} cpu={used} node=n{i}" for i, (_, _, used) in enumerate(nodes)]
+    lines.append(f"job new: 1 x cpu={asked[0]} gpu={asked[1]}")
+    resources = {"cpu": {"type": cpu, "weight": weights[0]}, "nvidia.com/gpu": {"type": gpu, "weight": weights[1]}}
+    found = scene("\n".join(lines), resources=resources).scores("new-0")
+    for i, (room, devices, used) in enumerate(nodes):
+        terms = [(asked[0], used, room, cpu, weights[0]), (asked[1], 0, devices, gpu, weights[1])]
+        terms = [term for term in terms if term[0]]
+        score = 0.0
+        if terms and not any(ask + use > have > 0 for ask, use, have, _, _ in terms):
+            for ask, use, have, kind, weight in terms:
+                part = ask + use if kind == "MostAllocated" else have - ask - use
+                score += weight * part / have if have else 0.0
+            score *= 1000 / sum(term[4] for term in terms)
+        assert np.isclose(found[f"n{i}"], score, atol=1e-5)

@@ -1,0 +1,190 @@
+"""Nodes lent to batch work for some hours of the day."""
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scheduler.plugins.scene import Scene, complaint, evicted, made, seen
+from volcanopy.scheduler.plan import Bind
+from volcanopy.scheduler.plugins.tdm import CLOSED, NOT_REVOCABLE, hours
+from volcanopy.scheduler.state import State
+
+NIGHT = {"tdm.revocable-zone.night": "22:00-06:00"}
+ZONE = "volcanopy.io/revocable-zone"
+REVOCABLE = f"note.{ZONE}=*"
+NODES = f"node n1 {ZONE}=night cpu=8\nnode n2 cpu=8\n"
+
+
+def at(clock: str, day: int = 2) -> datetime:
+    hour, minute = map(int, clock.split(":"))
+    return datetime(2030, 1, day, hour, minute, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("window", "clock", "is_open"),
+    [
+        ("08:00-18:00", "07:59", False),
+        ("08:00-18:00", "08:00", True),
+        ("08:00-18:00", "18:00", False),
+        ("22:00-06:00", "23:00", True),
+        ("22:00-06:00", "05:59", True),
+        ("22:00-06:00", "06:00", False),
+        ("22:00-06:00", "12:00", False),
+        ("0:00-0:00", "13:00", True),
+    ],
+)
+def test_a_window_over_midnight_is_open_on_both_sides_of_it(window: str, clock: str, is_open: bool) -> None:
+    assert hours(window).contain(at(clock).time()) is is_open
+
+
+@given(st.times(), st.times(), st.times())
+def test_of_two_windows_that_make_up_a_day_one_is_open(start: time, end: time, now: time) -> None:
+    start, end = start.replace(second=0, microsecond=0), end.replace(second=0, microsecond=0)
+    one, other = (hours(f"{a:%H:%M}-{b:%H:%M}") for a, b in ((start, end), (end, start)))
+    assert one.contain(now) + other.contain(now) == (2 if start == end else 1)
+
+
+def test_an_open_zone_takes_revocable_tasks_and_is_what_they_prefer() -> None:
+    scene = Scene(seen(f"{NODES}job a: 1 x cpu=1 {REVOCABLE}", now=at("03:00")), {"tdm": NIGHT})
+    assert scene.refused("a-0") == {}
+    assert scene.scores("a-0") == {"n1": 100.0, "n2": 0.0}
+
+
+def test_an_open_zone_takes_no_other_tasks() -> None:
+    scene = Scene(seen(f"{NODES}job a: 1 x cpu=1", now=at("03:00")), {"tdm": NIGHT})
+    assert scene.refused("a-0") == {"n1": NOT_REVOCABLE}
+    assert scene.scores("a-0") == {"n1": 0.0, "n2": 0.0}
+
+
+@pytest.mark.parametrize("arguments", [NIGHT, {"tdm.revocable-zone.other": "0:00-0:00"}])
+def test_a_closed_zone_and_one_that_nobody_configured_take_nothing(arguments: dict[str, str]) -> None:
+    scene = Scene(seen(f"{NODES}job a: 1 x cpu=1 {REVOCABLE}", now=at("12:00")), {"tdm": arguments})
+    assert scene.refused("a-0") == {"n1": CLOSED}
+    assert scene.session.placement.refused_for_good(scene.task("a-0")).tolist() == [True, False]
+
+
+def test_a_pod_that_says_it_is_preemptable_is_revocable() -> None:
+    text = f"{NODES}job a: 1 x cpu=1 note.volcanopy.io/preemptable=true, 1 x cpu=1 note.volcanopy.io/preemptable=false"
+    scene = Scene(seen(text, now=at("03:00")), {"tdm": NIGHT})
+    assert scene.refused("a-0") == {}
+    assert scene.refused("a-1") == {"n1": NOT_REVOCABLE}
+
+
+def test_equal_tasks_of_which_some_are_revocable_each_go_where_they_may() -> None:
+    text = f"{NODES}job a: 2 x cpu=1 {REVOCABLE}, 2 x cpu=1"
+    binds = {
+        effect.pod: effect.node for effect in made(seen(text, now=at("03:00")), {"tdm": NIGHT, "gang": {}}).of(Bind)
+    }
+    assert binds == {"default/a-0": "n1", "default/a-1": "n1", "default/a-2": "n2", "default/a-3": "n2"}
+
+
+def test_hours_are_read_in_the_time_zone_that_is_configured() -> None:
+    """At 21:30 in Greenwich it is 22:30 in Berlin, in winter."""
+    text = f"{NODES}job a: 1 x cpu=1 {REVOCABLE}"
+    berlin = NIGHT | {"tdm.time-zone": "Europe/Berlin"}
+    assert Scene(seen(text, now=at("21:30")), {"tdm": berlin}).refused("a-0") == {}
+    assert Scene(seen(text, now=at("21:30")), {"tdm": NIGHT}).refused("a-0") == {"n1": CLOSED}
+
+
+def test_jobs_that_cannot_be_revoked_come_first() -> None:
+    text = "node n2 cpu=1\njob a note.volcanopy.io/preemptable=true: 1 x cpu=1\njob b: 1 x cpu=1"
+    assert [effect.pod for effect in made(seen(text), {"tdm": {}, "gang": {}}).of(Bind)] == ["default/b-0"]
+
+
+# Who leaves
+
+BUDGET = "volcanopy.io/jdb"
+
+
+@pytest.mark.parametrize(
+    ("budget", "leave"),
+    [
+        ("", 1),
+        (f"note.{BUDGET}-max-unavailable=30%", 2),
+        (f"note.{BUDGET}-max-unavailable=3", 3),
+        (f"note.{BUDGET}-max-unavailable=0", 0),
+        (f"note.{BUDGET}-min-available=3", 2),
+        (f"note.{BUDGET}-min-available=30%", 3),
+        (f"note.{BUDGET}-min-available=9", 0),
+        (f"note.{BUDGET}-max-unavailable=many", 0),
+        (f"note.{BUDGET}-min-available=many", 0),
+    ],
+)
+def test_a_closed_zone_is_left_by_as_many_as_the_budget_allows(budget: str, leave: int) -> None:
+    text = f"{NODES}job a {budget}: 5 x cpu=1 on=n1 {REVOCABLE}"
+    assert len(evicted(seen(text, now=at("12:00")), {"tdm": NIGHT})) == leave
+
+
+def test_who_is_missing_already_counts_against_the_budget() -> None:
+    text = f"{NODES}job a note.{BUDGET}-max-unavailable=2: 3 x cpu=1 on=n1, 1 x cpu=1 on=n1 releasing, 1 x cpu=1 on=n2 succeeded"
+    assert len(evicted(seen(text, now=at("12:00")), {"tdm": NIGHT})) == 1
+
+
+def test_nobody_leaves_an_open_zone_or_a_node_without_one_or_a_zone_that_is_not_configured() -> None:
+    text = f"{NODES}node n3 {ZONE}=strange\njob a: 1 x cpu=1 on=n1\njob b: 1 x cpu=1 on=n2\njob c: 1 x cpu=1 on=n3"
+    assert evicted(seen(text, now=at("23:00")), {"tdm": NIGHT}) == []
+    assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT}) == ["a-0"]
+
+
+def test_the_least_important_and_of_those_the_last_leave_first() -> None:
+    text = f"{NODES}job a: 1 x cpu=1 on=n1 priority=5, 2 x cpu=1 role=w on=n1 priority=2"
+    assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT}) == ["a-w-1"]
+
+
+def test_who_is_not_preemptable_or_keeps_the_cluster_alive_stays() -> None:
+    text = f"{NODES}job a: 1 x cpu=1 on=n1 note.volcanopy.io/preemptable=false\njob b namespace=kube-system: 1 x cpu=1 on=n1"
+    assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT, "conformance": {}}) == []
+    assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT}) == ["kube-system/b-0"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "leave"),
+    [("12:00", "12:00", 0), ("11:59", "12:00", 1), ("12:01", "12:04", 0), ("12:04", "12:05", 1), ("09:00", "12:03", 1)],
+)
+def test_a_zone_is_left_once_a_period(before: str, now: str, leave: int) -> None:
+    """Periods are counted from midnight: of five minutes one begins at 12:00, the next at 12:05."""
+    snapshot = seen(f"{NODES}job a: 5 x cpu=1 on=n1", now=at(now), previous=at(before))
+    assert len(evicted(snapshot, {"tdm": NIGHT | {"tdm.evict.period": "5m"}})) == leave
+
+
+def test_a_second_look_in_one_cycle_does_not_hide_that_a_period_began() -> None:
+    """The minute ends between a decision and its check: it is the next cycle that sees a new one."""
+    state, minute = State(), timedelta(minutes=1)
+    assert state.snapshot(at("11:58"), "first").begins(minute) is False
+    assert state.snapshot(at("11:59"), "second").begins(minute) is True
+    check = state.snapshot(at("12:00"), "second")
+    assert check.previous == at("11:58")
+    assert state.snapshot(at("12:00"), "third").begins(minute) is True
+
+
+def test_a_task_that_is_not_on_offer_displaces_those_outside_the_zones_within_their_budgets() -> None:
+    text = (
+        f"{NODES}job old note.{BUDGET}-max-unavailable=2: 3 x cpu=1 on=n2, 1 x cpu=1 on=n1, 1 x cpu=1 on=n2"
+        f" note.volcanopy.io/preemptable=false\njob new: 1 x cpu=1, 1 x cpu=1 {REVOCABLE}"
+    )
+    scene = Scene(seen(text, now=at("23:00")), {"tdm": NIGHT})
+    candidates = [scene.task(f"old-{number}") for number in (3, 4, 0, 1, 2)]
+    victims = scene.session.hooks.preemptable(scene.task("new-0"), candidates)
+    assert [victim.key for victim in victims] == ["default/old-0", "default/old-1"]
+    assert scene.session.hooks.preemptable(scene.task("new-1"), candidates) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            {"tdm.revocable-zone.a": "22-6"},
+            "tdm.revocable-zone: a: must be hours of the day such as 22:00-06:00, not '22-6'",
+        ),
+        ({"tdm.revocable-zone.a": "22:00-24:00"}, "a: must be hours of the day, each from 00:00 to 23:59"),
+        ({"tdm.evict.period": "0s"}, "tdm.evict.period: must be a duration above zero such as 1m"),
+        ({"tdm.evict.period": "soon"}, "tdm.evict.period: a duration is a text such as 90s, 10m or 1h30m, not 'soon'"),
+        ({"tdm.time-zone": "Middle/Earth"}, "tdm.time-zone: must be a time zone that this system knows"),
+        ({"tdm.evict.perod": "1m"}, "unknown argument 'tdm.evict.perod', did you mean 'tdm.evict.period'?"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    assert sentence in complaint("tdm", arguments)

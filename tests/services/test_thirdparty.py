@@ -1,0 +1,181 @@
+"""Plugins and actions of other packages."""
+
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from volcanopy.scheduler.config import parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind
+from volcanopy.services.thirdparty import ACTIONS, PLUGINS, ThirdPartyError, registry
+from volcanopy.testing.notation import snapshot
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+
+
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, points: Mapping[str, Mapping[str, str]], code: str = ""
+) -> None:
+    """Put a package there as pip would: its one module, and what it says about itself."""
+    home = folder / name
+    about = home / f"{name}-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [
+        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in said.items()) for group, said in points.items()
+    ]
+    (about / "entry_points.txt").write_text("\n".join(lines))
+    if code:
+        (home / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_with_nothing_installed_there_is_what_comes_with_volcanopy() -> None:
+    assert registry().plugins.keys() == builtin().plugins.keys()
+    assert registry().actions.keys() == builtin().actions.keys()
+
+
+def test_the_example_plugin_is_found_by_its_entry_point_and_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
+    module = "volcanopy_cheapest"
+    assert project["tool"]["setuptools"]["py-modules"] == [module]
+    install(tmp_path, monkeypatch, module, project["project"]["entry-points"])
+    shutil.copy(EXAMPLE / f"{module}.py", tmp_path / module)
+    found = registry()
+    config = parse(
+        "actions: allocate\ntiers:\n- plugins:\n  - {name: cheapest, arguments: {cheapest.at-most: 2.5}}\n  - name: gang",
+        found,
+    )
+    prices = {"n1": 2, "n2": 1, "n3": 3}
+    nodes = [f"node {name} cpu=2 label.example.com/price-per-hour={price}" for name, price in prices.items()]
+    world = "\n".join([*nodes, "job a: 4 x cpu=1", "job b: 1 x cpu=1"])
+    plan = schedule(snapshot(world), config, found)
+    assert [effect.node for effect in plan.of(Bind)] == ["n2", "n2", "n1", "n1"]
+    assert "1 node(s) cost too much" in str(plan)
+
+
+ACTION = """
+class Wave:
+    name = "wave"
+    arguments = ("times",)
+
+    def __call__(self, session, arguments):
+        session.waved = arguments.get("times", 1)
+
+
+wave = Wave()
+nameless = lambda session, arguments: None
+number = 3
+"""
+
+
+@pytest.mark.parametrize("value", ["waving:Wave", "waving:wave"])
+def test_an_action_may_be_a_class_or_an_instance(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "waving", {ACTIONS: {"wave": value}}, ACTION)
+    found = registry()
+    config = parse("actions: allocate, wave\nconfigurations: [{name: wave, arguments: {times: 2}}]", found)
+    assert not schedule(snapshot("node n1 cpu=1"), config, found).of(Bind)
+
+
+PLUGIN = """
+from volcanopy.scheduler.plugin import Plugin
+
+
+class Good(Plugin):
+    name = "good"
+
+
+class Odd(Plugin):
+    name = "odd"
+    arguments = dict
+
+
+class Gang(Plugin):
+    name = "gang"
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "value", "sentence"),
+    [
+        (
+            PLUGINS,
+            "good",
+            "broken:Absent",
+            "plugin 'good' of package broken 1.0 (entry point broken:Absent) cannot be loaded: AttributeError: module 'broken' has no"
+            " attribute 'Absent'; mend the package or uninstall it",
+        ),
+        (
+            PLUGINS,
+            "good",
+            "nowhere:Good",
+            "plugin 'good' of package broken 1.0 (entry point nowhere:Good) cannot be loaded: ModuleNotFoundError: No module named"
+            " 'nowhere'; mend the package or uninstall it",
+        ),
+        (
+            PLUGINS,
+            "better",
+            "broken:Good",
+            "plugin 'better' of package broken 1.0 (entry point broken:Good) calls itself 'good': let its name and that of its entry"
+            " point be the same",
+        ),
+        (
+            PLUGINS,
+            "number",
+            "broken:number",
+            "plugin 'number' of package broken 1.0 (entry point broken:number) is an object of the type int, not a subclass of"
+            " volcanopy.scheduler.plugin.Plugin",
+        ),
+        (
+            PLUGINS,
+            "odd",
+            "broken:Odd",
+            "plugin 'odd' of package broken 1.0 (entry point broken:Odd) declares the class dict as its arguments, not a subclass of"
+            " Arguments",
+        ),
+        (
+            PLUGINS,
+            "gang",
+            "broken:Gang",
+            "plugin 'gang' of package broken 1.0 has the name of a plugin that comes with volcanopy: give it another",
+        ),
+        (
+            ACTIONS,
+            "number",
+            "broken:number",
+            "action 'number' of package broken 1.0 (entry point broken:number) is an object of the type int, which cannot be called: give it"
+            " __call__(session, arguments)",
+        ),
+        (
+            ACTIONS,
+            "nameless",
+            "broken:nameless",
+            "action 'nameless' of package broken 1.0 (entry point broken:nameless) calls itself None: let its name and that of its"
+            " entry point be the same",
+        ),
+    ],
+)
+def test_a_broken_package_is_named_in_one_sentence(
+    group: str, name: str, value: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "broken", {group: {name: value}}, PLUGIN + ACTION)
+    with pytest.raises(ThirdPartyError) as refused:
+        registry()
+    assert str(refused.value) == sentence
+
+
+def test_two_packages_with_one_name_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("one", "two"):
+        install(tmp_path, monkeypatch, package, {PLUGINS: {"good": f"{package}:Good"}}, PLUGIN)
+    with pytest.raises(ThirdPartyError) as refused:
+        registry()
+    assert str(refused.value) == (
+        "plugin 'good' of package two 1.0 has the name of one of package one 1.0: uninstall one of the two"
+    )

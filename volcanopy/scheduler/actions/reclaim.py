@@ -1,0 +1,61 @@
+"""reclaim: a queue takes back from other queues what is its own."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.starving import starving
+from volcanopy.scheduler.actions.victims import Rule
+from volcanopy.scheduler.actions.worth import Worth
+from volcanopy.scheduler.resources import Rows
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.views import QueueView, TaskView
+
+REASON = "reclaim"
+
+
+class Reclaim:
+    """For jobs that lack tasks, evict running tasks of other queues, as far as the plugins say that they must give."""
+
+    name: ClassVar[str] = "reclaim"
+    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Take back what can be taken back."""
+        settle(session)
+        found = starving(session)
+        if not found.queues:
+            return
+        worth = Worth(session)
+        for queue, jobs in found.queues:
+            if session.hooks.overused(queue) is None:
+                for job in jobs:
+                    found.turn(job, found.tasks[job.row], across_queues(session, worth, queue), worth)
+
+
+def across_queues(session: Session, worth: Worth, queue: QueueView) -> Rule:
+    """Victims are running tasks of other queues that let their room be taken back."""
+    queues, status = session.snapshot.queues, session.ledger.status
+
+    def prey(_: TaskView) -> Rows:
+        rows = worth.rows[status[worth.rows] == Status.RUNNING]
+        owners = worth.queue[rows]
+        others: Rows = rows[(owners != queue.row) & queues.reclaimable[owners]]
+        return others
+
+    def is_prey(task: TaskView, other: TaskView) -> bool:
+        mine, theirs = task.job, other.job
+        if mine is None or theirs is None or mine.queue.row == theirs.queue.row:
+            return False
+        return other.preemptable and theirs.queue.reclaimable
+
+    def may_take(task: TaskView) -> bool:
+        job = task.job
+        return (
+            job is not None
+            and session.hooks.overused(job.queue) is None
+            and session.hooks.preemptive(job.queue, [task])
+        )
+
+    return Rule(REASON, "other queues", prey, is_prey, session.hooks.reclaimable, may_take, worth.queue_ranks(queue))

@@ -1,0 +1,32 @@
+"""shuffle: let tasks leave that would be better off elsewhere, or must not stay."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.views import TaskView
+
+
+class Shuffle:
+    """Evict the running tasks that plugins name as victims and that no plugin, nor the task itself, protects."""
+
+    name: ClassVar[str] = "shuffle"
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Evict who shall leave."""
+        table = session.snapshot.tasks
+        takes_part = np.zeros(
+            len(session.snapshot.jobs) + 1, dtype=np.bool_
+        )  # the last entry serves tasks without a job
+        takes_part[session.job_rows] = True
+        rows = np.flatnonzero((session.ledger.status == Status.RUNNING) & table.preemptable & takes_part[table.job])
+        named = session.hooks.victim_tasks(rows)
+        named = named[np.argsort(table.keys[named].astype(np.str_), kind="stable")]
+        with session.statement() as statement:
+            for victim in session.hooks.may_leave([TaskView(session.ledger, row) for row in named.tolist()]):
+                statement.evict(victim.row, self.name)
+            session.commit(statement)

@@ -1,0 +1,299 @@
+"""The search that preempt and reclaim share: who has to leave so that waiting tasks can have their room.
+
+Nothing is evicted on a guess. A task is placed by trying: the victims leave in the ledger, the cheapest first, until
+every rule lets the task onto the node; then each of them that can stay after all stays. Of all nodes the one is taken
+whose victims are cheapest. When the whole job is placed the victims are gone through once more, and the exchange is
+looked at from the victims' side: if one of them could take the room back in turn, it is not made, since then the two
+would throw each other out for ever.
+"""
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from volcanopy.scheduler.actions.worth import Worth
+from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.resources import Floats, Ints, Rows
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.statement import Statement
+from volcanopy.scheduler.status import EVICTABLE
+from volcanopy.scheduler.views import JobView, TaskView
+
+Cost = tuple[float, ...]
+"""What a set of victims costs: the class of the dearest, work lost, gangs broken, count; then the node's score and row."""
+_Found = tuple[Cost, list[int]]
+"""A set of victims with its cost."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an action may do for whom, and to whom."""
+
+    reason: str
+    """The word that evictions carry."""
+    among: str
+    """Whose tasks the victims are."""
+    prey: Callable[[TaskView], Rows]
+    """The tasks that may be looked at as victims for this task."""
+    is_prey: Callable[[TaskView, TaskView], bool]
+    """The same of one task (first) and one candidate (second), wherever that stands."""
+    consent: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    """Which of the candidates the plugins give up for this task."""
+    may_take: Callable[[TaskView], bool]
+    """Whether the task may take room from others at all."""
+    ranks: Ints | None = None
+    """(Q,): the order in which queues give; None where all victims are of one queue."""
+
+
+@dataclass
+class _Field:
+    """The candidates for one kind of task by node, and the nodes by the least that they may cost."""
+
+    on: dict[int, Rows]
+    classes: Ints
+    """(T,): the class of each candidate."""
+    scores: Floats
+    """(N,): how well each node suits the task."""
+    heap: list[tuple[Cost, int]] = field(default_factory=list)
+    known: dict[int, tuple[int, _Found | None]] = field(default_factory=dict)
+    """What was found for a node, with the number of the change after which it was."""
+
+
+class RoomMaker:
+    """Makes room for the tasks of one job, in one statement."""
+
+    def __init__(self, session: Session, statement: Statement, job: JobView, rule: Rule, worth: Worth) -> None:
+        self._session, self._statement, self._job, self._rule, self._worth = session, statement, job, rule, worth
+        self._fields: dict[Hashable, _Field] = {}
+        self._hopeless: set[Hashable] = set()
+        self._untouchable: set[int] = set()
+        self._changes = 0
+        self.placed: list[tuple[int, int]] = []
+        """The tasks that have a place, each with its node."""
+
+    @property
+    def victims(self) -> list[int]:
+        """The tasks that leave."""
+        return [row for row, _ in self._statement.evicted]
+
+    def make_room(self, task: TaskView) -> bool:
+        """Place a task: where it fits without evictions if there is such a node, else where they are cheapest."""
+        if self._place_without_evictions(task):
+            return True
+        kind = self._session.hooks.likeness(task)
+        if kind in self._hopeless:
+            return False
+        if kind not in self._fields:
+            self._fields[kind] = self._survey(task)
+        if self._place_with_evictions(task, self._fields[kind]):
+            return True
+        self._hopeless.add(kind)
+        return False
+
+    def settle(self) -> bool:
+        """Spare whom the whole placement can do without; whether the exchange would last."""
+        for victim in reversed(self.victims):
+            self._spare_if_possible(victim)
+        return self._lasts([TaskView(self._session.ledger, row) for row, _ in self.placed], self.victims) is None
+
+    # One task
+
+    def _place_without_evictions(self, task: TaskView) -> bool:
+        session = self._session
+        if session.hooks.allocatable(self._job.queue, task, 1) is not None:
+            return False
+        chosen = session.placement.choose(task)
+        if chosen is None:
+            return False
+        self._put(task, chosen[0])
+        return True
+
+    def _put(self, task: TaskView, node: int) -> None:
+        self._statement.pipeline(task.row, node)
+        self.placed.append((task.row, node))
+
+    def _fits(self, task: TaskView, node: int) -> bool:
+        session = self._session
+        dims = np.flatnonzero(task.request.values)
+        if (task.request.values[dims] > session.ledger.future[dims, node]).any():
+            return False
+        if session.hooks.allocatable(self._job.queue, task, 1) is not None:
+            return False
+        return not session.placement.refused(task, node)
+
+    def _place_with_evictions(self, task: TaskView, around: _Field) -> bool:
+        heap = around.heap
+        while heap:
+            _, node = heapq.heappop(heap)
+            found = self._cheapest_on(task, node, around)
+            if found is None:
+                continue
+            cost, victims = found
+            if heap and cost > heap[0][0]:
+                heapq.heappush(heap, (cost, node))
+                continue
+            mark = self._statement.checkpoint()
+            for victim in victims:
+                self._statement.evict(victim, self._rule.reason)
+            self._put(task, node)
+            avenger = self._lasts([task], victims)
+            if avenger is not None:
+                self._untouchable.add(avenger)
+                self._statement.rollback(mark)
+                self.placed.pop()
+                self._changes += 1
+                self._look_again(node, around)
+                continue
+            self._changes += 1
+            for one in self._fields.values():
+                self._look_again(node, one)
+            return True
+        return False
+
+    def _look_again(self, node: int, around: _Field) -> None:
+        """Put a node that changed back into line, at the least that its cheapest candidate costs."""
+        if node in around.on:
+            rows = np.array([row for row in around.on[node].tolist() if self._is_free_to_go(row)], dtype=np.intp)
+            if len(rows):
+                least = (float(around.classes[rows].min()), float(self._worth.work(rows).min()))
+                heapq.heappush(around.heap, (least, node))
+
+    def _cheapest_on(self, task: TaskView, node: int, around: _Field) -> _Found | None:
+        """The cheapest victims that let the task onto the node, and what they cost; None if there are none."""
+        known = around.known.get(node)
+        if known is None or known[0] != self._changes:
+            around.known[node] = known = (self._changes, self._try(task, node, around))
+        return known[1]
+
+    def _try(self, task: TaskView, node: int, around: _Field) -> _Found | None:
+        """Evict the plugins' choice of the candidates one by one until the task fits; then keep whom it can do without."""
+        session, statement = self._session, self._statement
+        views = [TaskView(session.ledger, row) for row in around.on[node].tolist() if self._is_free_to_go(row)]
+        mark = statement.checkpoint()
+        left: list[int] = []
+        fits = False
+        for victim in self._rule.consent(task, views) if views else ():
+            statement.evict(victim.row, self._rule.reason)
+            left.append(victim.row)
+            fits = self._fits(task, node)
+            if fits:
+                break
+        needed = left[-1:]
+        for row in reversed(left[:-1]) if fits else ():
+            statement.spare(row)
+            if not self._fits(task, node):
+                statement.evict(row, self._rule.reason)
+                needed.append(row)
+        found = None
+        if fits:
+            rows = np.array(needed, dtype=np.intp)
+            dearest, work = float(around.classes[rows].max()), float(self._worth.work(rows).sum())
+            cost = (dearest, work, float(self._worth.broken(needed)), len(needed), -float(around.scores[node]), node)
+            found = (cost, needed[::-1])
+        statement.rollback(mark)
+        return found
+
+    def _is_free_to_go(self, row: int) -> bool:
+        return (
+            bool(EVICTABLE[self._session.ledger.status[row]])
+            and int(self._session.snapshot.tasks.job[row]) not in self._untouchable
+        )
+
+    # All nodes
+
+    def _survey(self, task: TaskView) -> _Field:
+        """Sort the candidates, and the nodes by a bound that their cost cannot be below."""
+        session, ledger = self._session, self._session.ledger
+        prey = self._rule.prey(task)
+        rows, classes = self._worth.cheapest_first(prey[EVICTABLE[ledger.status[prey]]], self._rule.ranks)
+        nodes = ledger.node[rows].astype(np.intp)
+        by_node = np.argsort(nodes, kind="stable")
+        parts = np.split(by_node, np.flatnonzero(np.diff(nodes[by_node])) + 1) if len(rows) else []
+        of_class = np.zeros(len(session.snapshot.tasks), dtype=np.int64)
+        of_class[rows] = classes
+        scores = session.placement.scores(task)
+        around = _Field({int(nodes[part[0]]): rows[part] for part in parts}, of_class, scores.copy())
+        count = len(session.snapshot.nodes)
+        fewest = self._fewest(task, rows, nodes, count)
+        out = session.placement.refused_for_good(task)
+        least_work = np.full(count, np.inf)
+        np.minimum.at(least_work, nodes, self._worth.work(rows))
+        for node, members in around.on.items():
+            if not out[node] and np.isfinite(fewest[node]):
+                most = float(fewest[node])
+                best = float(of_class[members[0]])
+                around.heap.append(
+                    ((best, most * float(least_work[node]), 0.0, most, -float(scores[node]), node), node)
+                )
+        heapq.heapify(around.heap)
+        return around
+
+    def _fewest(self, task: TaskView, rows: Rows, nodes: Rows, count: int) -> Floats:
+        """(N,): how many tasks must leave at least so that the room suffices; infinite where it never does."""
+        session = self._session
+        dims = np.flatnonzero(task.request.values)
+        fewest: Floats = np.ones(count, dtype=np.float64)
+        requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
+        for dim in dims.tolist():
+            missing = task.request.values[dim] - session.ledger.future[dim]
+            largest, whole = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+            np.maximum.at(largest, nodes, requests[dim])
+            np.add.at(whole, nodes, requests[dim])
+            needed = np.divide(missing, largest, out=np.full(count, np.inf), where=largest > 0)
+            fewest = np.maximum(fewest, np.where(missing > 0, np.ceil(needed), 0.0))
+            fewest[whole < missing] = np.inf
+        return fewest
+
+    # The whole
+
+    def _spare_if_possible(self, victim: int) -> None:
+        """Let a victim stay if everyone who was placed still finds a place with it there."""
+        session, statement = self._session, self._statement
+        home = int(session.ledger.node[victim])
+        placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
+        coupled = any(session.hooks.scope(task) is Scope.CLUSTER for task, _ in placed)
+        moved = [one for one in placed if coupled or one[1] == home] or placed
+        mark, before = statement.checkpoint(), list(self.placed)
+        for task, _ in moved:
+            statement.withdraw(task.row)
+        rows = {task.row for task, _ in moved}
+        self.placed = [one for one in self.placed if one[0] not in rows]
+        statement.spare(victim)
+        for task, node in moved:
+            if self._fits(task, node):
+                self._put(task, node)
+            elif not self._place_without_evictions(task):
+                statement.rollback(mark)
+                self.placed = before
+                return
+
+    def _lasts(self, takers: Iterable[TaskView], victims: Iterable[int]) -> int | None:
+        """Look at the time after the exchange: the job of a victim that could then displace a taker; None if none could."""
+        session, statement = self._session, self._statement
+        mark = statement.checkpoint()
+        takers = list(takers)
+        for taker in takers:
+            node = taker.node
+            statement.withdraw(taker.row)
+            statement.allocate(taker.row, node)
+        seen: set[tuple[int, Hashable]] = set()
+        losers: list[TaskView] = []
+        for row in victims:
+            statement.withdraw(row)
+            loser = TaskView(session.ledger, row)
+            mark_of = (int(session.snapshot.tasks.job[row]), session.hooks.likeness(loser))
+            if mark_of not in seen:
+                seen.add(mark_of)
+                losers.append(loser)
+        found = next((loser.job.row for loser in losers if loser.job and self._could_return(loser, takers)), None)
+        statement.rollback(mark)
+        return found
+
+    def _could_return(self, loser: TaskView, takers: Sequence[TaskView]) -> bool:
+        session, job = self._session, loser.job
+        if job is None or not session.hooks.job_starving(job) or not self._rule.may_take(loser):
+            return False
+        prey = [taker for taker in takers if self._rule.is_prey(loser, taker)]
+        return bool(prey) and bool(self._rule.consent(loser, prey))

@@ -1,0 +1,255 @@
+"""capacity: queues have fixed claims, may borrow what others leave idle, and take back what is theirs."""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from volcanopy.api import quantity
+from volcanopy.scheduler import claims
+from volcanopy.scheduler.plugin import PERMIT, Arguments, Denial, Plugin, Vote, reject
+from volcanopy.scheduler.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
+from volcanopy.scheduler.snapshot import NONE
+from volcanopy.scheduler.views import JobView, QueueView, TaskView
+
+
+class CapacityArguments(Arguments):
+    """How far up the tree of queues claims are looked at when room is taken back."""
+
+    level: int = Field(0, alias="ancestorReclaimLevel", ge=0)
+
+
+class Capacity(Plugin[CapacityArguments]):
+    """Each queue holds at most its capability, keeps its guarantee, and is owed what it deserves.
+
+    With ``enableHierarchy`` queues form a tree: only its leaves take jobs, and what a leaf holds also counts against
+    every queue above it.
+    """
+
+    name: ClassVar[str] = "capacity"
+    arguments: ClassVar[type[Arguments]] = CapacityArguments
+
+    def open(self) -> None:
+        """Lay down the limits of each queue."""
+        snapshot = self.cluster.snapshot
+        queues = snapshot.queues
+        self._pods = self.cluster.axis.index["pods"]
+        self._guarantee: Ints = queues.guarantee.values
+        if self.hierarchy:
+            self._deserved: Ints = np.maximum(queues.deserved.values, self._guarantee)
+            self._named: Mask = queues.deserved_set | (self._guarantee > 0)
+            self._limit = self._limits_down_the_tree()
+            self._promised = queues.rolled_up(claims.asked_by_admitted(self.cluster))
+        else:
+            self._limit = claims.within_guarantees(snapshot.total, queues)
+            bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
+            self._deserved = np.maximum(np.minimum(queues.deserved.values, bounded), self._guarantee)
+            self._named = queues.deserved_set | (self._guarantee > 0)
+            self._promised = claims.asked_by_admitted(self.cluster)
+
+    def queue_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, bool], ...]]:
+        """Higher priority first, leaves before others, then the smaller share, compared from the root downwards.
+
+        A queue that deserves nothing comes after one that has as large a share.
+        """
+        line = self._line(queue)
+        path = tuple(self._rank(row) for row in reversed(line) if self.cluster.snapshot.queues.names[row] != "root")
+        return (-queue.priority, self.hierarchy and queue.is_parent, path)
+
+    def victim_queue_order(self, queue: QueueView, taker: QueueView) -> int:
+        """In a tree, the nearest relative gives first."""
+        if not self.hierarchy:
+            return 0
+        shared = set(self._line(queue)[1:]) & set(self._line(taker)[1:])
+        return -len(shared)
+
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+        """What a queue, and each queue above it, holds stays within its limit."""
+        closed = self._closed(queue)
+        if closed is not None:
+            return closed
+        asked = task.request.values * count
+        held = self._held()
+        for row in self._line(queue):
+            short = claims.first_short(held[:, row] + asked, self._limit[:, row], asked, self._pods)
+            if short is not None:
+                name = self.cluster.axis.names[short]
+                has, limit = (int(table[short, row]) for table in (held, self._limit))
+                wants = quantity.text(name, int(asked[short]) // count)
+                return Denial(
+                    "capability",
+                    f"queue {self._name(row)} may hold {quantity.text(name, limit)} {name} and holds"
+                    f" {quantity.text(name, has)}: {wants} more is too much",
+                )
+        return None
+
+    def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+        """A queue takes back only while what it holds stays, for a resource that is asked for, within what it deserves.
+
+        With ``ancestorReclaimLevel`` it is enough that this holds for a queue that far above it.
+        """
+        if self._closed(queue) is not None:
+            return False
+        asked = sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
+        held = self._held()
+        if claims.first_short(held[:, queue.row] + asked, self._limit[:, queue.row], asked, self._pods) is not None:
+            return False
+        wanted = asked > 0
+        wanted[self._pods] = False
+        return any(
+            bool((wanted & (held[:, row] + asked <= self._deserved[:, row])).any())
+            for row in (queue.row, *self._ancestors(queue))
+        )
+
+    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+        """What the queue deserves covers the claim."""
+        deserved = self._deserved[:, queue.row]
+        return (
+            self._closed(queue) is None and claims.first_short(claim.values, deserved, claim.values, self._pods) is None
+        )
+
+    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Tasks of queues that hold more than they deserve, of what the reclaimer asks for; guarantees are kept."""
+        own = reclaimer.job
+        if own is None or self._closed(own.queue) is not None:
+            return []
+        table = self._held()
+        held: dict[int, Ints] = {}
+
+        def now(row: int) -> Ints:
+            return held.setdefault(row, table[:, row].copy())
+
+        asked = reclaimer.request.values
+        unprotected = not self._is_owed(own.queue.row, asked)
+        victims = []
+        for candidate in candidates:
+            job = candidate.job
+            if job is None or not self._is_sound(job.queue.row):
+                continue
+            taken = candidate.request.values
+            queue = job.queue
+            if not self._share_a_resource(asked, taken):
+                continue
+            if (self._guarantee[:, queue.row] > now(queue.row) - taken).any():
+                continue
+            relatives = unprotected and self._are_relatives(own.queue, queue)
+            if not self._gives(queue.row, now(queue.row), taken, relatives):
+                continue
+            above = self._to_check(own.queue, queue)
+            if not all(self._gives(row, now(row), taken, False) for row in above):
+                continue
+            for row in (queue.row, *above):
+                held[row] = now(row) - taken
+            victims.append(candidate)
+        return victims
+
+    def job_enqueueable(self, job: JobView) -> Vote:
+        """Whether the job's minimum fits what its queue, and each queue above it, may ever hold beside its promises."""
+        queue = job.queue
+        closed = self._closed(queue)
+        if closed is not None:
+            return reject(closed.gate, closed.reason)
+        least = job.min_resources
+        if least is None:
+            return PERMIT
+        ledger = self.cluster.ledger
+        admitted = ledger.tree_inqueue if self.hierarchy else ledger.queue_inqueue
+        held = self._held()
+        for row in self._line(queue):
+            asked = least.values + held[:, row] + self._promised[:, row] + admitted[:, row]
+            short = claims.first_short(asked, self._limit[:, row], least.values, self._pods)
+            if short is not None:
+                name = self.cluster.axis.names[short]
+                has, wants = (quantity.text(name, int(units[short])) for units in (self._limit[:, row], asked))
+                return reject(
+                    "quota",
+                    f"queue {self._name(row)} can hold {has} {name} at most: with this job it would have promised"
+                    f" {wants}",
+                )
+        return PERMIT
+
+    # The tree
+
+    def _limits_down_the_tree(self) -> Ints:
+        queues = self.cluster.snapshot.queues
+        limit = claims.capability(queues)
+        capability = limit.copy()
+        order = sorted(range(len(queues)), key=lambda row: len(queues.lines[row]))
+        spoken_for = np.zeros_like(limit)
+        below = np.flatnonzero(queues.parent != NONE)
+        np.add.at(spoken_for.T, queues.parent[below], self._guarantee.T[below])
+        for row in order:
+            above = int(queues.parent[row])
+            if above == NONE or not queues.rooted[row]:
+                continue
+            capability[:, row] = np.where(capability[:, row] == UNLIMITED, capability[:, above], capability[:, row])
+            room = np.maximum(limit[:, above] - spoken_for[:, above], 0) + self._guarantee[:, row]
+            limit[:, row] = np.minimum(room, capability[:, row])
+        return limit
+
+    def _line(self, queue: QueueView) -> list[int]:
+        """The queues whose books a task of this one stands in, from the queue upwards."""
+        return queue.line.tolist() if self.hierarchy else [queue.row]
+
+    def _ancestors(self, queue: QueueView) -> list[int]:
+        """The queues above this one that are looked at, the parent first; never the root."""
+        line = self._line(queue)[1 : 1 + self.args.level]
+        return [row for row in line if self._name(row) != "root"]
+
+    def _held(self) -> Ints:
+        ledger = self.cluster.ledger
+        held: Ints = ledger.tree_allocated if self.hierarchy else ledger.queue_allocated
+        return held
+
+    def _is_sound(self, row: int) -> bool:
+        return not self.hierarchy or bool(self.cluster.snapshot.queues.rooted[row])
+
+    def _closed(self, queue: QueueView) -> Denial | None:
+        """Why the queue takes no jobs at all."""
+        if not queue.is_open:
+            return Denial("queue", f"queue {queue.name} is closed")
+        if not self._is_sound(queue.row):
+            return Denial("queue", f"queue {queue.name} is not below the queue root: check the parents of its line")
+        if self.hierarchy and queue.is_parent:
+            return Denial("queue", f"queue {queue.name} has queues below it: jobs belong into one of those")
+        return None
+
+    def _name(self, row: int) -> str:
+        return self.cluster.snapshot.queues.names[row]
+
+    # Claims
+
+    def _rank(self, row: int) -> tuple[float, bool]:
+        named = self._deserved[:, row] > 0
+        if not named.any():
+            return (1.0, True)
+        return (dominant_share(self._held()[named, row], self._deserved[named, row]), False)
+
+    def _share_a_resource(self, one: Ints, other: Ints) -> bool:
+        both = (one > 0) & (other > 0)
+        both[self._pods] = False
+        return bool(both.any())
+
+    def _is_owed(self, row: int, asked: Ints) -> bool:
+        """Whether the queue deserves anything of what is asked for."""
+        return self._share_a_resource(self._deserved[:, row], asked)
+
+    def _gives(self, row: int, held: Ints, taken: Ints, relatives: bool) -> bool:
+        """Whether a queue can be made to give this: it deserves nothing of the kind, or holds more than it deserves."""
+        if not self._is_owed(row, taken):
+            return not relatives
+        counts = (taken > 0) & np.where(np.arange(len(taken)) < 2, self._deserved[:, row] > 0, self._named[:, row])
+        return bool((counts & (held > self._deserved[:, row])).any())
+
+    def _are_relatives(self, own: QueueView, other: QueueView) -> bool:
+        """Whether both have an ancestor in common within the levels that are looked at."""
+        return bool(self.args.level and set(self._ancestors(own)) & set(self._ancestors(other)))
+
+    def _to_check(self, own: QueueView, other: QueueView) -> list[int]:
+        """The victim's ancestors that must be able to give as well: those that are not the reclaimer's at that level."""
+        return [theirs for theirs, mine in self._side_by_side(own, other) if theirs != mine]
+
+    def _side_by_side(self, own: QueueView, other: QueueView) -> Iterator[tuple[int, int]]:
+        mine = [*self._ancestors(own), *(NONE for _ in range(self.args.level))]
+        return zip(self._ancestors(other), mine, strict=False)

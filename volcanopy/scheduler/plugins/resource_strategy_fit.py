@@ -1,0 +1,227 @@
+"""resource-strategy-fit: fill nodes by some resources, spread over them by others."""
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from volcanopy.api import core
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.notes import Notes
+from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.resources import Axis, Floats, Ints, Mask
+from volcanopy.scheduler.views import TaskView
+
+Kind = Literal["LeastAllocated", "MostAllocated"]
+
+SCORING_KEY = "volcanopy.io/resource-strategy-scoring-type"
+WEIGHT_KEY = "volcanopy.io/resource-strategy-weight"
+KEPT = "node(s) keep their cpu and memory for their scarce resources"
+
+_PER_DEVICE = {"cpu": 1000, "memory": 10**9}
+"""What a proportion of 1 keeps for each idle device: a core, and a gigabyte."""
+
+
+def _names(said: Any) -> Any:
+    return tuple(name.strip() for name in said.split(",") if name.strip()) if isinstance(said, str) else said
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""Resource names, in the file separated by commas."""
+
+
+class ResourceStrategy(Arguments):
+    """How much a resource counts, and whether full nodes (MostAllocated) or empty ones are better."""
+
+    type: Kind = "LeastAllocated"
+    weight: int = Field(1, ge=1)
+
+
+class ScarceAvoidance(Arguments):
+    """Keep tasks away from nodes whose scarce resources they do not need."""
+
+    enable: bool = False
+    resources: Names = ()
+    weight: int = Field(1, ge=0)
+    resource_weight: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict, alias="resourceWeight")
+
+    @model_validator(mode="after")
+    def _weighs_what_is_listed(self) -> "ScarceAvoidance":
+        for name in self.resource_weight:
+            if name not in self.resources:
+                raise ValueError(f"resourceWeight weighs {name!r}: add it to sra.resources, or leave its weight out")
+        return self
+
+
+class Proportional(Arguments):
+    """Keep cpu and memory beside each idle device: ``resourceProportion`` says how many cores and gigabytes."""
+
+    enable: bool = False
+    resources: Names = ()
+    proportion: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict, alias="resourceProportion")
+
+    @model_validator(mode="after")
+    def _is_of_what_is_listed(self) -> "Proportional":
+        for key in self.proportion:
+            name, _, what = key.rpartition(".")
+            if name not in self.resources or what not in _PER_DEVICE:
+                raise ValueError(
+                    f"resourceProportion has {key!r}: it must be <resource>.cpu or <resource>.memory of a resource in"
+                    " proportional.resources"
+                )
+        return self
+
+
+class ResourceStrategyFitArguments(Arguments):
+    """The weight of the score, the strategy of each resource, and two ways to keep scarce devices usable."""
+
+    weight: int = Field(10, ge=0, alias="resourceStrategyFitWeight")
+    resources: dict[str, ResourceStrategy] = Field(
+        default_factory=lambda: {"cpu": ResourceStrategy(), "memory": ResourceStrategy()}
+    )
+    sra: ScarceAvoidance = Field(default_factory=ScarceAvoidance)
+    proportional: Proportional = Field(default_factory=Proportional)
+
+    @field_validator("resources")
+    @classmethod
+    def _are_names_or_prefixes(cls, resources: dict[str, ResourceStrategy]) -> dict[str, ResourceStrategy]:
+        for name in resources:
+            if not name.strip("*") or "*" in name[:-1]:
+                raise ValueError(
+                    f"{name!r} is no resource: write a name, or the beginning of names and one * at the end"
+                )
+        return resources
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """(R,): the weight of each resource, 0 for none, and which of them are better the fuller the node is."""
+
+    weight: Ints
+    most: Mask
+
+
+class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
+    """Score nodes by how full each resource is, the one way or the other, and keep scarce devices for who asks for them.
+
+    A pod may bring weights of its own: the annotation ``volcanopy.io/resource-strategy-scoring-type`` says the one way
+    for all of them, ``volcanopy.io/resource-strategy-weight`` is a JSON object of weights by resource.
+    """
+
+    name: ClassVar[str] = "resource-strategy-fit"
+    arguments: ClassVar[type[Arguments]] = ResourceStrategyFitArguments
+
+    def open(self) -> None:
+        """Lay everything along the axis."""
+        args, axis = self.args, self.cluster.axis
+        self._configured = _laid_out(axis, {name: (one.weight, one.type) for name, one in args.resources.items()})
+        self._scarce = axis.vector({name: args.sra.resource_weight.get(name, 1) for name in args.sra.resources})
+        self._scarce_sum = sum(args.sra.resource_weight.get(name, 1) for name in args.sra.resources)
+        self._devices = [axis.index[name] for name in args.proportional.resources if name in axis]
+        self._notes = Notes(self.cluster, _said)
+        self._own: dict[Hashable, _Weights | None] = {}
+
+    def scope(self, task: TaskView) -> Scope:
+        """All follows from the nodes' own columns."""
+        return self._notes.scope(task)
+
+    def likeness(self, task: TaskView) -> Hashable:
+        """The weights that the pod brings."""
+        return self._notes.likeness(task)
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+        """Who needs no device leaves enough of the rest beside the idle ones."""
+        wants_one = any(task.request.values[position] for position in self._devices)
+        if not self.args.proportional.enable or not self._devices or wants_one:
+            return ()
+        idle, axis = nodes.future_idle.values, self.cluster.axis
+        refused: Mask = np.zeros(len(nodes), dtype=np.bool_)
+        for position in self._devices:
+            devices = np.maximum(idle[position], 0)
+            for what, each in _PER_DEVICE.items():
+                rate = self.args.proportional.proportion.get(f"{axis.names[position]}.{what}", 1.0)
+                left = idle[axis.index[what]] - task.request[what]
+                refused |= (devices > 0) & (left < devices * (rate * each))
+        return (Refusal(KEPT, refused),)
+
+    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+        """The score by strategies, and that for leaving scarce resources alone."""
+        scores: Floats = np.zeros(len(nodes), dtype=np.float64)
+        weights = self._weights(task)
+        if self.args.weight and weights is not None:
+            scores += self.args.weight * _fit(task.request.values, weights, nodes)
+        if self.args.sra.enable and self._scarce_sum:
+            scores += self.args.sra.weight * self._spare(task.request.values, nodes)
+        return scores
+
+    def _weights(self, task: TaskView) -> _Weights | None:
+        said = self._notes.of(task)
+        if said is None:
+            return self._configured
+        if said not in self._own:
+            self._own[said] = _own_weights(self.cluster.axis, said)
+        return self._own[said]
+
+    def _spare(self, request: Ints, nodes: NodesView) -> Floats:
+        """100 for nodes without any scarce resource, the less the more they have; 0 where something asked for is missing."""
+        room = nodes.allocatable.values
+        scarce: Floats = np.zeros(len(nodes), dtype=np.float64)
+        for position in np.flatnonzero(self._scarce).tolist():
+            scarce += np.where(room[position] > 0, float(self._scarce[position]), 0.0)
+        scores: Floats = 100.0 * (1.0 - scarce / self._scarce_sum)
+        scores[(room[request > 0] <= 0).any(axis=0)] = 0.0
+        return scores
+
+
+def _said(pod: core.Pod) -> tuple[str, str] | None:
+    notes = pod.metadata.annotations
+    kind = notes.get(SCORING_KEY)
+    return None if kind is None else (kind, notes.get(WEIGHT_KEY, ""))
+
+
+def _own_weights(axis: Axis, said: Hashable) -> _Weights | None:
+    """The weights of a pod's annotations; None if they make no sense, and then no node is better than another."""
+    kind, text = said if isinstance(said, tuple) else ("", "")
+    try:
+        weights = json.loads(text)
+    except ValueError:
+        return None
+    if kind not in {"LeastAllocated", "MostAllocated"} or not isinstance(weights, dict):
+        return None
+    if not all(isinstance(weight, int) and weight > 0 for weight in weights.values()):
+        return None
+    return _laid_out(axis, {str(name): (weight, kind) for name, weight in weights.items()})
+
+
+def _laid_out(axis: Axis, strategies: Mapping[str, tuple[int, str]]) -> _Weights:
+    """Each resource's strategy: that of its name, else that of the longest beginning of it."""
+    weight = np.zeros(len(axis), dtype=np.int64)
+    most = np.zeros(len(axis), dtype=np.bool_)
+    for position, name in enumerate(axis.names):
+        fitting = [key for key in strategies if key == name or (key.endswith("*") and name.startswith(key[:-1]))]
+        if fitting:
+            found, kind = strategies[max(fitting, key=lambda key: (key == name, len(key)))]
+            weight[position], most[position] = found, kind == "MostAllocated"
+    return _Weights(weight, most)
+
+
+def _fit(request: Ints, weights: _Weights, nodes: NodesView) -> Floats:
+    """0 to 100: the weighted mean over what the task asks for; 0 where it does not fit."""
+    scores: Floats = np.zeros(len(nodes), dtype=np.float64)
+    weighed = np.flatnonzero((request > 0) & (weights.weight > 0)).tolist()
+    if not weighed:
+        return scores
+    used, allocatable = nodes.used.values, nodes.allocatable.values
+    too_much: Mask = np.zeros(len(nodes), dtype=np.bool_)
+    for position in weighed:
+        after, room = used[position] + request[position], allocatable[position]
+        part = after if weights.most[position] else room - after
+        share = np.divide(part, room, out=np.zeros(len(nodes), dtype=np.float64), where=room > 0)
+        scores += float(weights.weight[position]) * share
+        too_much |= (after > room) & (room > 0)
+    scores *= 100.0 / float(weights.weight[weighed].sum())
+    scores[too_much] = 0.0
+    return scores

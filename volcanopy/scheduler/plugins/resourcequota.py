@@ -1,0 +1,76 @@
+"""resourcequota: a job is not admitted before its namespace's quotas let its pods be made."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from volcanopy.api import core, policy, quantity
+from volcanopy.scheduler.plugin import PERMIT, NoArguments, Plugin, Vote, reject
+from volcanopy.scheduler.views import JobView
+
+_REQUESTS = "requests."
+
+
+class ResourceQuota(Plugin[NoArguments]):
+    """Admit a job when its minimal resources fit every quota of its namespace, beside what admitted jobs will ask for.
+
+    Quotas of some pods only (with scopes) are left to the API server: which pods they are about is not known before the
+    pods are.
+    """
+
+    name: ClassVar[str] = "resourcequota"
+
+    def open(self) -> None:
+        """Find the quotas of each namespace, and the jobs that share them."""
+        snapshot = self.cluster.snapshot
+        self._quotas: dict[str, list[policy.ResourceQuota]] = {}
+        for quota in snapshot.quotas:
+            if not quota.spec.scopes and quota.spec.scope_selector is None:
+                self._quotas.setdefault(quota.metadata.namespace, []).append(quota)
+        self._jobs: dict[str, list[int]] = {}
+        for row in self.cluster.job_rows().tolist() if self._quotas else ():
+            namespace = str(snapshot.jobs.keys[row]).partition("/")[0]
+            if namespace in self._quotas:
+                self._jobs.setdefault(namespace, []).append(row)
+
+    def job_enqueueable(self, job: JobView) -> Vote:
+        """Whether every quota has room for the job's minimum."""
+        namespace = job.key.partition("/")[0]
+        quotas = self._quotas.get(namespace)
+        if not quotas:
+            return PERMIT
+        asked = self._asks(job)
+        promised: dict[str, int] = {}
+        for row in self._jobs.get(namespace, ()):
+            other = self.cluster.job(row)
+            if other.phase == "Inqueue" and other.row != job.row:
+                for name, units in self._asks(other).items():
+                    promised[name] = promised.get(name, 0) + units
+        for quota in quotas:
+            hard, used = _limits(quota.status.hard), _limits(quota.status.used)
+            for name, units in asked.items():
+                taken = used.get(name, 0) + promised.get(name, 0)
+                if units and name in hard and taken + units > hard[name]:
+                    has, wants, of = (quantity.text(name, amount) for amount in (hard[name], units, taken))
+                    return reject(
+                        "quota",
+                        f"resource quota {quota.metadata.name} of namespace {namespace} allows {has} {name}, of which"
+                        f" {of} are used or promised: the job needs {wants} more",
+                    )
+        return PERMIT
+
+    def _asks(self, job: JobView) -> dict[str, int]:
+        """What of the job's minimum no pod asks for yet: quotas count pods from their creation on."""
+        snapshot = self.cluster.snapshot
+        there = snapshot.jobs.allocated.values[:, job.row] + snapshot.jobs.pending.values[:, job.row]
+        made = dict(zip(snapshot.axis.names, np.maximum(there, 0).tolist(), strict=True))
+        least = _limits(job.group.spec.min_resources or {})
+        return {name: max(units - made.get(name, 0), 0) for name, units in least.items()}
+
+
+def _limits(resources: core.Quantities) -> dict[str, int]:
+    """A quota's amounts by resource: ``requests.cpu`` and ``cpu`` are one, as are ``count/pods`` and ``pods``."""
+    plain = {
+        ("pods" if name == "count/pods" else name.removeprefix(_REQUESTS)): text for name, text in resources.items()
+    }
+    return {name: quantity.amount(name.removeprefix("limits."), text) for name, text in plain.items()}

@@ -1,0 +1,64 @@
+"""sla: who has waited long enough is let in."""
+
+from datetime import timedelta
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from volcanopy.scheduler import reading
+from volcanopy.scheduler.plugin import ABSTAIN, PERMIT, Arguments, Plugin, Vote
+from volcanopy.scheduler.views import JobView
+
+_KEYS = ("volcanopy.io/sla-waiting-time", "sla-waiting-time")
+
+
+class SlaArguments(Arguments):
+    """How long any job may have to wait; none if not given."""
+
+    waiting: str = Field("", alias="sla-waiting-time")
+
+    @field_validator("waiting")
+    @classmethod
+    def _is_a_duration(cls, text: str) -> str:
+        if text and reading.duration(text) is None:
+            raise ValueError("must be a duration above zero such as 1h30m")
+        return text
+
+
+class Sla(Plugin[SlaArguments]):
+    """A job that has waited as long as it may is admitted, and what room it found is kept for it until it fits.
+
+    How long that is the job's annotation ``volcanopy.io/sla-waiting-time`` says, else the plugin's argument.
+    """
+
+    name: ClassVar[str] = "sla"
+    arguments: ClassVar[type[Arguments]] = SlaArguments
+
+    def open(self) -> None:
+        """Read how long is long."""
+        self._for_all = reading.duration(self.args.waiting)
+
+    def job_order(self, job: JobView) -> tuple[bool, float]:
+        """Jobs that must not wait for ever before the others, by the moment at which their time is up."""
+        waiting = self._waiting(job)
+        return (True, 0.0) if waiting is None else (False, job.created + waiting.total_seconds())
+
+    def job_enqueueable(self, job: JobView) -> Vote:
+        """Let in who has waited long enough."""
+        return self._vote(job)
+
+    def job_pipelined(self, job: JobView) -> Vote:
+        """Keep the room of who has waited long enough."""
+        return self._vote(job)
+
+    def _vote(self, job: JobView) -> Vote:
+        waiting = self._waiting(job)
+        if waiting is None:
+            return ABSTAIN
+        is_up = self.cluster.now.timestamp() >= job.created + waiting.total_seconds()
+        return PERMIT if is_up else ABSTAIN
+
+    def _waiting(self, job: JobView) -> timedelta | None:
+        notes = job.group.metadata.annotations
+        said = next((notes[key] for key in _KEYS if key in notes), "")
+        return reading.duration(said) or self._for_all

@@ -1,0 +1,189 @@
+"""usage: go where it is quiet, by the nodes' real load."""
+
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from volcanopy.api import quantity
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.nodes.load import DIMS, estimates, limits_by_shape
+from volcanopy.scheduler.nodes.memo import kept_of_shapes
+from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.resources import Floats, Mask, Rows
+from volcanopy.scheduler.snapshot import NONE
+from volcanopy.scheduler.status import COUNT, Status
+from volcanopy.scheduler.views import TaskView
+
+CPU = "node(s) were above the limit of real cpu load"
+MEMORY = "node(s) were above the limit of real memory load"
+
+_FRESH = timedelta(minutes=5)
+"""A measurement that is older says nothing."""
+_UNSEEN = np.zeros(COUNT, dtype=np.bool_)
+_UNSEEN[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND]] = True
+
+
+class Thresholds(Arguments):
+    """The percentages of load above which a node takes nothing more."""
+
+    cpu: float = Field(80, ge=0, le=100)
+    mem: float = Field(80, ge=0, le=100)
+
+
+class Estimator(Arguments):
+    """How much load a pod is taken to bring that no measurement shows yet."""
+
+    request_ratio: float = Field(0.7, ge=0, le=1)
+    """Of its request it uses so much,"""
+    burst_ratio: float = Field(0.0, ge=0, le=1)
+    """and so much of what its limit allows beyond."""
+    risk_threshold: float = Field(0.6, ge=0, le=1)
+    """On nodes that are loaded to this part"""
+    risk_factor: float = Field(1.2, ge=1)
+    """it is taken to bring so many times that."""
+    be_cpu: int = 250
+    """What a pod without requests uses: milli-cores,"""
+    be_mem: int = 200
+    """and MiB."""
+
+    @field_validator("be_cpu", mode="before")
+    @classmethod
+    def _millicores(cls, said: Any) -> Any:
+        return _units("cpu", said, "250m")
+
+    @field_validator("be_mem", mode="before")
+    @classmethod
+    def _mebibytes(cls, said: Any) -> Any:
+        units = _units("memory", said, "200Mi")
+        return units if isinstance(said, int) else units // 2**20
+
+    @field_validator("be_cpu", "be_mem")
+    @classmethod
+    def _is_not_negative(cls, units: int) -> int:
+        if units < 0:
+            raise ValueError("must not be negative")
+        return units
+
+
+def _units(resource: str, said: Any, example: str) -> int:
+    if isinstance(said, int) and not isinstance(said, bool):
+        return said
+    try:
+        return quantity.amount(resource, said if isinstance(said, str) else "")
+    except quantity.QuantityError:
+        raise ValueError(f"must be a quantity such as {example}") from None
+
+
+class UsageArguments(Arguments):
+    """Weights of the score, of cpu and memory in it, and the limits of load."""
+
+    weight: int = Field(5, ge=0, alias="usage.weight")
+    cpu: int = Field(1, ge=0, alias="cpu.weight")
+    memory: int = Field(1, ge=0, alias="memory.weight")
+    thresholds: Thresholds = Field(default_factory=Thresholds)
+    estimator: Estimator = Field(default_factory=Estimator)
+
+
+class Usage(Plugin[UsageArguments]):
+    """Prefer nodes with little real load, counting what new pods will bring; those above a limit take nothing more.
+
+    The load comes with the snapshot. Where none was measured in the last five minutes, the plugin has no opinion.
+    """
+
+    name: ClassVar[str] = "usage"
+    arguments: ClassVar[type[Arguments]] = UsageArguments
+
+    def open(self) -> None:
+        """Read the measurements, and find the pods that they do not show."""
+        snapshot, args = self.cluster.snapshot, self.args
+        measured = snapshot.usage
+        self._has_opinion = False
+        if measured is None:
+            return
+        oldest = snapshot.now.timestamp() - _FRESH.total_seconds()
+        self._fresh: Mask = np.nan_to_num(measured.measured, nan=-np.inf) >= oldest
+        self._real: Floats = np.where(self._fresh, np.stack([measured.cpu, measured.memory]), 0.0)
+        self._has_opinion = bool(self._fresh.any())
+        limits = ((CPU, self._real[0], args.thresholds.cpu), (MEMORY, self._real[1], args.thresholds.mem))
+        self._over = [(reason, load > limit) for reason, load, limit in limits]
+        limits_of_shapes = kept_of_shapes(
+            self.cluster.traits, "limits", snapshot.shapes, lambda: limits_by_shape(snapshot.shapes)
+        )
+        of_one = (snapshot.shapes, limits_of_shapes, args.estimator.request_ratio, args.estimator.burst_ratio)
+        best_effort = (args.estimator.be_cpu, args.estimator.be_mem * 2**20)
+        self._plain: Floats = estimates(*of_one, best_effort)
+        self._risky: Floats = estimates(*of_one, best_effort, args.estimator.risk_factor)
+        unseen_from = measured.measured - measured.interval.total_seconds()
+        node, started = snapshot.tasks.node, snapshot.tasks.started
+        self._recent: Mask = (started == 0) | (started > np.append(unseen_from, np.inf)[node])
+        self._shadow: Floats = np.zeros((4, len(snapshot.nodes)), dtype=np.float64)
+        self._add(np.flatnonzero(self._is_unseen(np.arange(len(node)))), np.arange(len(snapshot.nodes)))
+        self._seen = self.cluster.ledger.changes
+
+    def scope(self, task: TaskView) -> Scope:
+        """All follows from the node's own pods, and more of the same can be reckoned beforehand."""
+        return Scope.COLUMNS
+
+    def likeness(self, task: TaskView) -> None:
+        """A task's shape says what it brings."""
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> list[Refusal]:
+        """Nodes whose real load is above a limit are full, whatever was requested there."""
+        if not self._has_opinion:
+            return []
+        return [Refusal(reason, mask[nodes.rows], final=True) for reason, mask in self._over]
+
+    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+        """The weighted mean of the load that is left, measured and expected, times 100; 0 for nodes not measured."""
+        scores: Floats = np.zeros(len(nodes), dtype=np.float64)
+        args = self.args
+        if not self._has_opinion or not args.weight or not args.cpu + args.memory:
+            return scores
+        self._renew()
+        rows = nodes.rows
+        more = (nodes.used["pods"] - self.cluster.ledger.used[self.cluster.axis.index["pods"], rows]).astype(np.float64)
+        room = np.stack([nodes.allocatable[name] for name in DIMS]).astype(np.float64)
+        plain = self._loads(rows, self._shadow[:2, rows] + self._plain[:, task.shape, None] * more, room)
+        risky = self._loads(rows, self._shadow[2:, rows] + self._risky[:, task.shape, None] * more, room)
+        load = np.where(self._mean(plain) >= args.estimator.risk_threshold, risky, plain)
+        scores = 100.0 * args.weight * (1.0 - self._mean(load))
+        scores[~self._fresh[rows]] = 0.0
+        return scores
+
+    def _mean(self, load: Floats) -> Floats:
+        mean: Floats = (load[0] * self.args.cpu + load[1] * self.args.memory) / (self.args.cpu + self.args.memory)
+        return mean
+
+    def _loads(self, rows: Rows, shadow: Floats, room: Floats) -> Floats:
+        """(2, M): the part of cpu and of memory that is in use, with the load that is expected; 0 where there is none."""
+        expected = np.divide(shadow, room, out=np.zeros_like(shadow), where=room > 0)
+        return np.where(room > 0, np.clip(self._real[:, rows] / 100.0 + expected, 0.0, 1.0), 0.0)
+
+    def _renew(self) -> None:
+        """Reckon the nodes anew that changed since."""
+        ledger = self.cluster.ledger
+        changes = ledger.changes
+        if self._seen == changes:
+            return
+        touched = np.unique(np.array(ledger.touched_since(self._seen), dtype=np.intp))
+        self._seen = changes
+        here = np.zeros(len(self._fresh) + 1, dtype=np.bool_)  # the last entry serves tasks without a node
+        here[touched] = True
+        rows = np.flatnonzero(here[ledger.node])
+        self._add(rows[self._is_unseen(rows)], touched)
+
+    def _is_unseen(self, rows: Rows) -> Mask:
+        status: NDArray[np.int8] = self.cluster.ledger.status[rows]
+        unseen: Mask = _UNSEEN[status] | ((status == Status.RUNNING) & self._recent[rows])
+        return unseen
+
+    def _add(self, tasks: Rows, nodes: Rows) -> None:
+        """Set these nodes' expected load to what these tasks bring."""
+        tasks = tasks[self.cluster.ledger.node[tasks] != NONE]
+        where, shape = self.cluster.ledger.node[tasks], self.cluster.snapshot.tasks.shape[tasks]
+        size = self._shadow.shape[1]
+        for place, column in enumerate((*self._plain, *self._risky)):
+            self._shadow[place, nodes] = np.bincount(where, weights=column[shape], minlength=size)[nodes]
