@@ -4,7 +4,6 @@ Two families. :class:`ApiError`: the server answered, and refused; its ``Status`
 :class:`NoAnswer`: no (whole) answer came, so what the server did is only known as far as ``maybe_applied`` says.
 """
 
-
 from __future__ import annotations
 
 from typing import ClassVar
