@@ -93,6 +93,15 @@ def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b'["=",1]\nnonsense')
 
 
+@pytest.mark.parametrize("content", [b"not ours", b"not ours\n", b"{}"])
+def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "thesis.txt"
+    path.write_bytes(content)
+    with pytest.raises(JournalError):
+        open_journal(path, Store())
+    assert path.read_bytes() == content
+
+
 def test_the_log_is_rewritten_when_it_outgrows_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("volcanopy.local.apiserver.journal.REWRITE_FLOOR", 10_000)
     path = tmp_path / "state"

@@ -34,7 +34,12 @@ class Journal:
     def load(self) -> None:
         """Fill the store from the file, then rewrite it without its history and follow the store from here."""
         if self.path.exists():
-            self._replay(self.path.read_bytes())
+            data = self.path.read_bytes()
+            if data and not data.startswith(b'["'):
+                raise JournalError(
+                    f"{self.path} is not a journal of this server: it is left as it is, choose another file"
+                )
+            self._replay(data)
         self._rewrite()
         self._store.listeners.append(self.record)
 
