@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core
+from volcanopy.api import core, policy
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.manifests import Manifest, read
@@ -23,12 +23,14 @@ KINDS: dict[tuple[str, str], Any] = {
     ("", "Pod"): core.Pod,
     ("", "Node"): core.Node,
     ("", "Namespace"): core.Namespace,
+    ("", "ResourceQuota"): policy.ResourceQuota,
+    ("policy", "PodDisruptionBudget"): policy.PodDisruptionBudget,
     ("scheduling.k8s.io", "PriorityClass"): core.PriorityClass,
     ("scheduling.volcanopy.io", "PodGroup"): core.PodGroup,
     ("scheduling.volcanopy.io", "Queue"): core.Queue,
 }
 """What the scheduler looks at, by group and kind."""
-NAMESPACED = frozenset({"Pod", "PodGroup"})
+NAMESPACED = frozenset({"Pod", "PodGroup", "ResourceQuota", "PodDisruptionBudget"})
 _WORDS = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
 
 

@@ -40,7 +40,9 @@ def recheck(plan: Plan, basis: Snapshot, fresh: Snapshot, promised: Iterable[str
 
 def _group(effect: Effect) -> str:
     match effect:
-        case Bind() | Evict() | Nominate():
+        case Evict():
+            return effect.beneficiary or effect.group or effect.pod  # an eviction is only right if its gainer comes
+        case Bind() | Nominate():
             return effect.group or effect.pod
         case SetPodGroup():
             return effect.pod_group

@@ -20,7 +20,16 @@ from msgspec.structs import replace
 from volcanopy.api import core, names
 from volcanopy.kube import statuses
 from volcanopy.kube.client import Client
-from volcanopy.kube.slices import NAMESPACES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from volcanopy.kube.slices import (
+    DISRUPTION_BUDGETS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    RESOURCE_QUOTAS,
+)
 from volcanopy.kube.watch import Change, ChangeType, Reflector
 from volcanopy.scheduler import reading
 from volcanopy.scheduler.plan import Nominate, Plan, SetPodGroup, SetQueue
@@ -135,6 +144,8 @@ class Store:
         self.reflectors = (
             Reflector(client, NAMESPACES),
             Reflector(client, PRIORITY_CLASSES, transform=_slim_class),
+            Reflector(client, RESOURCE_QUOTAS),
+            Reflector(client, DISRUPTION_BUDGETS),
             Reflector(client, QUEUES),
             Reflector(client, POD_GROUPS),
             Reflector(client, NODES, transform=_slim_node),
