@@ -21,4 +21,4 @@ def test_the_sessions_control_plane_serves_every_kind(real_control_plane: Contro
         spec = definition["spec"]
         for version in spec["versions"]:
             path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
-            assert real_control_plane.request("GET", path)["items"] == []
+            assert real_control_plane.request("GET", path)["kind"].endswith("List")
