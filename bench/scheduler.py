@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from volcanopy.api import core
-from volcanopy.scheduler.config import default
+from volcanopy.scheduler.config import DEFAULT, default, parse
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Plan
+from volcanopy.scheduler.plan import Bind, Evict, Plan
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.state import State
 
@@ -29,11 +29,21 @@ def world(nodes: int) -> State:
     return state
 
 
-def add_job(state: State, name: str, pods: int, cpu: str, memory: str, on: Sequence[str] = ()) -> None:
-    """A gang of equal pods; running, each on the node that ``on`` names for it, else waiting."""
+def add_job(
+    state: State,
+    name: str,
+    pods: int,
+    cpu: str,
+    memory: str,
+    on: Sequence[str] = (),
+    *,
+    priority: str = "",
+    least: int | None = None,
+) -> None:
+    """A gang of equal pods, ``least`` of them its minimum; running, each on the node that ``on`` names, else waiting."""
     phase, running = ("Running", pods) if on else ("Inqueue", 0)
     meta = core.Meta(name=name, namespace="bench", uid=name, creation_timestamp=MOMENT)
-    spec = core.PodGroupSpec(min_member=pods)
+    spec = core.PodGroupSpec(min_member=pods if least is None else least, priority_class_name=priority)
     state.upsert(core.PodGroup(metadata=meta, spec=spec, status=core.PodGroupStatus(phase=phase, running=running)))
     for number in range(pods):
         state.upsert(pod(name, number, cpu, memory, on[number] if on else ""))
@@ -80,6 +90,25 @@ def gangs_on_empty_nodes(nodes: int = 1000) -> float:
     return seconds
 
 
+def gangs_that_preempt() -> float:
+    """1,000 full nodes of 10,000 unimportant pods; 25 gangs of 20 important ones take room from them."""
+    state = world(1000)
+    for name, value in (("low", 1), ("high", 1000)):
+        state.upsert(core.PriorityClass(metadata=core.Meta(name=name), value=value))
+    for number in range(100):
+        on = [f"node-{(number * 100 + k) % 1000:05}" for k in range(100)]
+        add_job(state, f"low-{number}", 100, "6", "8Gi", on, priority="low", least=1)
+    for number in range(25):
+        add_job(state, f"high-{number}", 20, "6", "8Gi", priority="high")
+    snapshot = state.snapshot(MOMENT)
+    config = parse(DEFAULT.replace("allocate, backfill", "allocate, preempt, backfill"), builtin())
+    start = time.process_time()
+    plan = schedule(snapshot, config)
+    seconds = time.process_time() - start
+    assert len(plan.of(Evict)) == 500
+    return seconds
+
+
 def run() -> dict[str, float]:
     """All cases, in processor seconds; the last is a ratio."""
     small, large = gangs_on_empty_nodes(1000), gangs_on_empty_nodes(2000)
@@ -88,11 +117,15 @@ def run() -> dict[str, float]:
         first = number * 100
         add_job(state, f"running-{number}", 100, "1", "2Gi", [f"node-{(first + k) % 5000:05}" for k in range(100)])
     timed(state.snapshot(MOMENT), 1)  # what only depends on the nodes is reckoned once
-    state.upsert(pod("running-0", 0, "1", "2Gi", "node-00001"))
-    start = time.process_time()
-    schedule(state.snapshot(MOMENT), default(builtin()))
+    changed = float("inf")
+    for number in range(5):
+        state.upsert(pod("running-0", 0, "1", "2Gi", f"node-{number + 1:05}"))
+        start = time.process_time()
+        schedule(state.snapshot(MOMENT), default(builtin()))
+        changed = min(changed, time.process_time() - start)
     return {
         "gangs_on_empty_nodes": small,
-        "one_change_among_150000": time.process_time() - start,
+        "one_change_among_150000": changed,
         "twice_the_nodes": large / small,
+        "gangs_that_preempt": gangs_that_preempt(),
     }
