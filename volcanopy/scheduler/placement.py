@@ -91,13 +91,6 @@ class Placement:
         """As :meth:`choose`, of one node only."""
         return self._choose_among(task, np.array([node]))
 
-    def fits(self, task: TaskView, node: int) -> bool:
-        """Whether the task can be on the node once all that is leaving there has left."""
-        dims = self._dims(task)
-        return bool((task.request.values[dims] <= self._ledger.future[dims, node]).all()) and not self.refused(
-            task, node
-        )
-
     def may_fit_later(self, task: TaskView, node: int) -> bool:
         """Whether the task's room is there once pods that leave the node have left; what else they block is not counted."""
         dims = self._dims(task)
