@@ -6,6 +6,8 @@ The plan is replayed on the snapshot with plain sums, independent of the ledger 
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
+
 from volcanopy.api import quantity
 from volcanopy.scheduler.plan import Bind, Evict, Plan
 from volcanopy.scheduler.snapshot import NONE, Snapshot
@@ -74,12 +76,9 @@ def _request(snapshot: Snapshot, row: int) -> dict[str, int]:
 def _overcommitted(snapshot: Snapshot, binds: dict[int, str]) -> list[str]:
     """Bound pods must fit beside all that takes room of their node now; what leaves has not left yet."""
     taken: dict[str, Counter[str]] = {name: Counter() for name in set(binds.values())}
-    for row in _task_rows(snapshot):
-        node = snapshot.tasks.node[row]
-        if node != NONE and ON_NODE[snapshot.tasks.status[row]]:
-            name = snapshot.nodes.names[node]
-            if name in taken:
-                taken[name].update(_request(snapshot, row))
+    asked = [snapshot.nodes.index[name] for name in taken if name in snapshot.nodes.index]
+    for row in np.flatnonzero(np.isin(snapshot.tasks.node, asked) & ON_NODE[snapshot.tasks.status]).tolist():
+        taken[snapshot.nodes.names[snapshot.tasks.node[row]]].update(_request(snapshot, row))
     added: dict[str, Counter[str]] = {name: Counter() for name in taken}
     for row, node_name in binds.items():
         added[node_name].update(_request(snapshot, row))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.cluster import Cluster, NodesView
@@ -303,8 +302,3 @@ SWITCHES: frozenset[str] = frozenset(
 def overrides(plugin: "Plugin[Any]", name: str) -> bool:
     """Whether a plugin answers a hook."""
     return getattr(type(plugin), name) is not getattr(Plugin, name)
-
-
-def none_of(nodes: NodesView) -> Mask:
-    """The mask that refuses no node."""
-    return np.zeros(len(nodes), dtype=np.bool_)
