@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from volcanopy.admission.review import Context, mutate, review
 from volcanopy.api.core import Queue
-from volcanopy.jobcontroller.plugins.registry import plugin_problems
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 
 Json = dict[str, Any]
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
@@ -95,7 +95,7 @@ def after(name: str, *others: str) -> Json:
         (job(queue="science"), ["spec.queue: queue 'science' is divided into physics: choose one of those"]),
         (
             job(plugins={"nope": []}),
-            ["spec.plugins.nope: there is no job plugin 'nope': choose from env, svc, ssh"],
+            [f"spec.plugins.nope: there is no job plugin 'nope': choose from {', '.join(JOB_PLUGINS)}"],
         ),
         (
             job(plugins={"env": ["--x"]}),
@@ -129,7 +129,7 @@ def after(name: str, *others: str) -> Json:
         (
             job(queue="nope", plugins={"nope": []}),
             [
-                "spec.plugins.nope: there is no job plugin 'nope': choose from env, svc, ssh",
+                f"spec.plugins.nope: there is no job plugin 'nope': choose from {', '.join(JOB_PLUGINS)}",
                 "spec.queue: there is no queue 'nope': make it first, or choose another one",
             ],
         ),

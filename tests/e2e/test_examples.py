@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.world import DURATION, EXAMPLES, JOBS, PODS, QUEUES, World, batch_job, example, phase_of
+from tests.e2e.world import DURATION, EXAMPLES, JOBS, PODS, QUEUES, World, batch_job, condition, example, phase_of
 from volcanopy.kube.kinds import Json
 
 
@@ -25,6 +25,61 @@ async def test_an_example_completes(cluster: World, name: str) -> None:
         task["replicas"] for body in bodies if body["kind"] == "BatchJob" for task in body["spec"]["tasks"]
     )
     assert {pod["status"]["phase"] for pod in pods} == {"Succeeded"}
+
+
+ENDS = {
+    "04-mpi": {"mpi-hello": ("Completed", {"master": 1})},
+    "05-pytorch": {"all-reduce": ("Completed", {"master": 1, "worker": 3})},
+    "06-tensorflow": {"regression": ("Completed", {"chief": 1})},
+    "07-ray": {"raysum": ("Completed", {"submit": 1})},
+    "08-dependencies": {"survey": ("Completed", {"report": 1})},
+    "09-policies": {
+        "unlucky": ("Failed", {}),
+        "search": ("Completed", {}),
+        "driven": ("Completed", {"driver": 1}),
+        "misread": ("Terminated", {}),
+    },
+}
+"""How the jobs of an example end, and how many pods of which task must have succeeded by then."""
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_an_example_comes_to_the_end_that_it_promises(cluster: World, name: str) -> None:
+    await cluster.create(*example(name))
+    for job, (phase, succeeded) in ENDS[name].items():
+        found = (await cluster.job(job, phase))["status"]
+        assert found["state"]["reason"]
+        assert found["state"]["message"]
+        counts = {task: count.get("phase", {}) for task, count in found["taskStatusCount"].items()}
+        assert {task: counts[task].get("Succeeded", 0) for task in succeeded} == succeeded
+    await cluster.all_of(PODS, lambda pods: all(pod["status"]["phase"] in {"Succeeded", "Failed"} for pod in pods))
+
+
+async def test_a_failing_job_of_the_policies_is_tried_as_often_as_it_says(cluster: World) -> None:
+    await cluster.create(*example("09-policies"))
+    assert (await cluster.job("unlucky", "Failed"))["status"]["retryCount"] == 2
+    assert not (await cluster.job("misread", "Terminated"))["status"].get("retryCount")
+
+
+async def test_a_dependent_task_starts_when_the_others_are_ready(cluster: World) -> None:
+    """The pods of each task are made after those that they wait for have become ready."""
+    await cluster.create(*example("08-dependencies"))
+    made: dict[str, str] = {}
+    ready: dict[str, str] = {}
+
+    def over(pods: list[Json]) -> bool:
+        for pod in pods:
+            name = pod["metadata"]["name"].removeprefix("survey-")
+            made[name] = pod["metadata"]["creationTimestamp"]
+            if condition(pod, "Ready").get("status") == "True":
+                ready.setdefault(name, condition(pod, "Ready")["lastTransitionTime"])
+        return "report-0" in made and "store-0" in ready
+
+    await cluster.all_of(PODS, over)
+    waiting = [name for name in made if name.startswith(("counter", "sampler"))]
+    assert sorted(waiting) == ["counter-0", "counter-1", "counter-2", "sampler-0", "sampler-1"]
+    assert all(made[name] >= ready["store-0"] for name in waiting)
+    assert made["report-0"] >= max(made[name] for name in waiting)
 
 
 async def test_two_queues_share_a_full_cluster_by_their_weights(cluster: World) -> None:

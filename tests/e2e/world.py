@@ -112,7 +112,8 @@ def example(name: str) -> list[Json]:
     bodies = [one.body for one in read([str(EXAMPLES / name)])]
     for template in templates(bodies):
         notes = template["metadata"]["annotations"]
-        notes[DURATION] = f"{float(notes[DURATION].removesuffix('s')) / 10}s"
+        if notes[DURATION] != "forever":
+            notes[DURATION] = f"{float(notes[DURATION].removesuffix('s')) / 10}s"
     return bodies
 
 

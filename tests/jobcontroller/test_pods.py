@@ -117,7 +117,7 @@ def test_given_ssh_keys_are_used() -> None:
     plugins = {"ssh": ["--ssh-private-key=private", "--ssh-public-key", "public"]}
     world = World(job(plugins=plugins)).settle()
     data = world.objects["Secret/job-ssh"]["stringData"]
-    assert (data["id_rsa"], data["authorized_keys"]) == ("private", "public")
+    assert (data["id_rsa"], data["authorized_keys"]) == ("private\n", "public\n")
     assert Ssh.name == "ssh"
 
 

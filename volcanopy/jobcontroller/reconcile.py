@@ -67,7 +67,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     decision = Decision(job, members, observed.pod_group, now)
     obeyed = decision.obey(oldest_first(observed.commands))
     decision.react()
-    status = _settled(job, decision, _current(observed.pod_group, decision.status), now, broken, observed.trouble)
+    group = _current(observed.pod_group, decision.status)
+    status = _settled(job, decision, group, now, plugins, broken, observed.trouble)
 
     effects: list[Effect] = []
     settled = as_json(status) == as_json(job.status)
@@ -115,7 +116,13 @@ def _current(group: PodGroup | None, status: BatchJobStatus) -> PodGroup | None:
 
 
 def _settled(
-    job: BatchJob, decision: Decision, group: PodGroup | None, now: datetime, broken: str, trouble: str
+    job: BatchJob,
+    decision: Decision,
+    group: PodGroup | None,
+    now: datetime,
+    plugins: Plugins,
+    broken: str,
+    trouble: str,
 ) -> BatchJobStatus:
     """The status after the decision: pods counted, phases that are over left, words for why."""
     status = decision.status
@@ -144,17 +151,18 @@ def _settled(
             "pod_group_unknown": group is not None and group.status.phase == "Unknown",
             "restarts": restarts if status.state.phase in LIVE else [],
             "delayed": status.delayed if status.state.phase in LIVE else [],
-            "controlled_resources": _controlled(job, status, broken),
+            "controlled_resources": _controlled(job, status, plugins, broken),
         }
     )
 
 
-def _controlled(job: BatchJob, status: BatchJobStatus, broken: str) -> dict[str, str]:
+def _controlled(job: BatchJob, status: BatchJobStatus, plugins: Plugins, broken: str) -> dict[str, str]:
     """What is, or is about to be, made for the job: what a stopped job has to clear away is known by this."""
     if status.state.phase not in LIVE or broken:
         return status.controlled_resources
     claimed = [claim_name(job, number, volume) for number, volume in enumerate(job.spec.volumes)]
-    return {f"plugin-{name}": name for name in sorted(job.spec.plugins)} | {f"volume-pvc-{one}": one for one in claimed}
+    at_work = sorted(plugin.name for plugin in plugins)
+    return {f"plugin-{name}": name for name in at_work} | {f"volume-pvc-{one}": one for one in claimed}
 
 
 def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[RecordEvent]:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from aiohttp import web
 
@@ -24,6 +25,7 @@ from volcanopy.kube.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.kinds import Json, Kind
 from volcanopy.kube.watch import Reflector
 from volcanopy.services.certificates import ServerCertificate, make_certificate
+from volcanopy.services.thirdparty import job_registry
 
 log = logging.getLogger(__name__)
 
@@ -145,15 +147,19 @@ async def run(
     stop: asyncio.Event | None = None,
     ready: asyncio.Event | None = None,
 ) -> None:
-    """Serve until ``stop`` is set. ``ready`` is set when the queues are known and the API server knows of us."""
+    """Serve until ``stop`` is set. ``ready`` is set when the queues are known and the API server knows of us.
+
+    Raises ThirdPartyError when an installed package with job plugins is broken.
+    """
     settings = settings or AdmissionSettings()
+    check_plugins = partial(plugin_problems, registry=job_registry())
     stop = stop or asyncio.Event()
     certificate = await asyncio.to_thread(make_certificate, _hosts(settings), datetime.now(UTC))
     async with Client(connection) as client:
         queues: Reflector[Queue] = Reflector(client, QUEUES)
 
         def context() -> Context:
-            return Context(queues.objects if queues.synced.is_set() else None, plugin_problems)
+            return Context(queues.objects if queues.synced.is_set() else None, check_plugins)
 
         async with _serving(application(context), settings, certificate) as address, asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(queues.run(lambda _: None))

@@ -1,19 +1,23 @@
 """Plugins and actions that others have written: found by their entry points, looked over, and put beside our own.
 
-A package offers a plugin as an entry point of the group ``volcanopy.plugins``, an action as one of ``volcanopy.actions``.
-The entry point's name is the one that the configuration file uses.
+A package offers a plugin of the scheduler as an entry point of the group ``volcanopy.plugins``, an action as one of
+``volcanopy.actions``, a plugin of jobs as one of ``volcanopy.job_plugins``. The entry point's name is the one that the
+configuration file, or a job's ``spec.plugins``, uses.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
+from volcanopy.jobcontroller.plugins import plugin as jobplugin
+from volcanopy.jobcontroller.plugins import registry as jobregistry
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.plugin import Arguments, Plugin
 from volcanopy.scheduler.registry import Action, Registry
 
 PLUGINS = "volcanopy.plugins"
 ACTIONS = "volcanopy.actions"
+JOB_PLUGINS = "volcanopy.job_plugins"
 
 T = TypeVar("T")
 
@@ -28,6 +32,18 @@ def registry() -> Registry:
     plugins = _found("plugin", entry_points(group=PLUGINS), ours.plugins, _plugin)
     actions = _found("action", entry_points(group=ACTIONS), ours.actions, _action)
     return ours.with_plugins(*plugins).with_actions(*actions)
+
+
+def job_registry() -> jobregistry.Registry:
+    """The job plugins of volcanopy and, after them, of all installed packages by name; raises ThirdPartyError."""
+    ours = jobregistry.JOB_PLUGINS
+    theirs = _found("job plugin", entry_points(group=JOB_PLUGINS), ours, _job_plugin)
+    found = {**ours, **{plugin.name: plugin for plugin in theirs}}
+    for plugin in theirs:
+        if unknown := next((name for name in plugin.implies if name not in found), None):
+            told = f"job plugin {plugin.name!r} implies {unknown!r}, which does not exist"
+            raise ThirdPartyError(f"{told}: install the package that has it, or uninstall this one")
+    return found
 
 
 def _found(kind: str, points: Iterable[EntryPoint], ours: Mapping[str, Any], check: Callable[[Any], T]) -> list[T]:
@@ -83,6 +99,22 @@ def _plugin(loaded: _Named) -> type[Plugin[Any]]:
     is_model = isinstance(arguments, type) and issubclass(arguments, Arguments)
     loaded.must(is_model, f"declares {_what(arguments)} as its arguments, not a subclass of Arguments")
     found: type[Plugin[Any]] = plugin
+    return found
+
+
+def _job_plugin(loaded: _Named) -> type[jobplugin.JobPlugin[Any]]:
+    plugin = loaded.thing
+    is_plugin = isinstance(plugin, type) and issubclass(plugin, jobplugin.JobPlugin)
+    base = "volcanopy.jobcontroller.plugins.plugin.JobPlugin"
+    loaded.must(is_plugin, f"is {_what(plugin)}, not a subclass of {base}")
+    loaded.must_be_named()
+    model = getattr(plugin, "arguments_model", None)
+    is_model = isinstance(model, type) and issubclass(model, jobplugin.Arguments)
+    loaded.must(is_model, "does not say which arguments it takes: name them in the brackets of JobPlugin[...]")
+    implied = plugin.implies
+    are_names = isinstance(implied, tuple) and all(isinstance(name, str) for name in implied)
+    loaded.must(are_names, f"implies {implied!r}: give it a tuple of the names of plugins")
+    found: type[jobplugin.JobPlugin[Any]] = plugin
     return found
 
 

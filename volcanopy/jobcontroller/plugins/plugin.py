@@ -1,20 +1,33 @@
 """What a job plugin is: it prepares the pods of a job for each other.
 
-A plugin belongs to one job and has two hooks, both pure: ``pod`` gets each pod before it is made and gives it back,
-``objects`` names what else must exist for the pods to find. Its arguments come as on a command line
-(``--ssh-port=2022``) and are read into a pydantic model, so a wrong one is refused with the plugin's usage.
+A plugin belongs to one job and has three hooks, all pure: ``pod`` gets each pod before it is made and gives it back,
+``objects`` names what else must exist for the pods to find, ``problems`` says why the plugin cannot serve this job. Its
+arguments come as on a command line (``--ssh-port=2022``) and are read into a pydantic model, so a wrong one is refused
+with the plugin's usage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
+from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
-from volcanopy.api.model import Json
+from volcanopy.api.model import Json, Problem
+from volcanopy.jobcontroller.naming import owner_reference, pod_name
+
+LONGEST_VARIABLE = 128 * 1024 - 1
+"""A longer ``NAME=value`` no program can be started with: Linux refuses it."""
+
+OBJECT_KINDS = ("ConfigMap", "Secret", "Service", "NetworkPolicy", "PersistentVolumeClaim")
+"""The kinds of objects that the controller makes beside pods."""
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+"""The type of an argument that is a port."""
 
 
 class PluginError(ValueError):
@@ -36,22 +49,47 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
 @dataclass(frozen=True)
+class Role:
+    """Marks an argument as the name of the task that plays a part: ``Annotated[str, Role()]``.
+
+    A name that was given must be that of a task; one that was not given must be so if the role is ``required``.
+    """
+
+    required: bool = False
+
+
+@dataclass(frozen=True)
 class Needed:
-    """An object that must exist beside the pods. With ``ssh_keys``, a new key pair is added to it when it is made."""
+    """An object that must exist beside the pods, of one of OBJECT_KINDS, in the job's namespace.
+
+    With ``ssh_keys``, a new key pair is added to it when it is made. Raises PluginError for another kind.
+    """
 
     manifest: Json
     ssh_keys: bool = False
+
+    def __post_init__(self) -> None:
+        if self.manifest["kind"] not in OBJECT_KINDS:
+            told = f"no {self.manifest['kind']} can be made for a job: it must be one of {', '.join(OBJECT_KINDS)}"
+            raise PluginError(told)
 
 
 class JobPlugin(Generic[ArgumentsT]):
     """A plugin at work for one job. A subclass overrides what it needs."""
 
     name: ClassVar[str]
+    """What ``spec.plugins`` calls it."""
+    implies: ClassVar[tuple[str, ...]] = ()
+    """Plugins that come with it, without arguments where the job does not name them itself."""
     arguments_model: ClassVar[type[Arguments]]
+    """The arguments that it takes: what stands in the brackets of its base class."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.arguments_model = get_args(cls.__orig_bases__[0])[0]  # type: ignore[attr-defined]
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            origin, given = get_origin(base), get_args(base)
+            if isinstance(origin, type) and issubclass(origin, JobPlugin) and isinstance(given[0], type):
+                cls.arguments_model = given[0]
 
     def __init__(self, job: BatchJob, arguments: ArgumentsT) -> None:
         self.job = job
@@ -65,18 +103,46 @@ class JobPlugin(Generic[ArgumentsT]):
         """What must exist beside the pods; removed when the job has stopped."""
         return ()
 
+    def problems(self) -> Iterable[Problem]:
+        """Why the plugin cannot serve this job; admission refuses it, and no pod is made."""
+        return ()
+
+    def problem(self, says: str) -> Problem:
+        """A problem at the plugin's place in the job."""
+        return Problem(f"spec.plugins.{self.name}", says)
+
+    def metadata(self, name: str) -> Json:
+        """The metadata of an object that belongs to the job."""
+        return {
+            "name": name,
+            "namespace": self.job.metadata.namespace,
+            "labels": {names.JOB_NAME: self.job.metadata.name},
+            "ownerReferences": [owner_reference(self.job)],
+        }
+
+    def config_map(self, name: str, data: Mapping[str, str]) -> Needed:
+        """A ConfigMap that belongs to the job."""
+        return Needed({"apiVersion": "v1", "kind": "ConfigMap", "metadata": self.metadata(name), "data": dict(data)})
+
 
 def read_arguments(name: str, model: type[Arguments], given: Sequence[str]) -> Arguments:
     """Arguments as on a command line: ``-x``, ``--x``, ``--k=v``, ``--k v``. Raises PluginError with the usage."""
     try:
         return model.model_validate(dict(_split(model, given)))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        what = "is not known" if first["type"] == "extra_forbidden" else f"is {first['input']!r}: {first['msg']}"
-        raise PluginError(f"argument --{key} of plugin {name} {what}. {usage(name, model)}") from None
+        told = _told(error.errors(include_url=False)[0], name)
+        raise PluginError(f"{told}. {usage(name, model)}") from None
     except ValueError as error:
         raise PluginError(f"{error} for plugin {name}. {usage(name, model)}") from None
+
+
+def _told(error: ErrorDetails, name: str) -> str:
+    says = error["msg"].removeprefix("Value error, ")
+    if not error["loc"]:
+        # What several arguments together do not fulfil; they may hold secrets, and are not repeated.
+        return f"arguments of plugin {name}: {says}"
+    what = "is not known" if error["type"] == "extra_forbidden" else f"is {error['input']!r}: {says}"
+    return f"argument --{'.'.join(map(str, error['loc']))} of plugin {name} {what}"
 
 
 def usage(name: str, model: type[Arguments]) -> str:
@@ -100,24 +166,40 @@ def _split(model: type[Arguments], given: Sequence[str]) -> Iterator[tuple[str, 
         yield key, value if equals or key not in flags else "true"
 
 
-def hosts_of(job: BatchJob, task: TaskSpec) -> tuple[str, ...]:
-    """The addresses of a task's pods, by index: ``<pod>.<job>``, or as the template fixes them."""
+def missing_roles(plugin: JobPlugin[Any]) -> Iterator[Problem]:
+    """The tasks that the plugin's arguments speak of and that the job does not have."""
+    job, arguments = plugin.job, plugin.arguments
+    for key, field in plugin.arguments_model.model_fields.items():
+        role = next((mark for mark in field.metadata if isinstance(mark, Role)), None)
+        if role is None or job.spec.task(getattr(arguments, key)):
+            continue
+        if role.required or key in arguments.model_fields_set:
+            told = f"the job has no task {getattr(arguments, key)!r}, which --{field.alias} says or defaults to"
+            yield plugin.problem(f"{told}: give it one of {', '.join(task.name for task in job.spec.tasks)}")
+
+
+def address_of(job: BatchJob, task: TaskSpec, index: int) -> str:
+    """The address of a pod: ``<pod>.<job>``, or as the template of its task fixes it."""
     spec = task.template.get("spec") or {}
-    domain = spec.get("subdomain") or job.metadata.name
-    if host := spec.get("hostname"):
-        return (f"{host}.{domain}",) if task.replicas else ()
-    return tuple(f"{job.metadata.name}-{task.name}-{index}.{domain}" for index in range(task.replicas))
+    return f"{spec.get('hostname') or pod_name(job, task, index)}.{spec.get('subdomain') or job.metadata.name}"
 
 
-def containers(pod: Json) -> Iterator[Json]:
-    """Every container of a pod, those that initialise it included."""
+def hosts_of(job: BatchJob, task: TaskSpec) -> tuple[str, ...]:
+    """The addresses of a task's pods, by index; just one where the template fixes the host's name."""
+    fixed = (task.template.get("spec") or {}).get("hostname")
+    return tuple(address_of(job, task, index) for index in range(min(task.replicas, 1) if fixed else task.replicas))
+
+
+def containers(pod: Json, initial: bool = True) -> Iterator[Json]:
+    """Every container of a pod; those that initialise it come after the others, or not at all."""
     yield from pod["spec"].get("containers") or ()
-    yield from pod["spec"].get("initContainers") or ()
+    if initial:
+        yield from pod["spec"].get("initContainers") or ()
 
 
-def add_environment(pod: Json, entries: Sequence[Mapping[str, Any]]) -> None:
+def add_environment(pod: Json, entries: Sequence[Mapping[str, Any]], initial: bool = True) -> None:
     """Give every container these variables. Where a container has one of the name already, its own stays."""
-    for container in containers(pod):
+    for container in containers(pod, initial):
         present = {entry["name"] for entry in container.get("env") or ()}
         new = [dict(entry) for entry in entries if entry["name"] not in present]
         if new:
@@ -125,7 +207,18 @@ def add_environment(pod: Json, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def add_volume(pod: Json, volume: Json, mount: Json) -> None:
-    """Give the pod a volume and mount it in every container."""
+    """Give the pod a volume, mounted in every container that does not mount something there already."""
     pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), volume]
     for container in containers(pod):
-        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), dict(mount)]
+        mounts = container.get("volumeMounts") or ()
+        if all(one["mountPath"] != mount["mountPath"] for one in mounts):
+            container["volumeMounts"] = [*mounts, dict(mount)]
+
+
+def add_port(container: Json, name: str, number: int) -> None:
+    """Say that a container listens on a port, unless it says so itself; without the name if that is taken."""
+    ports = container.get("ports") or ()
+    if any(port["containerPort"] == number for port in ports):
+        return
+    named = {} if any(port.get("name") == name for port in ports) else {"name": name}
+    container["ports"] = [*ports, {**named, "containerPort": number, "protocol": "TCP"}]

@@ -5,13 +5,14 @@ is mounted in every container (and follows when the job is scaled) and, unless t
 environment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from volcanopy.api import names
 from volcanopy.api.batch import TaskSpec
-from volcanopy.api.model import Json
-from volcanopy.jobcontroller.naming import owner_reference
+from volcanopy.api.model import Json, Problem
 from volcanopy.jobcontroller.plugins.plugin import (
+    LONGEST_VARIABLE,
     Arguments,
     JobPlugin,
     Needed,
@@ -22,6 +23,9 @@ from volcanopy.jobcontroller.plugins.plugin import (
 
 HOSTS_PATH = "/etc/volcano"
 """Where programs written for Volcano look for the hosts."""
+LARGEST_CONFIG_MAP = 1024 * 1024
+"""What all data of a ConfigMap together may hold, in bytes."""
+_LONGEST_ADDRESS = 63 + len(".") + 63 + len(",")
 
 
 class SvcArguments(Arguments):
@@ -30,13 +34,19 @@ class SvcArguments(Arguments):
     publish_not_ready_addresses: bool = False
     """Whether pods have an address before they are ready."""
     disable_network_policy: bool = False
-    """Whether pods outside the job may connect to its pods."""
+    """Whether others than the job's own pods may connect to them."""
     inject_hosts_env: bool = True
     """Whether the hosts are given in the environment, too."""
 
 
 class Svc(JobPlugin[SvcArguments]):
-    """Give the pods names, and tell each of them the names of all."""
+    """Give the pods names, and tell each of them the names of all.
+
+    A pod is reached as ``<job>-<task>-<index>.<job>``, or by the ``hostname`` and ``subdomain`` that its template fixes. In
+    ``/etc/volcano``, ``<task>.host`` holds the names of a task's pods, one a line, with ``_`` for each ``-`` of the task's name;
+    it follows when the job is scaled. The variables do not: they are as when the pod was made. Only pods of the job may
+    connect to its pods, unless that is turned off.
+    """
 
     name = "svc"
 
@@ -60,10 +70,27 @@ class Svc(JobPlugin[SvcArguments]):
 
     def objects(self) -> Sequence[Needed]:
         """The hosts, the service that gives the names and, unless turned off, a fence around the job."""
-        found = [Needed(self._config_map()), Needed(self._service())]
+        found = [self.config_map(self._hosts, self._data), Needed(self._service())]
         if not self.arguments.disable_network_policy:
             found.append(Needed(self._network_policy()))
         return found
+
+    def problems(self) -> Iterable[Problem]:
+        """A name that no service may have; more hosts than the environment or a ConfigMap can hold."""
+        if not self.job.metadata.name[:1].isalpha():
+            yield Problem("metadata.name", "must begin with a letter: plugin svc makes a service of this name")
+        if self.job.spec.replicas * _LONGEST_ADDRESS < LONGEST_VARIABLE // 2:
+            return
+        size = sum(len(value) for value in self._data.values())
+        if size > LARGEST_CONFIG_MAP:
+            told = f"its hosts take {size} bytes, and a ConfigMap holds {LARGEST_CONFIG_MAP}"
+            yield self.problem(f"{told}: shorten the names of the job and its tasks, or divide the job")
+        elif self.arguments.inject_hosts_env:
+            longest = max(self.job.spec.tasks, key=lambda task: len(self._data[_variables(task)[0]]))
+            name = _variables(longest)[0]
+            if len(f"{name}={self._data[name]}") > LONGEST_VARIABLE:
+                told = f"the hosts of task {longest.name} do not fit into a variable of the environment (128 KiB)"
+                yield self.problem(f"{told}: give svc the argument --inject-hosts-env=false, and read {HOSTS_PATH}")
 
     @property
     def _hosts(self) -> str:
@@ -73,15 +100,8 @@ class Svc(JobPlugin[SvcArguments]):
     def _selector(self) -> dict[str, str]:
         return {names.JOB_NAME: self.job.metadata.name, names.JOB_NAMESPACE: self.job.metadata.namespace}
 
-    def _metadata(self, name: str) -> Json:
-        return {
-            "name": name,
-            "namespace": self.job.metadata.namespace,
-            "labels": {names.JOB_NAME: self.job.metadata.name},
-            "ownerReferences": [owner_reference(self.job)],
-        }
-
-    def _config_map(self) -> Json:
+    @cached_property
+    def _data(self) -> dict[str, str]:
         data: dict[str, str] = {}
         for task in self.job.spec.tasks:
             hosts = hosts_of(self.job, task)
@@ -89,13 +109,13 @@ class Svc(JobPlugin[SvcArguments]):
             data[f"{task.name.replace('-', '_')}.host"] = "\n".join(hosts)
             data[list_key] = ",".join(hosts)
             data[number_key] = str(len(hosts))
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": self._metadata(self._hosts), "data": data}
+        return data
 
     def _service(self) -> Json:
         return {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": self._metadata(self.job.metadata.name),
+            "metadata": self.metadata(self.job.metadata.name),
             "spec": {
                 "clusterIP": "None",
                 "selector": self._selector,
@@ -108,7 +128,7 @@ class Svc(JobPlugin[SvcArguments]):
         return {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": self._metadata(self.job.metadata.name),
+            "metadata": self.metadata(self.job.metadata.name),
             "spec": {
                 "podSelector": selector,
                 "policyTypes": ["Ingress"],

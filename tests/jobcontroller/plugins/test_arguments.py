@@ -1,0 +1,222 @@
+"""Plugins are found by name and understand their arguments, or say what they would understand."""
+
+from typing import Annotated
+
+import pytest
+
+from tests.jobcontroller.plugins.cases import at_work, named
+from tests.jobcontroller.world import Json, World, job, task
+from volcanopy.api.batch import BatchJob
+from volcanopy.jobcontroller.plugins.plugin import (
+    OBJECT_KINDS,
+    Arguments,
+    JobPlugin,
+    Needed,
+    PluginError,
+    Role,
+    read_arguments,
+)
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems, plugins_of
+from volcanopy.jobcontroller.plugins.ssh import SshArguments
+from volcanopy.jobcontroller.plugins.svc import SvcArguments
+from volcanopy.services.jobeffects import _OBJECTS
+
+
+def problems(manifest: Json) -> list[str]:
+    return [str(problem) for problem in plugin_problems(BatchJob.read(manifest))]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], (False, True)),
+        (["--publish-not-ready-addresses"], (True, True)),
+        (["-publish-not-ready-addresses=true", "--inject-hosts-env=false"], (True, False)),
+        (["--publish-not-ready-addresses", "--inject-hosts-env=false"], (True, False)),
+        (["--inject-hosts-env=false", "--inject-hosts-env"], (False, True)),
+    ],
+)
+def test_arguments_are_those_of_a_command_line(given: list[str], expected: tuple[bool, bool]) -> None:
+    read = read_arguments("svc", SvcArguments, given)
+    assert isinstance(read, SvcArguments)
+    assert (read.publish_not_ready_addresses, read.inject_hosts_env) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--ssh-prt=1"], "argument --ssh-prt of plugin ssh is not known. ssh takes --ssh-key-file-path=/root/.ssh,"),
+        (["--ssh-port=99999"], "argument --ssh-port of plugin ssh is '99999': Input should be less than"),
+        (["--ssh-port=0"], "argument --ssh-port of plugin ssh is '0': Input should be greater than"),
+        (["--ssh-port=x"], "argument --ssh-port of plugin ssh is 'x': Input should be a valid integer"),
+        (["--ssh-port"], "argument --ssh-port needs a value for plugin ssh."),
+        (["port"], "'port' is no argument for plugin ssh."),
+        (
+            ["--ssh-private-key=SECRET"],
+            "arguments of plugin ssh: --ssh-private-key and --ssh-public-key are a pair: give both or neither. ssh takes",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_the_usage(given: list[str], says: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        read_arguments("ssh", SshArguments, given)
+    assert str(caught.value).startswith(says)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", JOB_PLUGINS)
+def test_every_plugin_refuses_what_it_does_not_know(name: str) -> None:
+    (says,) = problems(job(named("master", 1), plugins={name: ["--colour=red"]}))
+    assert says.startswith(f"spec.plugins.{name}: argument --colour of plugin {name} is not known. {name} takes ")
+
+
+def test_plugins_see_a_pod_in_a_fixed_order() -> None:
+    """hcclrank is the last: it takes up the rank that pytorch gives."""
+    backwards: dict[str, list[str]] = {name: [] for name in reversed(list(JOB_PLUGINS))}
+    tasks = named("master", 1), named("worker", 1, "worker"), named("head", 1, "head")
+    assert [plugin.name for plugin in at_work(job(*tasks, plugins=backwards))] == list(JOB_PLUGINS)
+    assert list(JOB_PLUGINS)[:3] == ["env", "svc", "ssh"]
+    assert list(JOB_PLUGINS)[-1] == "hcclrank"
+
+
+@pytest.mark.parametrize(
+    ("name", "brings"),
+    [
+        ("env", set()),
+        ("svc", set()),
+        ("ssh", set()),
+        ("tensorflow", {"svc"}),
+        ("pytorch", {"svc"}),
+        ("mpi", {"svc", "ssh"}),
+        ("ray", {"svc"}),
+        ("jax", {"svc"}),
+        ("paddle", {"svc"}),
+        ("hcclrank", set()),
+    ],
+)
+def test_a_plugin_brings_those_that_it_needs(name: str, brings: set[str]) -> None:
+    tasks = named("master", 1), named("worker", 1, "worker"), named("head", 1, "head")
+    assert {plugin.name for plugin in at_work(job(*tasks, plugins={name: []}))} == {name} | brings
+
+
+def test_what_a_plugin_brings_keeps_the_arguments_that_the_job_gives() -> None:
+    found = at_work(job(named("master", 1), plugins={"mpi": [], "ssh": ["--ssh-port=2022"]}))
+    assert next(plugin for plugin in found if plugin.name == "ssh").arguments.ssh_port == 2022
+
+
+def test_what_was_brought_is_made_listed_and_taken_away() -> None:
+    world = World(job(task("master"), task("worker", 2), plugins={"mpi": []})).started()
+    made = {"ConfigMap/job-svc", "Service/job", "NetworkPolicy/job", "Secret/job-ssh", "ConfigMap/job-mpi"}
+    assert set(world.objects) == made
+    assert world.status["controlledResources"] == {f"plugin-{name}": name for name in ("mpi", "ssh", "svc")}
+    world.succeed().settle()
+    assert (world.phase, world.objects, world.status.get("controlledResources")) == ("Completed", {}, None)
+
+
+def test_every_problem_with_plugins_has_its_path() -> None:
+    read = BatchJob.read(job(plugins={"nope": [], "env": ["-x"], "svc": []}))
+    assert [problem.path for problem in plugin_problems(read)] == ["spec.plugins.nope", "spec.plugins.env"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "says"),
+    [
+        (
+            job(task("worker"), plugins={"mpi": []}),
+            "spec.plugins.mpi: the job has no task 'master', which --master says or defaults to: give it one of worker",
+        ),
+        (
+            job(task("master"), plugins={"pytorch": ["--worker=wrokers"]}),
+            "spec.plugins.pytorch: the job has no task 'wrokers', which --worker says or defaults to: give it one of master",
+        ),
+        (
+            job(task("a", 2), task("b"), plugins={"tensorflow": []}),
+            "spec.plugins.tensorflow: none of its tasks is one of ps, worker, chief, evaluator: say which is, by --worker for example",
+        ),
+        (
+            job(named("head", 1, "main"), plugins={"ray": []}),
+            "spec.plugins.ray: task head has no container 'head' for Ray to run in: choose one of main, by --headContainer",
+        ),
+        (
+            job(named("head", 1, "head"), named("worker", 1, "x"), plugins={"ray": ["--workerContainer=y"]}),
+            "spec.plugins.ray: task worker has no container 'y' for Ray to run in: choose one of x, by --workerContainer",
+        ),
+        (
+            job(named("head", 1, "head"), plugins={"ray": ["--port=8265"]}),
+            "spec.plugins.ray: --port, --dashboardPort and --clientPort must be three different ports",
+        ),
+        (
+            job(named("h", 1, "head"), name="j" * 58, plugins={"ray": ["--head=h"]}),
+            f"metadata.name: the head's service would be called {'j' * 58}-head-svc, which has 67 characters: 63 are allowed",
+        ),
+        (
+            job(name="1j", plugins={"svc": []}),
+            "metadata.name: must begin with a letter: plugin svc makes a service of this name",
+        ),
+        (
+            job(task("master"), name="1j", plugins={"pytorch": []}),
+            "metadata.name: must begin with a letter: plugin svc makes a service of this name",
+        ),
+        (
+            job(task(replicas=10_000), name="a-long-name", plugins={"svc": []}),
+            "spec.plugins.svc: the hosts of task a do not fit into a variable of the environment (128 KiB): give svc the argument"
+            " --inject-hosts-env=false, and read /etc/volcano",
+        ),
+        (
+            job(task(replicas=50_000), plugins={"svc": ["--inject-hosts-env=false"]}),
+            "spec.plugins.svc: its hosts take 1577783 bytes, and a ConfigMap holds 1048576: shorten the names of the job and its tasks,"
+            " or divide the job",
+        ),
+    ],
+)
+def test_a_job_that_a_plugin_cannot_serve_is_refused(manifest: Json, says: str) -> None:
+    assert problems(manifest) == [says]
+
+
+def test_a_large_job_is_served_without_the_environment() -> None:
+    assert not problems(job(task(replicas=10_000), plugins={"svc": ["--inject-hosts-env=false"]}))
+
+
+def test_a_job_that_was_admitted_all_the_same_waits_and_says_why() -> None:
+    world = World(job(task("worker"), plugins={"mpi": []})).settle()
+    assert (world.phase, world.pods, world.objects) == ("Pending", {}, {})
+    assert world.message.startswith("the job has no task 'master'")
+
+
+class Told(Arguments):
+    """Arguments of a plugin that others have written."""
+
+    leader: Annotated[str, Role()] = "leader"
+    """Who leads."""
+
+
+class Base(JobPlugin[Told]):
+    """One that others derive theirs from."""
+
+    name = "base"
+    implies = ("next",)
+
+
+class Next(Base):
+    """It has the arguments of its base, and brings back whom it was brought by."""
+
+    name = "next"
+    implies = ("base",)
+
+
+def test_plugins_may_derive_from_each_other_and_bring_each_other() -> None:
+    registry = {"base": Base, "next": Next}
+    found = plugins_of(BatchJob.read(job(plugins={"next": ["--leader=a"]})), registry)
+    assert [(plugin.name, plugin.arguments.leader) for plugin in found] == [("base", "leader"), ("next", "a")]
+
+
+def test_only_objects_that_the_controller_can_make_are_asked_for() -> None:
+    told = "no Deployment can be made for a job: it must be one of ConfigMap, Secret, Service, NetworkPolicy, "
+    with pytest.raises(PluginError, match=told):
+        Needed({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}})
+    assert set(OBJECT_KINDS) == set(_OBJECTS)
+
+
+def test_a_plugin_that_is_brought_and_missing_is_named() -> None:
+    with pytest.raises(PluginError, match="there is no job plugin 'next': choose from base"):
+        plugins_of(BatchJob.read(job(plugins={"base": []})), {"base": Base})
