@@ -94,6 +94,8 @@ def test_the_names_people_type() -> None:
         "PodGroup": ("podgroups", ("pg",), True, "scheduling.volcanopy.io/v1beta1"),
         "Queue": ("queues", ("q",), False, "scheduling.volcanopy.io/v1beta1"),
         "Command": ("commands", (), True, "bus.volcanopy.io/v1alpha1"),
+        "HyperNode": ("hypernodes", ("hn",), False, "topology.volcanopy.io/v1alpha1"),
+        "NumaTopology": ("numatopologies", ("numatopo",), False, "nodeinfo.volcanopy.io/v1alpha1"),
     }
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import networkx as nx
-
 from volcanopy.admission.plugins import PluginCheck
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.core import Queue
+from volcanopy.api.dependencies import circle
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 
 
@@ -38,20 +37,16 @@ def _amounts(spec: BatchJobSpec) -> Iterator[Problem]:
 
 def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:
     known = {task.name for task in spec.tasks}
-    graph: nx.DiGraph[str] = nx.DiGraph()
+    waits: list[tuple[str, str]] = []
     for number, task in enumerate(spec.tasks):
         for position, name in enumerate(task.depends_on.name if task.depends_on else ()):
             if name in known:
-                graph.add_edge(task.name, name)
+                waits.append((task.name, name))
             else:
                 path = f"spec.tasks[{number}].dependsOn.name[{position}]"
                 yield Problem(path, f"the job has no task {name!r}: choose from {', '.join(sorted(known))}")
-    try:
-        circle = nx.find_cycle(graph)
-    except nx.NetworkXNoCycle:
-        return
-    way = " -> ".join([*(edge[0] for edge in circle), circle[0][0]])
-    yield Problem("spec.tasks", f"tasks wait for each other in a circle: {way}")
+    if way := circle(waits):
+        yield Problem("spec.tasks", f"tasks wait for each other in a circle: {way}")
 
 
 def _names(job: BatchJob) -> Iterator[Problem]:
@@ -64,8 +59,6 @@ def _names(job: BatchJob) -> Iterator[Problem]:
         if len(longest) > 63:
             told = f"its pods would be called {longest}, which has {len(longest)} characters: 63 are allowed"
             yield Problem(f"spec.tasks[{number}].name", told)
-    if "svc" in job.spec.plugins and not job.metadata.name[:1].isalpha():
-        yield Problem("metadata.name", "must begin with a letter: plugin svc makes a service of this name")
 
 
 def _queue(name: str, queues: Mapping[str, Queue]) -> Iterable[Problem]:

@@ -200,6 +200,21 @@ class Volume(Slice, frozen=True, kw_only=True, gc=False):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: dict[str, Any] | None = None
+    gce_persistent_disk: dict[str, Any] | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None
+    iscsi: dict[str, Any] | None = None
+    rbd: dict[str, Any] | None = None
+
+    @property
+    def claims(self) -> bool:
+        """Whether there is a claim behind it, or will be."""
+        return self.persistent_volume_claim is not None or self.ephemeral is not None
+
+    @property
+    def is_disk(self) -> bool:
+        """Whether it is a disk that two pods on a node may not both write."""
+        disks = (self.gce_persistent_disk, self.aws_elastic_block_store, self.iscsi, self.rbd)
+        return any(disk is not None for disk in disks)
 
 
 class PodResourceClaim(Slice, frozen=True, kw_only=True, gc=False):
@@ -230,6 +245,7 @@ class PodSpec(Slice, frozen=True, kw_only=True, gc=False):
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
 
 
 class Condition(Slice, frozen=True, kw_only=True, gc=False):
@@ -265,6 +281,13 @@ class ContainerStatus(Slice, frozen=True, kw_only=True, gc=False):
     state: ContainerState = ContainerState()
 
 
+class PodClaimStatus(Slice, frozen=True, kw_only=True, gc=False):
+    """The claim on devices that was made for a pod from a template; without a name none was needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Slice, frozen=True, kw_only=True, gc=False):
     """What became of a pod."""
 
@@ -272,10 +295,12 @@ class PodStatus(Slice, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     message: str = ""
     nominated_node_name: str = ""
+    pod_ip: str = field(name="podIP", default="")
     start_time: datetime | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
 
 class Pod(Slice, frozen=True, kw_only=True, gc=False):

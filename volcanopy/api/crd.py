@@ -13,9 +13,13 @@ import yaml
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.bus import Command
+from volcanopy.api.cron import CronBatchJob
+from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import Json, Model
+from volcanopy.api.numa import NumaTopology
 from volcanopy.api.published import structural
 from volcanopy.api.scheduling import PodGroup, Queue
+from volcanopy.api.topology import HyperNode
 
 HEADER = "# Written by `volcanopy crd` from the models in volcanopy/api: change them, not this file.\n"
 
@@ -86,6 +90,37 @@ RESOURCES = (
         ),
     ),
     Resource(
+        CronBatchJob,
+        "cronbatchjobs",
+        ("cbj",),
+        columns=(
+            Column("Schedule", ".spec.schedule", "When jobs are made"),
+            Column("TimeZone", ".spec.timeZone", "Where the schedule's clock stands"),
+            Column("Suspend", ".spec.suspend", "Whether no further jobs are made", "boolean"),
+            Column("Last", ".status.lastScheduleTime", "Time since the last job was due", "date"),
+            _AGE,
+            Column("Active", ".status.active[*].name", "Jobs that have not come to their end", wide=True),
+            Column("Message", ".status.message", "What keeps it from making jobs", wide=True),
+        ),
+    ),
+    Resource(
+        JobFlow,
+        "jobflows",
+        ("jf",),
+        columns=(
+            Column("Phase", ".status.state.phase", "Where the flow stands"),
+            _AGE,
+            Column("Running", ".status.runningJobs", "Jobs that run", wide=True),
+            Column("Message", ".status.state.message", "Why it stands there", wide=True),
+        ),
+    ),
+    Resource(
+        JobTemplate,
+        "jobtemplates",
+        ("jt",),
+        columns=(Column("Queue", ".spec.queue", "The queue that its jobs wait in"), _AGE),
+    ),
+    Resource(
         PodGroup,
         "podgroups",
         ("pg",),
@@ -124,6 +159,31 @@ RESOURCES = (
         columns=(
             Column("Action", ".action", "What to do"),
             Column("Target", ".target.name", "The job or queue to do it with"),
+            _AGE,
+        ),
+    ),
+    Resource(
+        HyperNode,
+        "hypernodes",
+        ("hn",),
+        namespaced=False,
+        columns=(
+            Column("Tier", ".spec.tier", "How far up in the network it is", "integer"),
+            Column("TierName", ".spec.tierName", "A word for the tier"),
+            Column("Nodes", ".status.nodeCount", "Number of its nodes", "integer"),
+            _AGE,
+        ),
+    ),
+    Resource(
+        NumaTopology,
+        "numatopologies",
+        ("numatopo",),
+        namespaced=False,
+        status=False,
+        columns=(
+            Column("CpuManager", ".spec.policies.CPUManagerPolicy", "How the kubelet hands out cpus"),
+            Column("TopologyManager", ".spec.policies.TopologyManagerPolicy", "How close together they must be"),
+            Column("Free", ".spec.numares.cpu.allocatable", "The cpus that nobody has been given"),
             _AGE,
         ),
     ),
@@ -210,6 +270,9 @@ def _structural(source: Json, definitions: dict[str, Json], *, defaults: bool) -
     if "x-volcanopy-definition" in source:
         found = structural(source["x-volcanopy-definition"])
         return found | {key: source[key] for key in ("description",) if key in source}
+    if "x-volcanopy-mutable" in source:
+        rest = {key: value for key, value in source.items() if key != "x-volcanopy-mutable"}
+        return _without_transitions(_structural(rest, definitions, defaults=defaults))
     if "$ref" in source:
         target = definitions[source["$ref"].rsplit("/", 1)[1]]
         return _structural(target | {k: v for k, v in source.items() if k != "$ref"}, definitions, defaults=defaults)
@@ -218,6 +281,22 @@ def _structural(source: Json, definitions: dict[str, Json], *, defaults: bool) -
         rest = {key: value for key, value in source.items() if key != "anyOf"}
         return _structural(alternatives[0] | rest, definitions, defaults=defaults)
     return dict(_parts(source, definitions, defaults=defaults))
+
+
+def _without_transitions(made: Json) -> Json:
+    """The schema without the rules about how a thing that exists may change, at every depth."""
+    kept: Json = {}
+    for key, value in made.items():
+        if key == "x-kubernetes-validations":
+            if rules := [rule for rule in value if "oldSelf" not in rule["rule"]]:
+                kept[key] = rules
+        elif key == "properties":
+            kept[key] = {name: _without_transitions(of) for name, of in value.items()}
+        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
+            kept[key] = _without_transitions(value)
+        else:
+            kept[key] = value
+    return kept
 
 
 _DROPPED = {"title", "default", "const", "x-volcanopy-no-default", "properties", "items", "additionalProperties"}

@@ -6,10 +6,14 @@ A key is written once, here. ``TASK_SPEC`` and its kin are both labels and annot
 BATCH = "batch.volcanopy.io"
 SCHEDULING = "scheduling.volcanopy.io"
 BUS = "bus.volcanopy.io"
+FLOW = "flow.volcanopy.io"
+TOPOLOGY = "topology.volcanopy.io"
 
 BATCH_V1ALPHA1 = f"{BATCH}/v1alpha1"
 SCHEDULING_V1BETA1 = f"{SCHEDULING}/v1beta1"
 BUS_V1ALPHA1 = f"{BUS}/v1alpha1"
+TOPOLOGY_V1ALPHA1 = f"{TOPOLOGY}/v1alpha1"
+NODEINFO_V1ALPHA1 = "nodeinfo.volcanopy.io/v1alpha1"
 
 SCHEDULER = "volcanopy"
 """The name that a pod gives in ``spec.schedulerName`` to be scheduled by us."""
@@ -34,12 +38,47 @@ TEMPLATE_UID = "volcanopy.io/template-uid"
 NUMA_TOPOLOGY_POLICY = "volcanopy.io/numa-topology-policy"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 
+# On pods that were bound: annotations that say what they hold of their node.
+GPU_INDEX = "volcanopy.io/gpu-index"
+PREDICATE_TIME = "volcanopy.io/predicate-time"
+VGPU_NODE = "volcanopy.io/vgpu-node"
+VGPU_TIME = "volcanopy.io/vgpu-time"
+VGPU_IDS = "volcanopy.io/vgpu-ids-new"
+VGPU_TO_ALLOCATE = "volcanopy.io/devices-to-allocate"
+BIND_PHASE = "volcanopy.io/bind-phase"
+BIND_TIME = "volcanopy.io/bind-time"
+TOPOLOGY_DECISION = "volcanopy.io/topology-decision"
+
+# What pods say about the devices that they want: resources, and annotations.
+GPU_MEMORY = "volcanopy.io/gpu-memory"
+GPU_NUMBER = "volcanopy.io/gpu-number"
+VGPU_NUMBER = "volcanopy.io/vgpu-number"
+VGPU_MEMORY = "volcanopy.io/vgpu-memory"
+VGPU_PERCENTAGE = "volcanopy.io/vgpu-memory-percentage"
+VGPU_CORES = "volcanopy.io/vgpu-cores"
+VGPU_MODE = "volcanopy.io/vgpu-mode"
+VGPU_USE = "volcanopy.io/vgpu-use-gpuuuid"
+VGPU_AVOID = "volcanopy.io/vgpu-nouse-gpuuuid"
+VGPU_GROUP_POLICY = "volcanopy.io/vgpu-podgroup-policy"
+GPU_TYPE_USE = "nvidia.com/use-gputype"
+GPU_TYPE_AVOID = "nvidia.com/nouse-gputype"
+
+# On nodes: annotations that tell of their devices.
+VGPU_REGISTER = "volcanopy.io/node-vgpu-register"
+GPU_UNHEALTHY = "volcanopy.io/gpu-unhealthy-ids"
+
 # On jobs, handed down to their pods.
 PREEMPTABLE = "volcanopy.io/preemptable"
 COOLDOWN_TIME = "volcanopy.io/cooldown-time"
 REVOCABLE_ZONE = "volcanopy.io/revocable-zone"
 JDB_MIN_AVAILABLE = "volcanopy.io/jdb-min-available"
 JDB_MAX_UNAVAILABLE = "volcanopy.io/jdb-max-unavailable"
+
+# On jobs that something else has made.
+CREATED_BY_FLOW = "volcanopy.io/createdByJobFlow"
+CREATED_BY_TEMPLATE = "volcanopy.io/createdByJobTemplate"
+FLOW_ATTEMPT = "volcanopy.io/jobflow-attempt"
+SCHEDULED_TIME = "volcanopy.io/cronjob-scheduled-timestamp"
 
 # On pods and namespaces that are no part of a job.
 POD_QUEUE_NAME = "scheduling.volcanopy.io/queue-name"

@@ -50,6 +50,10 @@ class JobCache:
             trouble=self.trouble.get(uid, ""),
         )
 
+    def pods_of(self, owner: str) -> tuple[Pod, ...]:
+        """The pods of a job, by the job's uid."""
+        return tuple(self._pods.get(owner, {}).values())
+
     # What users write: from kopf.
 
     def job_event(self, event: str | None, found: Json) -> None:

@@ -1,12 +1,13 @@
 """The job controller as a service: what changes wakes a job, a job is looked at, its plan is carried out.
 
 Jobs and Commands come from kopf, pods and PodGroups through our own watches. One reconcile per job runs at a time;
-changes that come meanwhile, or in a burst, are one more.
+changes that come meanwhile, or in a burst, are one more. Beside it work the controllers of what makes jobs: flows and
+cron jobs.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
@@ -15,6 +16,7 @@ from typing import Any
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube.client import Client
 from volcanopy.kube.connection import Connection
@@ -22,6 +24,9 @@ from volcanopy.kube.errors import Forbidden, Invalid, KubeError
 from volcanopy.kube.events import EventRecorder
 from volcanopy.kube.kinds import Json
 from volcanopy.kube.watch import Reflector
+from volcanopy.services.controller import Controller
+from volcanopy.services.crons import CronController
+from volcanopy.services.flows import FlowController
 from volcanopy.services.jobcache import JobCache, uid_of
 from volcanopy.services.jobeffects import (
     COMMANDS,
@@ -34,6 +39,7 @@ from volcanopy.services.jobeffects import (
     TakenError,
     reference,
 )
+from volcanopy.services.thirdparty import job_registry
 from volcanopy.services.userkinds import UserKinds, wait_for_kinds
 from volcanopy.services.workqueue import WorkQueue
 
@@ -46,6 +52,8 @@ class JobControllerSettings:
 
     workers: int = 16
     """Jobs that are worked on at once."""
+    workers_for_others: int = 4
+    """Flows, and cron jobs, that are worked on at once."""
     pods_at_once: int = 48
     """Pod requests in flight at once."""
     settle: float = 0.02
@@ -63,8 +71,9 @@ class JobController:
         recorder: EventRecorder,
         settings: JobControllerSettings,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        plugins: Registry = JOB_PLUGINS,
     ) -> None:
-        self._settings, self._now, self._recorder = settings, now, recorder
+        self._settings, self._now, self._recorder, self._plugins = settings, now, recorder, plugins
         self._queue = WorkQueue()
         self._looked: dict[str, tuple[float, float]] = {}
         """When a job was last looked at, and how long that took."""
@@ -114,7 +123,7 @@ class JobController:
         self.reconciles += 1
         try:
             begun = asyncio.get_running_loop().time()
-            plan = reconcile(job, self.cache.observed(key), self._now())
+            plan = reconcile(job, self.cache.observed(key), self._now(), self._plugins)
             self._looked[key] = (begun, asyncio.get_running_loop().time() - begun)
             await self._effects.carry_out(raw, plan)
         except OutdatedError:
@@ -144,18 +153,25 @@ async def run(
     stop: asyncio.Event | None = None,
     ready: asyncio.Event | None = None,
 ) -> None:
-    """Control jobs until ``stop`` is set. ``ready`` is set when everything that exists has been seen."""
+    """Control jobs until ``stop`` is set. ``ready`` is set when everything that exists has been seen.
+
+    Raises ThirdPartyError when an installed package with job plugins is broken.
+    """
     settings = settings or JobControllerSettings()
+    plugins = job_registry()
     stop = stop or asyncio.Event()
     async with Client(connection) as client, EventRecorder(client, "volcanopy-controller") as recorder:
-        controller = JobController(client, recorder, settings)
+        controller = JobController(client, recorder, settings, plugins=plugins)
         cache = controller.cache
+        others = (FlowController(client, recorder, cache.pods_of), CronController(client, recorder))
         pods = Reflector(client, PODS, label_selector=names.JOB_NAME)
         groups = Reflector(client, POD_GROUPS)
         priorities = Reflector(client, PRIORITY_CLASSES)
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
-            main = tasks.create_task(_serve(controller, connection, client, settings, pods, groups, priorities, ready))
+            main = tasks.create_task(
+                _serve(controller, others, connection, client, settings, (pods, groups, priorities), ready)
+            )
             watches: list[asyncio.Task[Any]] = [
                 tasks.create_task(pods.run(cache.pod_changes)),
                 tasks.create_task(groups.run(cache.pod_group_changes)),
@@ -168,23 +184,36 @@ async def run(
 
 async def _serve(
     controller: JobController,
+    others: Sequence[Controller],
     connection: Connection,
     client: Client,
     settings: JobControllerSettings,
-    pods: Reflector[Any],
-    groups: Reflector[Any],
-    priorities: Reflector[Any],
+    watches: Sequence[Reflector[Any]],
     ready: asyncio.Event | None,
 ) -> None:
-    """Once our watches have seen what exists, have kopf tell of jobs, and work on them."""
-    await wait_for_kinds(client, (JOBS, COMMANDS))
-    for reflector in (pods, groups, priorities):
+    """Once our watches have seen what exists, have kopf tell of what users write, and work on it."""
+    wanted = {JOBS, COMMANDS}.union(*(other.watched() for other in others))
+    kinds = sorted(wanted, key=lambda kind: kind.plural)
+    await wait_for_kinds(client, kinds)
+    for reflector in watches:
         await reflector.synced.wait()
-    users = UserKinds(connection, (JOBS, COMMANDS), controller.told)
+
+    def told(event: str | None, found: Json) -> None:
+        kind = found.get("kind")
+        if kind in {JOBS.kind, COMMANDS.kind}:
+            controller.told(event, found)
+        for other in others:
+            if any(one.kind == kind for one in other.watched()):
+                other.told(event, found)
+
+    users = UserKinds(connection, kinds, told)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(users.run())
         await users.started.wait()
         for _ in range(settings.workers):
             tasks.create_task(controller.work())
+        for other in others:
+            for _ in range(settings.workers_for_others):
+                tasks.create_task(other.work())
         if ready is not None:
             ready.set()

@@ -1,0 +1,139 @@
+"""Cron jobs: when jobs are made, what happens when one still runs, how many are kept."""
+
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.jobcontroller.flowworld import START, CronWorld
+from volcanopy.api import names
+
+
+def test_a_job_is_made_at_its_time_and_once() -> None:
+    world = CronWorld("30 * * * *").settle()
+    assert world.born == []
+    assert world.look().again == START + timedelta(minutes=30)
+    world.pass_time(minutes=30, seconds=2)
+    world.settle()
+    minutes = int((START + timedelta(minutes=30)).timestamp()) // 60
+    assert world.born == [f"c-{minutes}"]
+    assert world.cron.status.last_schedule_time == START + timedelta(minutes=30)
+    assert [one.name for one in world.cron.status.active] == world.born
+    world.pass_time(minutes=10)
+    assert len(world.settle().born) == 1
+
+
+def test_a_job_carries_its_time_its_owner_and_the_template() -> None:
+    world = CronWorld("30 10 * * *", timeZone="Europe/Berlin").settle()
+    world.pass_time(hours=2)
+    job = next(iter(world.settle().jobs.values()))
+    assert job.metadata.annotations == {"note": "b", names.SCHEDULED_TIME: "2026-03-02T10:30:00+01:00"}
+    assert job.metadata.labels == {"team": "a"}
+    assert job.metadata.owner_references[0].kind == "CronBatchJob"
+
+
+def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
+    world = CronWorld("* * * * *").settle()
+    world.pass_time(days=1)
+    assert len(world.settle().born) == 1
+    assert world.cron.status.last_schedule_time == START + timedelta(days=1)
+    assert "more than 100 times were missed" in world.events[0]
+
+
+def test_a_time_that_is_too_long_ago_is_not_made_up_for() -> None:
+    world = CronWorld("0 9 * * *", startingDeadlineSeconds=600).settle()
+    world.pass_time(hours=1, minutes=11)
+    assert world.settle().born == []
+    world.now = START + timedelta(days=1, hours=1, minutes=9)
+    assert len(world.settle().born) == 1
+
+
+def test_with_forbid_the_next_job_waits_for_the_end_of_the_last() -> None:
+    world = CronWorld("0 * * * *", concurrencyPolicy="Forbid").settle()
+    world.pass_time(hours=1)
+    first = world.settle().born[0]
+    world.set(first, "Running")
+    world.pass_time(hours=1)
+    assert world.settle().born == [first]
+    assert world.cron.status.message == f"the job due at 2026-03-02T10:00:00Z waits for the end of {first}"
+    world.set(first, "Completed")
+    assert len(world.settle().born) == 2
+    assert world.cron.status.message == ""
+    assert world.cron.status.last_successful_time == world.now
+
+
+def test_with_replace_the_next_job_takes_the_place_of_the_last() -> None:
+    world = CronWorld("0 * * * *", concurrencyPolicy="Replace").settle()
+    world.pass_time(hours=1)
+    first = world.settle().born[0]
+    world.pass_time(hours=1)
+    world.settle()
+    assert list(world.jobs) == [world.born[1]]
+    assert world.born[1] != first
+
+
+def test_with_allow_jobs_run_beside_each_other() -> None:
+    world = CronWorld("0 * * * *").settle()
+    for _ in range(3):
+        world.pass_time(hours=1)
+        world.settle()
+    assert len(world.jobs) == len(world.cron.status.active) == 3
+
+
+def test_only_the_latest_jobs_are_kept() -> None:
+    world = CronWorld("0 * * * *", successfulJobsHistoryLimit=2, failedJobsHistoryLimit=1).settle()
+    ends = ["Completed", "Failed", "Completed", "Terminated", "Completed", "Completed"]
+    for end in ends:
+        world.pass_time(hours=1)
+        world.settle()
+        world.set(world.born[-1], end)
+        world.settle()
+    kept = [(str(job.status.state.phase)) for job in world.jobs.values()]
+    assert sorted(kept) == ["Completed", "Completed", "Terminated"]
+    assert world.born[-1] in world.jobs
+
+
+def test_a_suspended_cron_job_makes_nothing_and_one_resumed_makes_up_for_the_last_time() -> None:
+    world = CronWorld("0 * * * *", suspend=True).settle()
+    world.pass_time(hours=5)
+    assert world.settle().born == []
+    assert world.look().again is None
+    world.change(suspend=False)
+    assert len(world.settle().born) == 1
+
+
+def test_a_schedule_or_time_zone_that_cannot_be_read_is_told() -> None:
+    assert "its hour cannot be read" in CronWorld("0 25 * * *").settle().cron.status.message
+    told = CronWorld("@daily", timeZone="Mars/Olympus").settle().cron.status.message
+    assert told == "there is no time zone 'Mars/Olympus': give one such as Europe/Berlin, or UTC"
+
+
+def test_a_changed_schedule_counts_from_now_on() -> None:
+    world = CronWorld("0 9 * * *").settle()
+    world.pass_time(minutes=30)
+    world.change(schedule="45 8 * * *")
+    assert world.settle().look().again == START + timedelta(minutes=45)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    schedule=st.sampled_from(["*/7 * * * *", "@every 13m", "0 * * * *", "@every 45s", "5,25 8-12 * * 1-5"]),
+    policy=st.sampled_from(["Allow", "Forbid", "Replace"]),
+    steps=st.lists(
+        st.tuples(st.integers(1, 5000), st.sampled_from(["", "Completed", "Failed", "forget"])), max_size=15
+    ),
+)
+def test_no_time_is_served_twice_even_if_the_status_is_lost(
+    schedule: str, policy: str, steps: list[tuple[int, str]]
+) -> None:
+    world = CronWorld(schedule, concurrencyPolicy=policy, successfulJobsHistoryLimit=99, failedJobsHistoryLimit=99)
+    for seconds, what in steps:
+        world.pass_time(seconds=seconds)
+        world.settle()
+        if policy != "Allow":
+            assert len(world.cron.status.active) <= 1
+        if what == "forget":
+            world.cron = world.cron.model_copy(update={"status": type(world.cron.status)()})
+        elif what and world.cron.status.active:
+            world.set(world.cron.status.active[0].name, what)
+    assert len(world.born) == len(set(world.born))

@@ -1,0 +1,80 @@
+"""Schedules: the times that they name, also where the clock is changed, and what is said about those that name none."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from volcanopy.jobcontroller.schedules import Schedule, ScheduleError
+
+ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(text: str) -> datetime:
+    """A moment in UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def times(schedule: Schedule, since: datetime, number: int) -> list[str]:
+    """The next times, as the schedule's time zone writes them."""
+    found = []
+    for _ in range(number):
+        since = schedule.after(since, ORIGIN)
+        found.append(schedule.said(since))
+    return found
+
+
+def test_a_time_in_the_hour_that_is_skipped_comes_right_after_it() -> None:
+    found = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-03-28T12:00"), 2)
+    assert found == ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]
+
+
+def test_a_time_in_the_hour_that_comes_twice_comes_once() -> None:
+    found = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-10-24T12:00"), 2)
+    assert found == ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]
+
+
+def test_what_comes_every_half_hour_comes_in_both_hours() -> None:
+    found = times(Schedule("*/30 * * * *", "Europe/Berlin"), at("2026-10-25T00:10"), 3)
+    assert found == ["2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00"]
+
+
+@pytest.mark.parametrize("text", ["*/30 * * * *", "30 2 * * *", "0 */2 * * *", "@every 50m", "15 1-4 * * 0"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", None])
+@pytest.mark.parametrize("start", ["2026-03-28T20:00", "2026-10-24T20:00", "2026-04-04T10:00"])
+def test_the_latest_time_is_the_last_of_those_that_come_one_after_another(
+    text: str, zone: str | None, start: str
+) -> None:
+    schedule, since = Schedule(text, zone), at(start)
+    coming, moment = [], since
+    while moment < since + timedelta(hours=12):
+        moment = schedule.after(moment, ORIGIN)
+        coming.append(moment)
+    for minutes in range(1, 720, 41):
+        until = since + timedelta(minutes=minutes)
+        expected = [one for one in coming if one <= until]
+        assert schedule.latest(since, until, ORIGIN) == (expected[-1] if expected else None)
+        assert schedule.count(since, until, ORIGIN, 1000) == len(expected)
+
+
+def test_an_interval_counts_from_the_beginning() -> None:
+    schedule = Schedule("@every 90m")
+    assert schedule.after(ORIGIN + timedelta(minutes=100), ORIGIN) == ORIGIN + timedelta(minutes=180)
+    assert schedule.latest(ORIGIN, ORIGIN + timedelta(minutes=89), ORIGIN) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "says"),
+    [
+        ("x", None, "schedule 'x': five fields are needed: minute, hour, day of month, month, day of week"),
+        ("61 * * * *", None, "schedule '61 * * * *': its minute cannot be read"),
+        ("@often", None, "there is no @often"),
+        ("@every 1ms", None, "schedule '@every 1ms': the least is @every 1s"),
+        ("@every soon", None, "a duration is a text such as 90s, 10m or 1h30m"),
+        ("* * * * *", "Local", "time zone 'Local' is a different one on every machine"),
+        ("* * * * *", "../etc/passwd", "there is no time zone '../etc/passwd'"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_a_sentence(text: str, zone: str | None, says: str) -> None:
+    with pytest.raises(ScheduleError, match=re.escape(says)):
+        Schedule(text, zone)

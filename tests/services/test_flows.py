@@ -1,0 +1,169 @@
+"""Flows and cron jobs at work on an API server: their jobs are made, in order and in time, through restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.services.playing import Cluster, task
+from volcanopy.jobcontroller.flowplan import Knock
+from volcanopy.kube.errors import Invalid
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.watch import Reflector
+from volcanopy.services.crons import CRON_JOBS
+from volcanopy.services.flows import FLOWS, TEMPLATES, ask
+from volcanopy.services.jobcontroller import run
+
+
+@asynccontextmanager
+async def controller(cluster: Cluster) -> AsyncIterator[None]:
+    """A controller that sees everything, stopped in good order."""
+    stop, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
+    try:
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        yield
+    finally:
+        stop.set()
+        await running
+
+
+async def template(cluster: Cluster, name: str, **spec: Any) -> None:
+    """Make a template."""
+    manifest: Json = {"metadata": {"name": name}, "spec": {"tasks": [task()], **spec}}
+    manifest |= {"apiVersion": TEMPLATES.api_version, "kind": TEMPLATES.kind}
+    await cluster.client.create(TEMPLATES, cluster.namespace, manifest)
+
+
+async def flow(cluster: Cluster, name: str, *flows: Json, **spec: Any) -> None:
+    """Make a flow."""
+    manifest: Json = {"metadata": {"name": name}, "spec": {"flows": list(flows), **spec}}
+    await cluster.client.create(
+        FLOWS, cluster.namespace, manifest | {"apiVersion": FLOWS.api_version, "kind": FLOWS.kind}
+    )
+
+
+class Watched:
+    """Objects of one kind, seen live."""
+
+    def __init__(self, cluster: Cluster, kind: Kind[Json]) -> None:
+        self._changed = asyncio.Event()
+        self._reflector = Reflector(cluster.client, kind, cluster.namespace)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, cluster: Cluster, kind: Kind[Json]) -> "AsyncIterator[Watched]":
+        """From now until the end of the block."""
+        watched = cls(cluster, kind)
+        running = asyncio.create_task(watched._reflector.run(lambda _: watched._changed.set()))
+        try:
+            yield watched
+        finally:
+            running.cancel()
+
+    async def until(self, name: str, holds: Callable[[Json], bool]) -> Json:
+        """Wait until something holds for the status of an object; the object."""
+        async with asyncio.timeout(40):
+            while True:
+                for key, one in self._reflector.objects.items():
+                    if key.endswith(f"/{name}") and holds(one.get("status") or {}):
+                        return one
+                self._changed.clear()
+                await self._changed.wait()
+
+
+async def test_a_flow_runs_its_jobs_in_order_and_goes_on_after_a_restart(cluster: Cluster) -> None:
+    async with controller(cluster):
+        await template(cluster, "first")
+        await flow(cluster, "f", {"name": "first"}, {"name": "second", "dependsOn": {"targets": ["first"]}})
+        await cluster.until(lambda: cluster.phase("f-first") == "Completed")
+    await template(cluster, "second")
+    async with controller(cluster):
+        await cluster.until(lambda: cluster.phase("f-second") == "Completed")
+        async with Watched.open(cluster, FLOWS) as flows:
+            done = await flows.until("f", lambda status: status.get("state", {}).get("phase") == "Succeed")
+    assert done["status"]["completedJobs"] == ["f-first", "f-second"]
+    found = await cluster.client.get(TEMPLATES, cluster.namespace, "second")
+    assert found["status"]["jobDependsOnList"] == ["f-second"]
+
+
+async def test_a_failed_job_of_a_flow_is_made_anew(cluster: Cluster) -> None:
+    cluster.ends = ""
+    async with controller(cluster), Watched.open(cluster, FLOWS) as flows:
+        await template(cluster, "a", maxRetry=0)
+        await flow(cluster, "f", {"name": "a", "maxRetry": 1})
+        await cluster.until(lambda: cluster.phase("f-a") == "Running")
+        first = cluster.jobs["f-a"]["metadata"]["uid"]
+        await cluster.set_pod("f-a-a-0", "Failed", 1)
+        await cluster.until(
+            lambda: cluster.phase("f-a") == "Running" and cluster.jobs["f-a"]["metadata"]["uid"] != first
+        )
+        await cluster.set_pod("f-a-a-0", "Failed", 1)
+        failed = await flows.until("f", lambda status: status.get("state", {}).get("phase") == "Failed")
+    assert failed["status"]["jobStatusList"][0]["attempt"] == 1
+
+
+async def test_a_cron_job_makes_jobs_in_time_and_keeps_as_many_as_it_should(cluster: Cluster) -> None:
+    manifest: Json = {
+        "apiVersion": CRON_JOBS.api_version,
+        "kind": CRON_JOBS.kind,
+        "metadata": {"name": "tick"},
+        "spec": {
+            "schedule": "@every 1s",
+            "successfulJobsHistoryLimit": 1,
+            "jobTemplate": {"spec": {"tasks": [task()]}},
+        },
+    }
+    async with controller(cluster), Watched.open(cluster, CRON_JOBS) as crons:
+        await cluster.client.create(CRON_JOBS, cluster.namespace, manifest)
+        first = await crons.until("tick", lambda status: "lastSuccessfulTime" in status)
+        served = first["status"]["lastScheduleTime"]
+        await crons.until("tick", lambda status: status.get("lastScheduleTime", "") > served)
+        await cluster.client.patch(CRON_JOBS, cluster.namespace, "tick", {"spec": {"suspend": True}})
+        await crons.until("tick", lambda status: "active" not in status and "nextScheduleTime" not in status)
+        await cluster.until(lambda: len(cluster.jobs) == 1)
+
+
+async def test_the_jobs_of_a_flow_cannot_be_changed_and_templates_can(cluster: Cluster) -> None:
+    await template(cluster, "a")
+    await flow(cluster, "f", {"name": "a"})
+    with pytest.raises(Invalid, match="the jobs of a flow that exists cannot change: make a new flow"):
+        await cluster.client.patch(FLOWS, cluster.namespace, "f", {"spec": {"flows": [{"name": "b"}]}})
+    changed = {"spec": {"queue": "other", "tasks": [task("b", 3)]}}
+    assert (await cluster.client.patch(TEMPLATES, cluster.namespace, "a", changed))["spec"]["queue"] == "other"
+
+
+async def test_a_flow_that_depends_on_nothing_known_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(Invalid, match="dependsOn names a job that the flow does not have"):
+        await flow(cluster, "f", {"name": "a", "dependsOn": {"targets": ["b"]}})
+
+
+async def test_pods_are_asked_over_http_and_tcp() -> None:
+    async def ready(request: web.Request) -> web.Response:
+        return web.Response(status=200 if request.headers.get("X") == "1" else 500)
+
+    app = web.Application()
+    app.router.add_get("/ready", ready)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    nobody = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    closed = nobody.sockets[0].getsockname()[1]
+    nobody.close()
+    await nobody.wait_closed()
+    knocks = [
+        Knock("p", "127.0.0.1", port, "/ready", ("X", "1")),
+        Knock("p", "127.0.0.1", port, "/ready"),
+        Knock("p", "127.0.0.1", port),
+        Knock("p", "127.0.0.1", closed),
+        Knock("p", "127.0.0.1", closed, "/"),
+    ]
+    assert list((await ask(knocks)).values()) == [True, False, True, False, False]
+    await runner.cleanup()

@@ -1,0 +1,190 @@
+"""A cron job, the jobs that it made and the time in; what to do out.
+
+The name of a job says which time of the schedule it serves, so that no time is served twice, whatever dies in between;
+which time was served last is read from the jobs that exist as well as from the status.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob, Phase
+from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference
+from volcanopy.api.model import Json
+from volcanopy.jobcontroller.flowplan import CreateJob, RemoveJob
+from volcanopy.jobcontroller.phases import FINISHED
+from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.schedules import Schedule, ScheduleError
+
+MANY_MISSED = 100
+
+
+@dataclass(frozen=True)
+class UpdateCronStatus:
+    """Replace the cron job's status; refused if it has changed since it was looked at."""
+
+    status: Json
+
+    def __str__(self) -> str:
+        return f"status: {len(self.status.get('active', ()))} active, last {self.status.get('lastScheduleTime')}"
+
+
+CronEffect = UpdateCronStatus | CreateJob | RemoveJob | RecordEvent
+
+
+@dataclass(frozen=True)
+class CronPlan:
+    """Effects in order, and when to look again if nothing changes before."""
+
+    effects: tuple[CronEffect, ...] = ()
+    again: datetime | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.effects))
+
+
+@dataclass(frozen=True)
+class _Due:
+    """What the schedule asks for now: the time to serve, if one is due, how many were missed, and the next one."""
+
+    time: datetime | None = None
+    missed: int = 0
+    next: datetime | None = None
+    schedule: Schedule | None = None
+    wrong: str = ""
+
+
+def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: datetime, trouble: str = "") -> CronPlan:
+    """What to do for a cron job, given the jobs that it controls, by name; ``trouble`` is what the server said last."""
+    if cron.metadata.deletion_timestamp is not None:
+        return CronPlan()
+    made = sorted(jobs.values(), key=_age)
+    active = [job for job in made if job.status.state.phase not in FINISHED]
+    served = max(filter(None, (cron.status.last_schedule_time, *map(scheduled_time, made))), default=None)
+    due = _due(cron, served, now)
+    making: list[CronEffect] = []
+    says, reason = due.wrong, "InvalidSchedule"
+    replaced: list[BatchJob] = []
+    if due.time is not None and due.schedule is not None:
+        if active and cron.spec.concurrency_policy == "Forbid":
+            names_of = ", ".join(job.metadata.name for job in active)
+            says, reason = (
+                f"the job due at {due.schedule.said(due.time)} waits for the end of {names_of}",
+                "ForbidConcurrent",
+            )
+        else:
+            replaced = active if cron.spec.concurrency_policy == "Replace" else []
+            making = [CreateJob(_manifest(cron, due.time, due.schedule))]
+            if due.missed > MANY_MISSED:
+                told = f"more than {MANY_MISSED} times were missed: only the last, {due.schedule.said(due.time)}, is made up for"
+                making.append(RecordEvent("Warning", "TooManyMissedTimes", told))
+    if trouble:
+        says, reason = trouble, "FailedCreate"
+    status = _status(cron, made, active, served, due.next, says)
+    effects: list[CronEffect] = []
+    if status.write() != cron.status.write():
+        effects.append(UpdateCronStatus(_as_json(status)))
+        if says and says != cron.status.message:
+            effects.append(RecordEvent("Warning", reason, says))
+    effects += [RemoveJob(job.metadata.name, job.metadata.uid) for job in _unwanted(cron, made, replaced)]
+    again = due.next if due.next is not None and not cron.spec.suspend else None
+    return CronPlan((*effects, *making), again)
+
+
+def job_name(cron: CronBatchJob, time: datetime) -> str:
+    """``<cron job>-<minutes since 1970>``, or the seconds where the time is not a whole minute."""
+    seconds = int(time.timestamp())
+    return f"{cron.metadata.name}-{seconds if seconds % 60 else seconds // 60}"
+
+
+def scheduled_time(job: BatchJob) -> datetime | None:
+    """The time of the schedule that a job serves; None where it does not say so."""
+    said = (job.metadata.annotations or {}).get(names.SCHEDULED_TIME, "")
+    try:
+        time = datetime.fromisoformat(said)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None
+
+
+def _due(cron: CronBatchJob, served: datetime | None, now: datetime) -> _Due:
+    try:
+        schedule = Schedule(cron.spec.schedule, cron.spec.time_zone)
+    except ScheduleError as error:
+        return _Due(wrong=str(error))
+    if cron.spec.suspend:
+        return _Due(schedule=schedule)
+    origin = cron.metadata.creation_timestamp or now
+    since = max(origin, served) if served is not None else origin
+    if cron.spec.starting_deadline_seconds is not None:
+        since = max(since, now - timedelta(seconds=cron.spec.starting_deadline_seconds))
+    time = schedule.latest(since, now, origin)
+    missed = schedule.count(since, now, origin, MANY_MISSED + 1) if time is not None else 0
+    return _Due(time, missed, schedule.after(now, origin), schedule)
+
+
+def _status(
+    cron: CronBatchJob,
+    made: Iterable[BatchJob],
+    active: Iterable[BatchJob],
+    served: datetime | None,
+    following: datetime | None,
+    says: str,
+) -> CronBatchJobStatus:
+    ends = [job.status.state.last_transition_time for job in made if job.status.state.phase is Phase.COMPLETED]
+    return CronBatchJobStatus(
+        active=[JobReference(name=job.metadata.name, uid=job.metadata.uid) for job in active],
+        last_schedule_time=served,
+        last_successful_time=max(filter(None, (cron.status.last_successful_time, *ends)), default=None),
+        next_schedule_time=None if cron.spec.suspend else following,
+        message=says,
+    )
+
+
+def _unwanted(cron: CronBatchJob, made: Iterable[BatchJob], replaced: Iterable[BatchJob]) -> Iterator[BatchJob]:
+    """Jobs that are in the way of the next, and the oldest of those that are over, beyond what is to be kept."""
+    staying = [job for job in made if job.metadata.deletion_timestamp is None]
+    yield from (job for job in replaced if job.metadata.deletion_timestamp is None)
+    for phases, kept in (
+        ({Phase.COMPLETED}, cron.spec.successful_jobs_history_limit),
+        ({Phase.FAILED, Phase.TERMINATED}, cron.spec.failed_jobs_history_limit),
+    ):
+        over = [job for job in staying if job.status.state.phase in phases]
+        yield from over[: max(len(over) - kept, 0)]
+
+
+def _manifest(cron: CronBatchJob, time: datetime, schedule: Schedule) -> Json:
+    template = cron.spec.job_template
+    metadata = template.metadata
+    annotations = dict((metadata.annotations if metadata else None) or {})
+    return {
+        "apiVersion": names.BATCH_V1ALPHA1,
+        "kind": "BatchJob",
+        "metadata": {
+            "name": job_name(cron, time),
+            "namespace": cron.metadata.namespace,
+            "labels": dict((metadata.labels if metadata else None) or {}),
+            "annotations": annotations | {names.SCHEDULED_TIME: schedule.said(time)},
+            "ownerReferences": [
+                {
+                    "apiVersion": cron.api_version,
+                    "kind": cron.kind,
+                    "name": cron.metadata.name,
+                    "uid": cron.metadata.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": template.spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True),
+    }
+
+
+def _age(job: BatchJob) -> tuple[float, str]:
+    created = job.metadata.creation_timestamp
+    return (created.timestamp() if created else 0.0, job.metadata.name)
+
+
+def _as_json(status: CronBatchJobStatus) -> Json:
+    return {key: value for key, value in status.write().items() if value not in ("", [], {})}
