@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from volcanopy.admission.defaults import default_job
+from volcanopy.admission.flows import cron_problems, flow_problems, template_problems
 from volcanopy.admission.jobs import job_problems
 from volcanopy.admission.plugins import PluginCheck, no_plugins
 from volcanopy.admission.queues import queue_deletion_problems, queue_problems
@@ -107,10 +108,27 @@ def _deleted_queue(manifest: Json, context: Context) -> Iterable[Problem]:
     return queue_deletion_problems(manifest, context.queues)
 
 
+def _flow(manifest: Json, _: Context) -> Iterable[Problem]:
+    return flow_problems(manifest)
+
+
+def _template(manifest: Json, context: Context) -> Iterable[Problem]:
+    return template_problems(manifest, context.check_plugins)
+
+
+def _cron(manifest: Json, context: Context) -> Iterable[Problem]:
+    return cron_problems(manifest, context.check_plugins)
+
+
 _JUDGES: Mapping[tuple[str, str, str], Judge] = MappingProxyType(
     {
         (names.BATCH, "BatchJob", "CREATE"): _job,
         (names.BATCH, "BatchJob", "UPDATE"): _changed_job,
+        (names.BATCH, "CronBatchJob", "CREATE"): _cron,
+        (names.BATCH, "CronBatchJob", "UPDATE"): _cron,
+        (names.FLOW, "JobFlow", "CREATE"): _flow,
+        (names.FLOW, "JobTemplate", "CREATE"): _template,
+        (names.FLOW, "JobTemplate", "UPDATE"): _template,
         (names.SCHEDULING, "Queue", "CREATE"): _queue,
         (names.SCHEDULING, "Queue", "UPDATE"): _queue,
         (names.SCHEDULING, "Queue", "DELETE"): _deleted_queue,

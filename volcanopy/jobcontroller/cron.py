@@ -15,7 +15,7 @@ from volcanopy.api.model import Json
 from volcanopy.jobcontroller.flowplan import CreateJob, RemoveJob
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import RecordEvent
-from volcanopy.jobcontroller.schedules import Schedule, ScheduleError
+from volcanopy.api.schedules import Schedule, ScheduleError
 
 MANY_MISSED = 100
 

@@ -41,6 +41,12 @@ CONFIGURATION = "volcanopy-admission"
 LARGEST_BODY = 3 * 1024 * 1024
 
 _JOB_RULE = {"apiGroups": [names.BATCH], "apiVersions": ["v1alpha1"], "resources": ["batchjobs"], "scope": "Namespaced"}
+_FLOW_RULE = {
+    "apiGroups": [names.FLOW],
+    "apiVersions": ["v1alpha1"],
+    "resources": ["jobflows", "jobtemplates"],
+    "scope": "Namespaced",
+}
 _QUEUE_RULE = {"apiGroups": [names.SCHEDULING], "apiVersions": ["v1beta1"], "resources": ["queues"], "scope": "Cluster"}
 
 
@@ -117,7 +123,8 @@ def configurations(settings: AdmissionSettings, authority: bytes, address: str) 
         metadata = {"name": CONFIGURATION}
         return kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "webhooks": webhooks}
 
-    jobs: Json = {**_JOB_RULE, "operations": ["CREATE", "UPDATE"]}
+    jobs: Json = {**_JOB_RULE, "resources": ["batchjobs", "cronbatchjobs"], "operations": ["CREATE", "UPDATE"]}
+    flows: Json = {**_FLOW_RULE, "operations": ["CREATE", "UPDATE"]}
     queues: Json = {**_QUEUE_RULE, "operations": ["CREATE", "UPDATE", "DELETE"]}
     defaulted: Json = {**_JOB_RULE, "operations": ["CREATE"]}
     return (
@@ -126,6 +133,7 @@ def configurations(settings: AdmissionSettings, authority: bytes, address: str) 
             VALIDATING,
             [
                 webhook("jobs.validate.volcanopy.io", "/validate", [jobs]),
+                webhook("flows.validate.volcanopy.io", "/validate", [flows]),
                 webhook("queues.validate.volcanopy.io", "/validate", [queues]),
             ],
         ),

@@ -1,0 +1,107 @@
+"""Flows, templates and cron jobs are judged before they are stored: every problem at once, each with its path."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from tests.admission.test_review import after, ask, refusals, task, values
+from volcanopy.api.model import Json
+
+
+def flow(*flows: Json, name: str = "f", **spec: Any) -> Json:
+    """A flow."""
+    return {
+        "apiVersion": "flow.volcanopy.io/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"flows": list(flows), **spec},
+    }
+
+
+def step(name: str, *targets: str, **fields: Any) -> Json:
+    """A job of a flow."""
+    return {"name": name, **({"dependsOn": {"targets": list(targets)}} if targets else {}), **fields}
+
+
+def cron(schedule: str = "@daily", name: str = "c", job: Json | None = None, **spec: Any) -> Json:
+    """A cron job."""
+    return {
+        "apiVersion": "batch.volcanopy.io/v1alpha1",
+        "kind": "CronBatchJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedule": schedule, "jobTemplate": {"spec": job or {"tasks": [task()]}}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (flow(step("a"), step("b", "a")), []),
+        (flow(step("a", "x")), ["spec.flows[0].dependsOn.targets[0]: the flow has no job 'x': choose from a"]),
+        (flow(step("a", "b"), step("b", "a")), ["spec.flows: jobs wait for each other in a circle: a -> b -> a"]),
+        (flow(step("a"), step("a")), ["spec.flows[1].name: there is more than one job 'a'"]),
+        (
+            flow(step("a", patch={"jobSpec": {"quee": "x"}})),
+            ["spec.flows[0].patch.jobSpec.quee: no such field: correct its name or leave it out"],
+        ),
+        (flow(step("a", retries=3)), ["spec.flows[0].retries: no such field: correct its name or leave it out"]),
+        (
+            flow(step("a"), jobRetainPolicy="keep"),
+            ["spec.jobRetainPolicy: 'keep': input should be 'retain' or 'delete'"],
+        ),
+    ],
+)
+def test_flows_are_judged(found: Json, expected: list[str]) -> None:
+    assert refusals(found, group="flow.volcanopy.io") == expected
+
+
+def test_the_name_of_a_flow_leaves_room_for_those_of_its_jobs() -> None:
+    (told,) = refusals(flow(step("a" * 20), name="f" * 40), group="flow.volcanopy.io")
+    assert told.endswith("60 characters are allowed")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (cron("*/5 * * * *", timeZone="Asia/Tokyo"), []),
+        (
+            cron("5 5 5 5"),
+            [
+                "spec.schedule: schedule '5 5 5 5': five fields are needed: minute, hour, day of month, month, day of week"
+            ],
+        ),
+        (cron("TZ=UTC 0 0 * * *"), ["spec.schedule: give the time zone in spec.timeZone, not in the schedule"]),
+        (
+            cron(timeZone="Moon/Base"),
+            ["spec.timeZone: there is no time zone 'Moon/Base': give one such as Europe/Berlin, or UTC"],
+        ),
+        (
+            cron(job={"tasks": [after("a", "b"), after("b", "a")]}),
+            ["spec.jobTemplate.spec.tasks: tasks wait for each other in a circle: a -> b -> a"],
+        ),
+        (cron(name="c" * 53), ["metadata.name: has 53 characters: 52 are allowed, its jobs' names add 11"]),
+    ],
+)
+def test_cron_jobs_are_judged(found: Json, expected: list[str]) -> None:
+    assert [one for one in refusals(found) if "its pods would be called" not in one] == expected
+
+
+def test_a_template_is_judged_as_its_jobs_would_be() -> None:
+    found = {
+        "apiVersion": "flow.volcanopy.io/v1alpha1",
+        "kind": "JobTemplate",
+        "metadata": {"name": "t", "namespace": "default"},
+        "spec": {"tasks": [task("a"), task("a")]},
+    }
+    assert refusals(found, group="flow.volcanopy.io") == ["spec.tasks[1].name: there is more than one task 'a'"]
+
+
+@given(values, values, values)
+def test_nonsense_gets_an_answer(flows: Any, schedule: Any, job: Any) -> None:
+    for found, group in (
+        (flow() | {"spec": {"flows": flows}}, "flow.volcanopy.io"),
+        (cron() | {"spec": {"schedule": schedule, "jobTemplate": job}}, "batch.volcanopy.io"),
+        ({**flow(), "kind": "JobTemplate", "spec": job}, "flow.volcanopy.io"),
+    ):
+        assert isinstance(ask(found, group=group)["allowed"], bool)
