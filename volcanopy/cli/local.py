@@ -23,36 +23,47 @@ from volcanopy.cli.progress import Progress
 from volcanopy.kube.kinds import Json
 from volcanopy.local import nodes as simulated
 from volcanopy.local.apiserver.journal import JournalError
-from volcanopy.local.cluster import ClusterError, LocalCluster
+from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.creating import Creator, RefusedError
+from volcanopy.services.settings import SchedulerSettings
 
 _NAME = "volcanopy"
 _JOURNAL = b'["=",'
 """What the file of a persistent cluster begins with."""
 
 
-def up(*, nodes: int, cluster: Path | None, kubeconfig: Path, port: int, persist: Path | None) -> None:
+def up(
+    *,
+    nodes: int,
+    cluster: Path | None,
+    kubeconfig: Path,
+    port: int,
+    persist: Path | None,
+    config: Path | None = None,
+) -> None:
     """Keep a cluster until Ctrl-C; its kubeconfig is written to a file of its own."""
     objects = read([str(cluster)]) if cluster is not None else []
     kubeconfig = kubeconfig.expanduser().absolute()
     _check_kubeconfig(kubeconfig)
     if persist is not None:
         _check_persist(persist)
-    _until_done(_up(nodes, objects, kubeconfig, port, persist))
+    _until_done(_up(nodes, objects, kubeconfig, port, persist, config))
 
 
-def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float) -> None:
+def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float, config: Path | None = None) -> None:
     """Run the jobs in these files on a cluster of their own, and show how they fare; Stop unless all complete."""
     objects = read([str(cluster)]) if cluster is not None else []
     manifests = read(files)
     if not any(one.kind == "BatchJob" for one in manifests):
         raise Stop(f"{', '.join(files)}: there is no BatchJob in it, so there is nothing to run", 2)
-    _until_done(_run(nodes, objects, manifests, timeout))
+    _until_done(_run(nodes, objects, manifests, timeout, config))
 
 
-async def _up(nodes: int, objects: list[Manifest], kubeconfig: Path, port: int, persist: Path | None) -> None:
+async def _up(
+    nodes: int, objects: list[Manifest], kubeconfig: Path, port: int, persist: Path | None, config: Path | None
+) -> None:
     interrupted = _interrupts()
-    async with _cluster(nodes, objects, port=port, persist=persist) as cluster:
+    async with _cluster(nodes, objects, port=port, persist=persist, config=config) as cluster:
         _write_kubeconfig(kubeconfig, cluster.kubeconfig())
         count = len(cluster.kubelet.nodes.nodes)
         print(f"A cluster with {count} simulated nodes is ready at {cluster.url}; Ctrl-C ends it. To use it:\n")
@@ -62,9 +73,11 @@ async def _up(nodes: int, objects: list[Manifest], kubeconfig: Path, port: int, 
         print("stopping", flush=True)
 
 
-async def _run(nodes: int, objects: list[Manifest], manifests: list[Manifest], timeout: float) -> None:
+async def _run(
+    nodes: int, objects: list[Manifest], manifests: list[Manifest], timeout: float, config: Path | None
+) -> None:
     interrupted = _interrupts()
-    async with _cluster(nodes, objects) as cluster:
+    async with _cluster(nodes, objects, config=config) as cluster:
         progress = Progress(cluster.client, Console(highlight=False))
         await _create(Creator(cluster.client), manifests)
         following = asyncio.create_task(progress.follow())
@@ -86,12 +99,13 @@ async def _run(nodes: int, objects: list[Manifest], manifests: list[Manifest], t
 
 @asynccontextmanager
 async def _cluster(
-    nodes: int, objects: list[Manifest], port: int = 0, persist: Path | None = None
+    nodes: int, objects: list[Manifest], port: int = 0, persist: Path | None = None, config: Path | None = None
 ) -> AsyncIterator[LocalCluster]:
     """A cluster with the nodes of the file, or so many of the usual ones; what goes wrong is said in one sentence."""
     own = [one for one in objects if one.kind == "Node"]
     bodies = [simulated.like(one.body) if one.kind == "Node" else one.body for one in objects]
-    cluster = LocalCluster(0 if own else nodes, objects=bodies, port=port, persist=persist)
+    parts = Parts(scheduler=SchedulerSettings(config=config))
+    cluster = LocalCluster(0 if own else nodes, objects=bodies, port=port, persist=persist, parts=parts)
     try:
         await cluster.__aenter__()
     except RefusedError as refusal:

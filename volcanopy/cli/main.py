@@ -31,6 +31,7 @@ class Output(StrEnum):
 Kubeconfig = Annotated[
     Path | None, typer.Option(help="The kubeconfig file; KUBECONFIG, the usual place, or in-cluster otherwise.")
 ]
+SchedulerFile = Annotated[Path | None, typer.Option(help="The scheduler configuration; the default one otherwise.")]
 Context = Annotated[str | None, typer.Option(help="The context of the kubeconfig file.")]
 
 
@@ -40,6 +41,7 @@ def local_up(
     cluster: Annotated[Path | None, typer.Option(help="A file with the Node manifests to simulate instead.")] = None,
     kubeconfig: Annotated[Path, typer.Option(help="Where to write the kubeconfig.")] = Path("volcanopy.kubeconfig"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The API server's port; 0 takes a free one.")] = 0,
+    scheduler_config: SchedulerFile = None,
     persist: Annotated[
         Path | None, typer.Option(help="A file that keeps the cluster's objects from one start to the next.")
     ] = None,
@@ -47,7 +49,7 @@ def local_up(
     """Start a cluster on this machine and keep it until Ctrl-C."""
     from volcanopy.cli.local import up
 
-    up(nodes=nodes, cluster=cluster, kubeconfig=kubeconfig, port=port, persist=persist)
+    up(nodes=nodes, cluster=cluster, kubeconfig=kubeconfig, port=port, persist=persist, config=scheduler_config)
 
 
 @local.command("run")
@@ -57,12 +59,13 @@ def local_run(
     ],
     nodes: Annotated[int, typer.Option(min=0, help="How many nodes to simulate.")] = 3,
     cluster: Annotated[Path | None, typer.Option(help="A file with the Node manifests to simulate instead.")] = None,
+    scheduler_config: SchedulerFile = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which to give up.")] = 300.0,
 ) -> None:
     """Start a cluster, apply the files, show every job's progress, and end when all are done."""
     from volcanopy.cli.local import run
 
-    run(files=files, nodes=nodes, cluster=cluster, timeout=timeout)
+    run(files=files, nodes=nodes, cluster=cluster, timeout=timeout, config=scheduler_config)
 
 
 @app.command("plan")
@@ -127,6 +130,21 @@ def admission_command(
     from volcanopy.cli.serve import admission
 
     admission(kubeconfig, context, host, port, url, verbose=verbose)
+
+
+@app.command("convert")
+def convert_command(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Volcano's manifests: files, folders, or - for standard input."),
+    ],
+    output: Annotated[Path | None, typer.Option(help="The file to write to; standard output otherwise.")] = None,
+    strict: Annotated[bool, typer.Option(help="End with an error when something was not carried over.")] = False,
+) -> None:
+    """Turn Volcano's manifests into ours, and say what could not be carried over."""
+    from volcanopy.cli.convert import convert
+
+    convert(files, output, strict=strict)
 
 
 @app.command("crd")

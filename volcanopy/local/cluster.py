@@ -10,7 +10,7 @@ import logging
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +25,7 @@ from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.creating import Creator
 from volcanopy.local.kubelet import Kubelet
 from volcanopy.local.stages import Stages
+from volcanopy.local.supplies import Supplies
 from volcanopy.services import admission, jobcontroller, scheduler
 from volcanopy.services.admission import AdmissionSettings
 from volcanopy.services.jobcontroller import JobControllerSettings
@@ -54,6 +55,8 @@ class Parts:
     stages: Stages = field(default_factory=Stages)
     adopt_all: bool = True
     """Whether every node of the cluster is simulated, however it was made."""
+    supplies: bool = False
+    """Whether volumes are bound and made, and claims made from templates, as kube-controller-manager does."""
 
 
 class Machinery:
@@ -89,6 +92,8 @@ class Machinery:
     def _services(self) -> list[tuple[str, Entry]]:
         found: list[tuple[str, Entry]] = []
         parts, connection = self.parts, self.connection
+        if parts.supplies:
+            found.append(("supplies", Supplies(self.client).run))
         if (told := parts.admission) is not None:
             found.append(("admission", lambda stop, ready: admission.run(connection, told, stop, ready)))
         if (asked := parts.scheduler) is not None:
@@ -163,7 +168,7 @@ class LocalCluster:
     ) -> None:
         self._nodes = nodes.manifests(count, room)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
-        self._parts = parts or Parts()
+        self._parts = replace(parts or Parts(), supplies=True)
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer
         self.machinery: Machinery

@@ -1,0 +1,168 @@
+"""Volcano's manifests become ours; what they said and we cannot say is told."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.cli.conversion import converted
+
+TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+
+
+def volcano(group: str, kind: str, spec: Any, version: str = "v1alpha1", **others: Any) -> dict[str, Any]:
+    """One of Volcano's objects."""
+    return {
+        "apiVersion": f"{group}.volcano.sh/{version}",
+        "kind": kind,
+        "metadata": {"name": "x"},
+        "spec": spec,
+        **others,
+    }
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    """One of Volcano's jobs."""
+    return volcano("batch", "Job", {"tasks": [{"name": "a", "replicas": 1, "template": TEMPLATE}], **spec})
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "version", "ours"),
+    [
+        ("batch", "Job", "v1alpha1", ("batch.volcanopy.io/v1alpha1", "BatchJob")),
+        ("batch", "CronJob", "v1alpha1", ("batch.volcanopy.io/v1alpha1", "CronBatchJob")),
+        ("bus", "Command", "v1alpha1", ("bus.volcanopy.io/v1alpha1", "Command")),
+        ("flow", "JobFlow", "v1alpha1", ("flow.volcanopy.io/v1alpha1", "JobFlow")),
+        ("flow", "JobTemplate", "v1alpha1", ("flow.volcanopy.io/v1alpha1", "JobTemplate")),
+        ("nodeinfo", "Numatopology", "v1alpha1", ("nodeinfo.volcanopy.io/v1alpha1", "NumaTopology")),
+        ("scheduling", "PodGroup", "v1beta1", ("scheduling.volcanopy.io/v1beta1", "PodGroup")),
+        ("scheduling", "Queue", "v1beta1", ("scheduling.volcanopy.io/v1beta1", "Queue")),
+        ("topology", "HyperNode", "v1alpha1", ("topology.volcanopy.io/v1alpha1", "HyperNode")),
+    ],
+)
+def test_every_kind_has_its_counterpart(group: str, kind: str, version: str, ours: tuple[str, str]) -> None:
+    body = converted(volcano(group, kind, {}, version)).body
+    assert (body["apiVersion"], body["kind"]) == ours
+
+
+def test_a_kind_that_we_do_not_have_is_left_out_and_told() -> None:
+    conversion = converted(volcano("config", "ColocationConfiguration", {}))
+    assert conversion.body == {}
+    assert conversion.notes == [
+        "ColocationConfiguration of config.volcano.sh/v1alpha1 has no counterpart here: it is left out"
+    ]
+
+
+def test_what_was_written_for_volcano_is_written_for_us() -> None:
+    pod = {
+        "metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "q", "volcano.sh/preemptable": "true"}},
+        "spec": {
+            "schedulerName": "volcano",
+            "nodeSelector": {"volcano.sh/nodegroup-name": "a"},
+            "containers": [
+                {"name": "m", "image": "volcano.sh/x", "resources": {"limits": {"volcano.sh/gpu-memory": 1}}}
+            ],
+        },
+    }
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": pod}}
+    template = converted(deployment).body["spec"]["template"]
+    assert template["metadata"]["annotations"] == {
+        "scheduling.volcanopy.io/queue-name": "q",
+        "volcanopy.io/preemptable": "true",
+    }
+    assert template["spec"]["schedulerName"] == "volcanopy"
+    assert template["spec"]["nodeSelector"] == {"volcanopy.io/nodegroup-name": "a"}
+    assert template["spec"]["containers"][0]["resources"] == {"limits": {"volcanopy.io/gpu-memory": 1}}
+
+
+def test_a_job_keeps_what_its_silence_meant() -> None:
+    given = job(maxRetry=0, tasks=[{"template": TEMPLATE, "maxRetry": 0}])
+    spec = converted(given).body["spec"]
+    assert "maxRetry" not in spec
+    assert spec["tasks"] == [{"template": TEMPLATE, "name": "default0", "replicas": 0}]
+
+
+def test_what_a_job_cannot_keep_is_named_with_its_path() -> None:
+    conversion = converted(job(plugins={"mxnet": [], "svc": ["--no=1"]}, extra=1))
+    assert conversion.body["spec"]["plugins"] == {"svc": ["--no=1"]}
+    assert "extra" not in conversion.body["spec"]
+    assert conversion.notes[0] == "spec.plugins.mxnet: there is no such plugin here: left out"
+    assert conversion.notes[1].startswith("spec.plugins.svc: argument --no of plugin svc is not known")
+    assert conversion.notes[2] == "spec.extra: has no counterpart here: left out"
+
+
+def test_the_time_zone_of_a_schedule_gets_its_own_field() -> None:
+    spec = {"schedule": "CRON_TZ=Asia/Tokyo 0 9 * * *", "jobTemplate": {"spec": job()["spec"]}}
+    conversion = converted(volcano("batch", "CronJob", spec))
+    assert conversion.body["spec"]["schedule"] == "0 9 * * *"
+    assert conversion.body["spec"]["timeZone"] == "Asia/Tokyo"
+    assert conversion.notes == []
+
+
+def test_a_probe_that_was_ignored_is_pointed_out() -> None:
+    probe = {"tcpSocketList": [{"taskName": "t", "port": 80}]}
+    spec = {"flows": [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"], "probe": probe}}]}
+    (note,) = converted(volcano("flow", "JobFlow", spec)).notes
+    assert note.startswith("spec.flows[1].dependsOn.probe: was ignored there and is obeyed here")
+
+
+def test_a_command_is_for_the_new_object() -> None:
+    target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u"}
+    given = {**volcano("bus", "Command", {}), "action": "AbortJob", "target": target}
+    del given["spec"]
+    conversion = converted(given)
+    assert conversion.body["target"] | {"uid": ""} == {
+        "apiVersion": "batch.volcanopy.io/v1alpha1",
+        "kind": "BatchJob",
+        "name": "j",
+        "uid": "",
+    }
+    assert conversion.notes == ["target.uid: is that of the object in the old cluster: give the new one's"]
+
+
+def test_what_an_api_server_wrote_is_left_behind() -> None:
+    given = volcano("scheduling", "Queue", {"weight": 0}, "v1beta1", status={"state": "Open"})
+    given["metadata"] |= {"uid": "u", "resourceVersion": "7", "managedFields": []}
+    assert converted(given).body == {
+        "apiVersion": "scheduling.volcanopy.io/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "x"},
+        "spec": {},
+    }
+
+
+nonsense = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["tasks", "name", "flows", "x"]), inner)
+    ),
+    max_leaves=10,
+)
+
+
+@given(
+    nonsense, st.sampled_from([("batch", "Job"), ("batch", "CronJob"), ("flow", "JobFlow"), ("scheduling", "Queue")])
+)
+def test_nonsense_is_told_and_not_tripped_over(spec: Any, kind: tuple[str, str]) -> None:
+    conversion = converted(volcano(*kind, spec))
+    assert all(": " in note for note in conversion.notes)
+
+
+def test_the_command_writes_manifests_and_tells_on_standard_error(tmp_path: Path) -> None:
+    source = tmp_path / "job.yaml"
+    source.write_text(yaml.safe_dump_all([job(extra=1), volcano("config", "ColocationConfiguration", {})]))
+    command = [sys.executable, "-m", "volcanopy", "convert", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (made,) = yaml.safe_load_all(done.stdout)
+    assert made["kind"] == "BatchJob"
+    first, second = done.stderr.splitlines()
+    assert first == f"{source}, document 1 (Job x): spec.extra: has no counterpart here: left out"
+    assert second.endswith("it is left out")
+    strict = subprocess.run([*command, "--strict"], capture_output=True, text=True, check=False)
+    assert strict.returncode == 1
+    assert strict.stderr.splitlines()[-1] == "volcanopy: 2 things were not carried over as they stood"
