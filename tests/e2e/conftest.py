@@ -10,7 +10,7 @@ import yaml
 
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.world import JOBS, POD_GROUPS, PODS, World
+from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, World
 from volcanopy.kube.client import Client
 from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import NotFound
@@ -63,7 +63,7 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
 
 async def _clear(client: Client) -> None:
     """Take away what takes room or waits for it: other tests share the server, and one scheduler serves all of it."""
-    for kind in (JOBS, POD_GROUPS, PODS):
+    for kind in (CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS):
         found = (await client.list(kind)).items
         for namespace in {one["metadata"]["namespace"] for one in found}:
             await client.delete_collection(kind, namespace, propagation="Background", grace=0 if kind is PODS else None)

@@ -2,7 +2,20 @@
 
 import pytest
 
-from tests.e2e.world import DURATION, EXAMPLES, JOBS, PODS, QUEUES, World, batch_job, condition, example, phase_of
+from tests.e2e.world import (
+    CRON_JOBS,
+    DURATION,
+    EXAMPLES,
+    FLOWS,
+    JOBS,
+    PODS,
+    QUEUES,
+    World,
+    batch_job,
+    condition,
+    example,
+    phase_of,
+)
 from volcanopy.kube.kinds import Json
 
 
@@ -33,6 +46,8 @@ ENDS = {
     "06-tensorflow": {"regression": ("Completed", {"chief": 1})},
     "07-ray": {"raysum": ("Completed", {"submit": 1})},
     "08-dependencies": {"survey": ("Completed", {"report": 1})},
+    "12-elastic": {"sweep": ("Completed", {})},
+    "13-partitions": {"copies": ("Completed", {"shard": 6})},
     "09-policies": {
         "unlucky": ("Failed", {}),
         "search": ("Completed", {}),
@@ -53,6 +68,36 @@ async def test_an_example_comes_to_the_end_that_it_promises(cluster: World, name
         counts = {task: count.get("phase", {}) for task, count in found["taskStatusCount"].items()}
         assert {task: counts[task].get("Succeeded", 0) for task in succeeded} == succeeded
     await cluster.all_of(PODS, lambda pods: all(pod["status"]["phase"] in {"Succeeded", "Failed"} for pod in pods))
+
+
+async def test_a_flow_runs_its_jobs_in_order_and_a_server_beside_what_talks_to_it(cluster: World) -> None:
+    await cluster.create(*example("10-flow"))
+    (flow,) = await cluster.all_of(FLOWS, lambda flows: [phase_of(one) for one in flows] == ["Succeed"])
+    jobs = {one["name"]: one for one in flow["status"]["jobStatusList"]}
+    assert list(jobs) == ["fetch", "clean", "clean-more", "serve", "evaluate"]
+    assert jobs["clean"]["startTimestamp"] >= jobs["fetch"]["endTimestamp"]
+    assert jobs["evaluate"]["startTimestamp"] <= jobs["serve"]["endTimestamp"]
+    pods = (await cluster.client.list(PODS, cluster.namespace)).items
+    assert sum(pod["metadata"]["name"].startswith("pipeline-clean-more-") for pod in pods) == 4
+
+
+async def test_a_cron_job_makes_jobs_one_after_another(cluster: World) -> None:
+    bodies = example("11-cron")
+    bodies[0]["spec"]["schedule"] = "@every 1s"
+    await cluster.create(*bodies)
+    (cron,) = await cluster.all_of(
+        CRON_JOBS, lambda found: bool((found[0].get("status") or {}).get("lastSuccessfulTime"))
+    )
+    first = cron["status"]["lastScheduleTime"]
+    await cluster.all_of(CRON_JOBS, lambda found: found[0]["status"]["lastScheduleTime"] > first)
+    await cluster.client.delete(CRON_JOBS, cluster.namespace, "report", propagation="Background")
+    await cluster.all_of(JOBS, lambda jobs: not jobs)
+
+
+async def test_an_elastic_job_is_complete_when_enough_of_its_pods_have_succeeded(cluster: World) -> None:
+    await cluster.create(*example("12-elastic"))
+    status = (await cluster.job("sweep", "Completed"))["status"]
+    assert 16 <= status["succeeded"] < 32
 
 
 async def test_a_failing_job_of_the_policies_is_tried_as_often_as_it_says(cluster: World) -> None:

@@ -18,6 +18,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)
 POD_GROUPS: Kind[Json] = Kind("scheduling.volcanopy.io", "v1beta1", "PodGroup", "podgroups", True, dict)
+FLOWS: Kind[Json] = Kind("flow.volcanopy.io", "v1alpha1", "JobFlow", "jobflows", True, dict)
+CRON_JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
 QUEUES: Kind[Json] = Kind("scheduling.volcanopy.io", "v1beta1", "Queue", "queues", False, dict)
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 EVENTS: Kind[Json] = Kind("", "v1", "Event", "events", True, dict)
@@ -81,7 +83,7 @@ class World:
 
 
 def phase_of(job: Json) -> str:
-    """A job's phase."""
+    """The phase of a job, or of a flow."""
     return str(((job.get("status") or {}).get("state") or {}).get("phase", ""))
 
 
@@ -118,5 +120,7 @@ def example(name: str) -> list[Json]:
 
 
 def templates(bodies: Iterable[Json]) -> list[Json]:
-    """The pod templates of jobs."""
-    return [task["template"] for body in bodies if body["kind"] == "BatchJob" for task in body["spec"]["tasks"]]
+    """The pod templates of jobs, and of what makes jobs."""
+    specs = [body["spec"] for body in bodies if body["kind"] in {"BatchJob", "JobTemplate"}]
+    specs += [body["spec"]["jobTemplate"]["spec"] for body in bodies if body["kind"] == "CronBatchJob"]
+    return [task["template"] for spec in specs for task in spec["tasks"]]

@@ -28,6 +28,7 @@ from volcanopy.local.creating import Creator, RefusedError
 from volcanopy.services.settings import SchedulerSettings
 
 _NAME = "volcanopy"
+_RUNNABLE = ("BatchJob", "JobFlow", "CronBatchJob")
 _JOURNAL = b'["=",'
 """What the file of a persistent cluster begins with."""
 
@@ -54,8 +55,8 @@ def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float, c
     """Run the jobs in these files on a cluster of their own, and show how they fare; Stop unless all complete."""
     objects = read([str(cluster)]) if cluster is not None else []
     manifests = read(files)
-    if not any(one.kind == "BatchJob" for one in manifests):
-        raise Stop(f"{', '.join(files)}: there is no BatchJob in it, so there is nothing to run", 2)
+    if not any(one.kind in _RUNNABLE for one in manifests):
+        raise Stop(f"{', '.join(files)}: there is no {' or '.join(_RUNNABLE)} in it, so there is nothing to run", 2)
     _until_done(_run(nodes, objects, manifests, timeout, config))
 
 

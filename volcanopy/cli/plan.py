@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core, policy
+from volcanopy.api import core, network, nodeinfo, policy
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.manifests import Manifest, read
+from volcanopy.kube.slices import SUPPLIES
 from volcanopy.scheduler.config import ConfigError, default, parse
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.plan import document
 from volcanopy.scheduler.state import State
+from volcanopy.services import replay
 from volcanopy.services.thirdparty import ThirdPartyError, registry
 
 KINDS: dict[tuple[str, str], Any] = {
@@ -26,11 +28,16 @@ KINDS: dict[tuple[str, str], Any] = {
     ("", "ResourceQuota"): policy.ResourceQuota,
     ("policy", "PodDisruptionBudget"): policy.PodDisruptionBudget,
     ("scheduling.k8s.io", "PriorityClass"): core.PriorityClass,
+    ("topology.volcanopy.io", "HyperNode"): network.HyperNode,
+    ("nodeinfo.volcanopy.io", "NumaTopology"): nodeinfo.NumaTopology,
     ("scheduling.volcanopy.io", "PodGroup"): core.PodGroup,
     ("scheduling.volcanopy.io", "Queue"): core.Queue,
+    **{(kind.group, kind.kind): kind.type for kind in SUPPLIES},
 }
 """What the scheduler looks at, by group and kind."""
-NAMESPACED = frozenset({"Pod", "PodGroup", "ResourceQuota", "PodDisruptionBudget"})
+NAMESPACED = frozenset(
+    {"Pod", "PodGroup", "ResourceQuota", "PodDisruptionBudget", *(kind.kind for kind in SUPPLIES if kind.namespaced)}
+)
 _WORDS = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
 
 
@@ -45,7 +52,11 @@ def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) 
         raise Stop(f"{config}: {error}") from None
     state = State()
     ignored: Counter[str] = Counter()
+    cycle: replay.SchedulingCycle | None = None
     for manifest in read(files):
+        if (manifest.group, manifest.kind) == (replay.GROUP, replay.KIND):
+            cycle = _converted(manifest, manifest.body, replay.SchedulingCycle)
+            continue
         slice_ = KINDS.get((manifest.group, manifest.kind))
         if slice_ is None:
             ignored[manifest.kind] += 1
@@ -54,7 +65,10 @@ def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) 
     if ignored:
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
         print(f"volcanopy: left out what the scheduler does not look at: {listed}", file=sys.stderr)
-    made = schedule(state.snapshot(_moment(now), "plan"), chosen, known)
+    if cycle is not None:
+        replay.take_in(state, cycle)
+    moment = cycle.now if cycle is not None and now is None else _moment(now)
+    made = schedule(state.snapshot(moment, "plan"), chosen, known)
     if as_json:
         print(json.dumps(document(made), indent=2))
     elif made.effects:
@@ -71,11 +85,16 @@ def _take_in(state: State, manifest: Manifest, slice_: Any) -> None:
     if manifest.kind in NAMESPACED and not metadata.get("namespace"):
         body = {**body, "metadata": {**metadata, "namespace": "default"}}
     try:
-        state.upsert(msgspec.convert(_without_nulls(body), slice_))
-    except msgspec.ValidationError as error:
-        raise Stop(f"{manifest.place}: {_told(str(error))}") from None
+        state.upsert(_converted(manifest, body, slice_))
     except QuantityError as error:
         raise Stop(f"{manifest.place}: {error}") from None
+
+
+def _converted(manifest: Manifest, body: Any, slice_: Any) -> Any:
+    try:
+        return msgspec.convert(_without_nulls(body), slice_)
+    except msgspec.ValidationError as error:
+        raise Stop(f"{manifest.place}: {_told(str(error))}") from None
 
 
 def _without_nulls(value: Any) -> Any:

@@ -1,4 +1,7 @@
-"""How the jobs of a run fare: a live table on a terminal, a line for each change in a pipe."""
+"""How the jobs of a run fare: a live table on a terminal, a line for each change in a pipe.
+
+A flow is done when it says so; a cron job, which is never done, when one of its jobs has come to a good end.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -14,6 +17,8 @@ from volcanopy.kube.kinds import Json, Kind
 from volcanopy.kube.watch import Change, ChangeType, Reflector
 
 JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, dict)
+FLOWS: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)
+CRON_JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
 _TICK = 0.5
 """Seconds between two renewals of the table when nothing happens: the times in it go on."""
 
@@ -23,6 +28,7 @@ class Progress:
 
     def __init__(self, client: Client, console: Console) -> None:
         self._reflector = Reflector(client, JOBS)
+        self._makers = (Reflector(client, FLOWS), Reflector(client, CRON_JOBS))
         self._console = console
         self._jobs: dict[str, Json] = {}
         self._said: dict[str, str] = {}
@@ -31,14 +37,17 @@ class Progress:
     async def follow(self) -> None:
         """Show the jobs until all have ended; those that exist now count, and those that come meanwhile."""
         async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(self._reflector.run(self._take))
-            await self._reflector.synced.wait()
+            watching = [tasks.create_task(one.run(lambda _: self._changed.set())) for one in self._makers]
+            watching.append(tasks.create_task(self._reflector.run(self._take)))
+            for reflector in (*self._makers, self._reflector):
+                await reflector.synced.wait()
             if self._console.is_terminal:
                 await self._follow_live()
             else:
                 while not self._all_ended():
                     await self._next_change()
-            watching.cancel()
+            for one in watching:
+                one.cancel()
 
     def show_end(self) -> None:
         """Print the table of how all jobs stand, after which nothing more is shown."""
@@ -50,11 +59,16 @@ class Progress:
 
     def unfinished(self) -> str:
         """The jobs that have not ended and why, as a clause."""
-        return _listed(row for row in self._rows() if not row.ended) or "all jobs are done"
+        makers = [_stands(one) for one in self._unfinished_makers()]
+        jobs = _listed(row for row in self._rows() if not row.ended)
+        return "; ".join([*makers, *([jobs] if jobs else [])]) or "all jobs are done"
 
     def failed(self) -> str:
         """The jobs that ended otherwise than well and why, as a clause; empty if there are none."""
-        return _listed(row for row in self._rows() if row.ended and row.phase != "Completed")
+        flows, _ = self._makers
+        failed = [_stands(one) for one in flows.objects.values() if _flow_phase(one) == "Failed"]
+        jobs = _listed(row for row in self._rows() if row.ended and row.phase != "Completed")
+        return "; ".join([*failed, *([jobs] if jobs else [])])
 
     async def _follow_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
@@ -96,7 +110,27 @@ class Progress:
         return [job_row(self._jobs[key], now) for key in sorted(self._jobs)]
 
     def _all_ended(self) -> bool:
-        return all(row.ended for row in self._rows())
+        return not self._unfinished_makers() and all(row.ended for row in self._rows())
+
+    def _unfinished_makers(self) -> list[Json]:
+        """Flows that are not done, and cron jobs of which no job has come to a good end yet."""
+        flows, crons = self._makers
+        going = [one for one in flows.objects.values() if _flow_phase(one) not in {"Succeed", "Failed"}]
+        return going + [
+            one for one in crons.objects.values() if not (one.get("status") or {}).get("lastSuccessfulTime")
+        ]
+
+
+def _flow_phase(flow: Json) -> str:
+    return str(((flow.get("status") or {}).get("state") or {}).get("phase", ""))
+
+
+def _stands(maker: Json) -> str:
+    """How a flow or a cron job stands, as a clause."""
+    meta, status = maker["metadata"], maker.get("status") or {}
+    said = (status.get("state") or {}).get("message") or status.get("message")
+    what = f"flow {meta['name']} is {_flow_phase(maker) or 'Pending'}" if maker["kind"] == FLOWS.kind else ""
+    return (what or f"cron job {meta['name']} has had no complete job") + (f" ({said})" if said else "")
 
 
 def _listed(rows: Iterable[JobRow]) -> str:

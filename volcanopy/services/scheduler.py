@@ -31,11 +31,13 @@ from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.config import SchedulerConfig
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.promises import promises
 from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.services import thirdparty
 from volcanopy.services.configfile import ConfigFile
 from volcanopy.services.dump import dump
+from volcanopy.services.load import LoadFollower
 from volcanopy.services.settings import SchedulerSettings
 
 log = structlog.get_logger(__name__)
@@ -73,6 +75,7 @@ async def run(
         background = [
             tasks.create_task(store.follow(client), name="store"),
             tasks.create_task(configuration.follow(settings.config_period), name="configuration"),
+            tasks.create_task(LoadFollower(store, client, configuration).run(), name="load"),
             tasks.create_task(_ring_at(stop, store), name="stop"),
         ]
         if await _either(store.synced(), stop):
@@ -182,7 +185,7 @@ class Cycles:
 
     async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
         fresh = self._store.snapshot(_now(), plan.session)
-        left = await asyncio.to_thread(recheck, plan, basis, fresh, config.plugins)
+        left = await asyncio.to_thread(recheck, plan, basis, fresh, promises(config))
         for group, why in left.dropped.items():
             log.info("group left for the next cycle", session=plan.session, group=group, why=why)
         if left.dropped:
@@ -201,7 +204,7 @@ def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry) -> _
     """Make a plan and judge it. Runs in a thread: the snapshot is frozen."""
     started = time.monotonic()
     plan = schedule(snapshot, config, registry)
-    broken = violations(snapshot, plan, config.plugins) if plan.of(Bind, Evict) else []
+    broken = violations(snapshot, plan, promises(config)) if plan.of(Bind, Evict) else []
     return _Decision(plan, broken, (time.monotonic() - started) * 1000)
 
 
@@ -222,7 +225,7 @@ def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
 
 def _report_failures(plan: Plan, task: asyncio.Task[Applied]) -> None:
     if not task.cancelled() and task.exception() is None and task.result().failed:
-        log.warning("not everything could be applied", session=plan.session, pods=list(task.result().failed))
+        log.info("not everything could be applied", session=plan.session, pods=list(task.result().failed))
 
 
 async def _ring_at(stop: asyncio.Event, store: Store) -> None:

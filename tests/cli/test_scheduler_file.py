@@ -1,0 +1,28 @@
+"""``volcanopy local`` with a scheduler configuration of one's own."""
+
+from pathlib import Path
+
+from tests.cli.test_plan import volcanopy
+from tests.e2e.world import EXAMPLES
+
+FOLDER = EXAMPLES / "20-shared-gpu"
+
+
+def test_the_command_of_the_readme_runs_the_example_of_shared_gpus() -> None:
+    readme = (EXAMPLES / "README.md").read_text()
+    command = next(
+        line for line in readme.splitlines() if line.startswith("$ volcanopy local run examples/20-shared-gpu")
+    )
+    words = [word.replace("examples/", f"{EXAMPLES}/") for word in command.split()[2:]]
+    done = volcanopy(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].split()[:7] == ["default/models", "Completed", "0", "5", "0", "5", "default"]
+
+
+def test_a_file_that_is_broken_is_said_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text("actions: allocte\n")
+    done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--scheduler-config", str(tmp_path / "conf"))
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines() == [
+        f"volcanopy: the scheduler has ended: {tmp_path / 'conf'}: actions: unknown action 'allocte', did you mean 'allocate'?"
+    ]

@@ -1,0 +1,41 @@
+"""The example of shared GPUs, on a simulated node that has two."""
+
+from collections import Counter
+
+from tests.e2e.world import EXAMPLES, JOBS, PODS, World, example, phase_of
+from volcanopy.api import names
+from volcanopy.cli.manifests import read
+from volcanopy.kube.kinds import Json
+from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy.local.nodes import like
+from volcanopy.scheduler.nodes import gpus
+from volcanopy.services.settings import SchedulerSettings
+
+FOLDER = EXAMPLES / "20-shared-gpu"
+
+
+async def test_pods_share_two_gpus_and_each_is_told_which_it_has() -> None:
+    """No card is given more memory or cores than it has, and the job completes."""
+    parts = Parts(scheduler=SchedulerSettings(config=FOLDER / "scheduler.conf"))
+    nodes = [like(one.body) for one in read([str(FOLDER / "cluster")])]
+    async with LocalCluster(0, objects=nodes, parts=parts) as local:
+        world = World(local.machinery, "default", FOLDER)
+        await world.create(*example("20-shared-gpu"))
+
+        def all_placed(pods: list[Json]) -> bool:
+            return len(pods) == 5 and all(pod["spec"].get("nodeName") for pod in pods)
+
+        pods = await world.all_of(PODS, all_placed)
+        memory: Counter[str] = Counter()
+        cores: Counter[str] = Counter()
+        for pod in pods:
+            notes = pod["metadata"]["annotations"]
+            assert notes[names.VGPU_NODE] == pod["spec"]["nodeName"] == "gpu-1"
+            held = list(gpus.vgpu_held(notes[names.VGPU_IDS]))
+            assert len(held) == (2 if "train" in pod["metadata"]["name"] else 1)
+            for card in held:
+                memory[card.id] += card.memory
+                cores[card.id] += card.cores
+        assert memory == {"GPU-0": 16000, "GPU-1": 16000}
+        assert cores == {"GPU-0": 100, "GPU-1": 100}
+        await world.all_of(JOBS, lambda jobs: [phase_of(job) for job in jobs] == ["Completed"])
