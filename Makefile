@@ -37,6 +37,7 @@ bench: $(VENV)/.dev  ## Timings, against bench/limits.toml.
 golden: $(VENV)/.dev  ## Write the generated files anew: review the difference like code.
 	$(BIN)/volcanopy crd --output-dir charts/volcanopy/crds
 	$(BIN)/python -m tests.jobcontroller.plugins.writing
+	$(BIN)/python -m tests.jobcontroller.writing
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

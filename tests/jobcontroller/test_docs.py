@@ -1,0 +1,20 @@
+"""The page about jobs says what the table says, and its manifests are good."""
+
+import re
+
+import yaml
+
+from tests.jobcontroller.writing import PAGE, page
+from volcanopy.admission.jobs import job_problems
+from volcanopy.admission.plugins import no_plugins
+from volcanopy.api.bus import Command
+
+
+def test_the_diagram_is_that_of_the_table() -> None:
+    assert PAGE.read_text() == page(PAGE.read_text()), "run `make golden`"
+
+
+def test_the_manifests_of_the_page_are_good() -> None:
+    job, command = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    assert list(job_problems(job, None, no_plugins)) == []
+    assert Command.read(command, unknown="refuse").target.name == job["metadata"]["name"]
