@@ -35,7 +35,8 @@ def disagreements(scenario: Scenario) -> Iterator[str]:
     """Where our verdict is another, a line each."""
     session, plan = decide(scenario)
     said = scenario.expected
-    binds = {effect.pod: effect.node for effect in plan.of(Bind)}
+    # Nobody makes or binds volumes in these worlds: a bind that first waits for some never came to the server there.
+    binds = {effect.pod: effect.node for effect in plan.of(Bind) if effect.claims is None or not effect.claims.volumes}
     if said.get("minimalBindCheck") or "binds" not in said:
         if len(binds) != said["bindCount"]:
             yield f"{len(binds)} binds for {said['bindCount']}: {binds}"

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from volcanopy.api import core, policy
+from volcanopy.api import core, devices, network, policy, storage
 from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.plugin import SWITCHES
@@ -32,6 +33,12 @@ KINDS: dict[str, type[Any]] = {
     "queues": core.Queue,
     "resourceQuotas": policy.ResourceQuota,
     "nodes": core.Node,
+    "storageClasses": storage.StorageClass,
+    "pvs": storage.PersistentVolume,
+    "pvcs": storage.PersistentVolumeClaim,
+    "deviceClasses": devices.DeviceClass,
+    "resourceSlices": devices.ResourceSlice,
+    "resourceClaims": devices.ResourceClaim,
     "podGroups": core.PodGroup,
     "pods": core.Pod,
 }
@@ -79,18 +86,15 @@ class Scenario:
         return self.state().snapshot(NOW, "conformance")
 
     def objects(self) -> Iterator[Object]:
-        """The scenario's objects; those of kinds that we do not read are named as not built."""
+        """The scenario's objects."""
         said = self.said
-        for key in ("hyperNodes", "hyperNodesByTier", "resourceSlices", "resourceClaims", "deviceClasses", "pvcs"):
-            if said.get(key):
-                raise NotBuiltError(key)
-        for group in said["podGroups"]:
-            for key in ("subGroupPolicy", "networkTopology"):
-                if group["spec"].get(key):
-                    raise NotBuiltError(key)
         for key, kind in KINDS.items():
             for thing in said.get(key) or ():
                 yield msgspec.convert(_absolute(thing), kind)
+        for name, entry in (said.get("hyperNodes") or {}).items():
+            hypernode = msgspec.convert(_absolute(entry["hyperNode"]), network.HyperNode)
+            # a name is its key: in some scenarios an object is listed under another's as well
+            yield replace(hypernode, metadata=replace(hypernode.metadata, name=name))
 
     def config(self) -> SchedulerConfig:
         """The scenario's configuration: a switch that it does not name is off."""
@@ -99,7 +103,7 @@ class Scenario:
             if name not in registry.actions:
                 raise NotBuiltError(f"action {name}")
         tiers = [
-            {"plugins": [_plugin(entry) for entry in tier["plugins"] if entry.get("registered", True)]}
+            {"plugins": [plugin_entry(entry) for entry in tier["plugins"] if entry.get("registered", True)]}
             for tier in self.said["config"]["tiers"]
         ]
         for tier in tiers:
@@ -114,7 +118,8 @@ class Scenario:
         return parse(json.dumps(document), registry)
 
 
-def _plugin(entry: Mapping[str, Any]) -> dict[str, Any]:
+def plugin_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A plugin of a scenario as the configuration file says it: switches that it does not name are off."""
     on = {_SWITCH[flag.lower()]: value for flag, value in entry["enabled"].items()}
     return {"name": entry["name"], "arguments": entry.get("arguments") or {}, **dict.fromkeys(SWITCHES, False), **on}
 

@@ -1,0 +1,107 @@
+"""HyperNodes on their way from the server into the scheduler's picture, where the server has them at all."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from tests.kube.cluster import CHART, CRDS, Cluster, body, running_cluster
+from volcanopy.api import network
+from volcanopy.kube.errors import Invalid
+from volcanopy.kube.slices import HYPER_NODES
+from volcanopy.kube.store import Store
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.scheduler.state import State
+from volcanopy.services.dump import objects
+from volcanopy.testing.notation import world
+
+NOW = datetime(2031, 1, 1, tzinfo=UTC)
+WORLD = """
+    node n1 cpu=4
+    hypernode rack-1 tier=1: n1
+"""
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running_cluster() as started:
+        yield started
+
+
+async def hypernodes_of(store: Store, cluster: Cluster) -> tuple[str, ...]:
+    """What the store knows of the network once everything was listed."""
+    following = asyncio.create_task(store.follow(cluster.client))
+    try:
+        await store.synced()
+        return store.snapshot(NOW).hypernodes.names
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_hypernodes_are_followed(cluster: Cluster) -> None:
+    definition = (CHART / "hypernodes.topology.volcanopy.io.yaml").read_text("utf-8")
+    await cluster.client.create(CRDS, None, yaml.safe_load(definition))
+    await cluster.node("n1")
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": "n1"}}}]
+    await cluster.client.create(
+        HYPER_NODES, None, body(HYPER_NODES, "rack-1", spec={"tier": 1, "tierName": "rack", "members": members})
+    )
+    store = Store()
+    assert await hypernodes_of(store, cluster) == ("rack-1", "<cluster>")
+    assert store.snapshot(NOW).hypernodes.tier_numbers == {"rack": 1}
+
+
+async def test_a_server_without_hypernodes_is_followed_as_ever(cluster: Cluster) -> None:
+    await cluster.node("n1")
+    assert await hypernodes_of(Store(), cluster) == ("<cluster>",)
+
+
+def test_a_status_that_is_written_is_no_news() -> None:
+    store = Store(clock=lambda: 5.0)
+    things = world(WORLD)
+    store.take([Change(ChangeType.ADDED, one) for one in things])
+    store.changed.answer()
+    table = store.snapshot(NOW).hypernodes
+    rack = next(one for one in things if isinstance(one, network.HyperNode))
+    store.take([Change(ChangeType.MODIFIED, replace(rack, metadata=replace(rack.metadata, resource_version="7")))])
+    assert store.changed.since is None
+    assert store.snapshot(NOW).hypernodes is table
+    store.take([Change(ChangeType.DELETED, rack)])
+    assert store.changed.since is not None
+    assert store.snapshot(NOW).hypernodes.names == ("<cluster>",)
+
+
+def test_a_dumped_world_holds_its_network() -> None:
+    state = State()
+    for thing in world(WORLD):
+        state.upsert(thing)
+    dumped = [one for one in objects(state.snapshot(NOW)) if one["kind"] == "HyperNode"]
+    assert dumped[0]["apiVersion"] == "topology.volcanopy.io/v1alpha1"
+    assert dumped[0]["spec"]["members"][0]["selector"] == {"exactMatch": {"name": "n1"}}
+
+
+@pytest.mark.parametrize(
+    ("member", "complaint"),
+    [
+        ({"type": "Node", "selector": {}}, "selected in exactly one way"),
+        (
+            {"type": "Node", "selector": {"exactMatch": {"name": "a"}, "regexMatch": {"pattern": "a"}}},
+            "selected in exactly one way",
+        ),
+        ({"type": "HyperNode", "selector": {"regexMatch": {"pattern": "a"}}}, "use exactMatch"),
+        ({"type": "HyperNode", "selector": {"exactMatch": {"name": "rack-1"}}}, "cannot hold itself"),
+    ],
+)
+async def test_what_is_wrong_with_a_hypernode_is_refused(
+    cluster: Cluster, member: dict[str, object], complaint: str
+) -> None:
+    definition = (CHART / "hypernodes.topology.volcanopy.io.yaml").read_text("utf-8")
+    await cluster.client.create(CRDS, None, yaml.safe_load(definition))
+    with pytest.raises(Invalid, match=complaint):
+        await cluster.client.create(
+            HYPER_NODES, None, body(HYPER_NODES, "rack-1", spec={"tier": 1, "members": [member]})
+        )

@@ -1,0 +1,104 @@
+"""network-topology-aware: which hypernodes are tried in which order, and how they and their nodes score."""
+
+import numpy as np
+import pytest
+
+from volcanopy.scheduler.actions.domains import gradient
+from volcanopy.scheduler.config import ConfigError, parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plugin import Purpose
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.views import JobView
+from volcanopy.testing.notation import config, snapshot
+
+WORLD = """
+    node n1 cpu=4
+    node n2 cpu=4
+    node n3 cpu=4
+    node n4 cpu=4
+    node n5 cpu=8
+    hypernode r1 tier=1: n1 n2
+    hypernode r2 tier=1: n3 n4
+    hypernode r3 tier=1: n5
+    hypernode h1 tier=2: r1 r2
+    job x: 1 x cpu=3 on=n1
+"""
+PLUGINS = "gang, predicates, network-topology-aware"
+
+
+def session(text: str, arguments: str = "") -> tuple[Session, JobView]:
+    said = config(PLUGINS)
+    if arguments:
+        said = parse(f"actions: allocate\ntiers:\n- plugins:\n  - name: network-topology-aware\n{arguments}", builtin())
+    made = Session(snapshot(text), said)
+    return made, next(job for job in made.jobs() if job.key == "default/a")
+
+
+def groups(text: str, purpose: Purpose = Purpose.ALLOCATE, arguments: str = "") -> list[list[str]]:
+    made, job = session(text, arguments)
+    table = made.snapshot.hypernodes
+    return [[table.names[row] for row in rows.tolist()] for rows in gradient(made, job, table.top, purpose)]
+
+
+def test_the_lowest_tiers_are_tried_first() -> None:
+    assert groups(f"{WORLD}\njob a topology=hard:2: 1 x cpu=1") == [["r1", "r2", "r3"], ["h1"]]
+
+
+def test_hypernodes_without_the_room_are_not_tried() -> None:
+    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4") == [["r2", "r3"], ["h1"]]
+
+
+def test_room_for_the_minimum_is_enough() -> None:
+    """Six pods wait, but two are enough to start with."""
+    assert groups(f"{WORLD}\njob a min=2 topology=hard:1: 6 x cpu=4") == [["r2", "r3"]]
+
+
+def test_a_job_that_prefers_closeness_is_tried_everywhere_in_the_end() -> None:
+    assert groups(f"{WORLD}\njob a topology=soft: 2 x cpu=4") == [["r2", "r3"], ["h1"], ["<cluster>"]]
+
+
+def test_a_job_without_a_topology_is_tried_in_the_cluster() -> None:
+    assert groups(f"{WORLD}\njob a: 1 x cpu=1") == [["<cluster>"]]
+
+
+def test_a_job_that_runs_is_tried_around_its_pods_even_where_there_is_no_room() -> None:
+    assert groups(f"{WORLD}\njob a topology=hard:2: 1 x cpu=1 on=n2, 2 x cpu=4") == [["r1", "r2"], ["h1"]]
+
+
+def test_to_evict_the_largest_are_looked_at_first_and_what_is_taken_counts_as_room() -> None:
+    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", Purpose.EVICT) == [["h1"], ["r1", "r2", "r3"]]
+
+
+def test_to_evict_no_more_than_so_many_are_looked_at() -> None:
+    arguments = "    arguments: {hypernode.gradient.evict.max-hypernodes: 3}"
+    assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", Purpose.EVICT, arguments) == [["h1"], ["r2", "r3"]]
+
+
+def test_the_fuller_hypernode_scores_higher_and_one_that_overflows_nothing() -> None:
+    made, job = session(f"{WORLD}\njob a topology=hard:1: 2 x cpu=4")
+    part = made.cluster.parts(job)[0]
+    scores = made.hooks.hypernode_order(part, np.array([0, 1, 2]))
+    assert scores.tolist() == [0.0, 100.0, 100.0]
+    made, job = session(f"{WORLD}\njob a topology=hard:1: 1 x cpu=1")
+    scores = made.hooks.hypernode_order(made.cluster.parts(job)[0], np.array([0, 1, 2]))
+    assert scores.tolist() == [50.0, 12.5, 12.5]
+
+
+def test_of_equally_full_hypernodes_the_one_with_more_of_the_job_scores_higher() -> None:
+    text = WORLD.replace("job x: 1 x cpu=3 on=n1", "job x: 1 x cpu=1 on=n3")
+    made, job = session(f"{text}\njob a topology=hard:2: 1 x cpu=1 on=n1, 1 x cpu=1")
+    scores = made.hooks.hypernode_order(made.cluster.parts(job)[0], np.array([0, 1]))
+    assert scores.tolist() == [37.5 + 50.0, 37.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("{weight: -1}", "weight"),
+        ("{hypernode.binpack.cpus: 1}", "hypernode.binpack.cpu"),
+        ("{hypernode.binpack.resources: [a]}", "separated by commas"),
+    ],
+)
+def test_a_wrong_argument_is_refused(arguments: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        session(WORLD, f"    arguments: {arguments}")

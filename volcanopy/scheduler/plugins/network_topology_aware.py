@@ -1,0 +1,241 @@
+"""network-topology-aware: close together in the network, and hypernodes filled up one after the other."""
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.plugin import Arguments, Plugin, Purpose, Scope
+from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.snapshot import NONE
+from volcanopy.scheduler.status import HOLDING, Status
+from volcanopy.scheduler.subjobs import SubJobView
+from volcanopy.scheduler.views import JobView, TaskView
+
+_SETTLED = HOLDING.copy()
+_SETTLED[Status.ALLOCATED] = False
+_PREFIX = "hypernode.binpack.resources"
+
+
+class NetworkTopologyArguments(Arguments):
+    """Weights, of the plugin and of resources by name; how pods without a topology are scored; how far evictions look."""
+
+    weight: int = Field(1, ge=0)
+    cpu: int = Field(1, alias="hypernode.binpack.cpu", ge=0)
+    memory: int = Field(1, alias="hypernode.binpack.memory", ge=0)
+    resources: dict[str, int] = Field(default_factory=dict, alias=_PREFIX)
+    normal_pods: bool = Field(True, alias="hypernode.binpack.normal-pod.enable")
+    fading: float = Field(0.8, alias="hypernode.binpack.normal-pod.fading", ge=0)
+    most_evicted: int = Field(8, alias="hypernode.gradient.evict.max-hypernodes", ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, said: Any) -> Any:
+        """``…resources`` lists names separated by commas; ``…resources.<name>`` gives one a weight other than 1."""
+        if not isinstance(said, dict) or isinstance(said.get(_PREFIX), dict):
+            return said
+        listed = said.get(_PREFIX, "")
+        if not isinstance(listed, str):
+            raise ValueError(f"{_PREFIX}: must be a list of resource names separated by commas")
+        weights: dict[str, Any] = {name.strip(): 1 for name in listed.split(",") if name.strip()}
+        for key, value in said.items():
+            if key.startswith(f"{_PREFIX}."):
+                weights[key.removeprefix(f"{_PREFIX}.")] = value
+        rest = {key: value for key, value in said.items() if not key.startswith(_PREFIX)}
+        return {**rest, _PREFIX: weights}
+
+
+class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
+    """Prefer nodes near the job's others, the fullest hypernode that still takes it, and the fullest around other pods."""
+
+    name: ClassVar[str] = "network-topology-aware"
+    arguments: ClassVar[type[Arguments]] = NetworkTopologyArguments
+
+    def open(self) -> None:
+        """Lay the weights along the axis, and measure the network."""
+        args = self.args
+        self._table = self.cluster.snapshot.hypernodes
+        self._weights = self.cluster.axis.vector({"cpu": args.cpu, "memory": args.memory, **args.resources})
+        self._lowest, self._highest = int(self._table.tiers.min()), int(self._table.tiers[-1])
+        self._allocatable = self._table.sums(self.cluster.snapshot.nodes.allocatable.values)
+        self._sums: dict[str, tuple[int, Ints]] = {}
+        self._nearnesses: dict[int, Floats] = {}
+        self._asked: tuple[int, dict[str, Ints]] = (0, {})
+        """What jobs and sub-groups ask for at least, by key, after so many changes to tasks."""
+
+    def scope(self, task: TaskView) -> Scope:
+        """Pods without a topology look at all that is around a node; for the others what counts is in their likeness."""
+        if len(self._table) == 1:
+            return Scope.COLUMNS
+        return Scope.CLUSTER if self._part(task) is None and self.args.normal_pods else Scope.COLUMNS
+
+    def likeness(self, task: TaskView) -> Hashable:
+        """Where the job's other tasks are."""
+        part = None if len(self._table) == 1 else self._part(task)
+        if part is None:
+            return None
+        return part.key, part.spanned
+
+    def _part(self, task: TaskView) -> SubJobView | None:
+        """The task's sub-group, if that has a topology."""
+        job = task.job
+        if job is None or not self.cluster.snapshot.jobs.structured[job.row]:
+            return None
+        part = self.cluster.part_of(task)
+        return None if part is None or part.tier is None else part
+
+    # Hypernodes
+
+    def hypernode_gradient(
+        self, asker: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
+    ) -> Sequence[Rows] | None:
+        """The lowest tiers first, without those that have no room even in sum; to evict, the highest first, and not many."""
+        held = asker.spanned if isinstance(asker, SubJobView) else self.cluster.spanned(asker.tasks())
+        if held == NONE:
+            least = self._least(asker)[:, None]
+            if purpose is Purpose.EVICT:
+                room = (self._allocatable[:, hypernodes] >= least).all(axis=0)
+            else:
+                room = (self._sum("idle")[:, hypernodes] >= least).all(axis=0)
+                room |= (self._sum("future")[:, hypernodes] >= least).all(axis=0)
+            hypernodes = hypernodes[room]
+        groups = self._table.by_tier(hypernodes)
+        return groups if purpose is Purpose.ALLOCATE else self._few(groups)
+
+    def _few(self, groups: list[Rows]) -> list[Rows]:
+        left, kept = self.args.most_evicted, []
+        for group in reversed(groups):
+            if left > 0:
+                kept.append(group[-left:])
+                left -= len(kept[-1])
+        return kept
+
+    def _least(self, asker: JobView | SubJobView) -> Ints:
+        """(R,): what the tasks that must find a place ask for at least."""
+        moves = self.cluster.ledger.moves
+        if self._asked[0] != moves:
+            self._asked = (moves, {})
+        known = self._asked[1].get(asker.key)
+        if known is None:
+            known = self._asked[1][asker.key] = self._reckon_least(asker)
+        return known
+
+    def _reckon_least(self, asker: JobView | SubJobView) -> Ints:
+        snapshot = self.cluster.snapshot
+        pending = asker.tasks(Status.PENDING)
+        lacking = asker.shortfall if isinstance(asker, SubJobView) else self._lacking(asker)
+        requests = np.sort(snapshot.shapes.request.values[:, snapshot.tasks.shape[pending]], axis=1)
+        least: Ints = requests[:, : max(1, lacking)].sum(axis=1)
+        return least
+
+    @staticmethod
+    def _lacking(job: JobView) -> int:
+        return job.min_available - job.ready_count - job.best_effort_pending
+
+    def _sum(self, column: str) -> Ints:
+        """(R, H): a column of the nodes summed up, as the session stands."""
+        changes = self.cluster.ledger.changes
+        known = self._sums.get(column)
+        if known is None or known[0] != changes:
+            known = self._sums[column] = (changes, self._table.sums(getattr(self.cluster.ledger, column)))
+        return known[1]
+
+    def hypernode_order(self, part: SubJobView, hypernodes: Rows) -> Floats:
+        """How full each is with the sub-group in it; of the fullest rather those that hold more of its tasks."""
+        snapshot = self.cluster.snapshot
+        wanted = snapshot.shapes.request.values[:, snapshot.tasks.shape[part.rows]].sum(axis=1)
+        scores = self._fullness(wanted, hypernodes)
+        best = scores == scores.max(initial=0.0)
+        if best.sum() > 1:
+            scores[best] += self._ratio(part, hypernodes[best])
+        return scores * 100.0 * self.args.weight
+
+    def _fullness(self, wanted: Ints, hypernodes: Rows) -> Floats:
+        """(M,): the weighted mean of used and wanted over allocatable; 0 where that is too much."""
+        dims = np.flatnonzero((self._weights > 0) & (wanted > 0))
+        if not len(dims):
+            return np.zeros(len(hypernodes), dtype=np.float64)
+        where = np.ix_(dims, hypernodes)
+        after, room = self._sum("used")[where] + wanted[dims, None], self._allocatable[where]
+        shares = np.divide(after, room, out=np.zeros(after.shape, dtype=np.float64), where=room > 0)
+        weights = self._weights[dims]
+        scores: Floats = (shares * weights[:, None]).sum(axis=0) / weights.sum()
+        scores[(after > room).any(axis=0)] = 0.0
+        return scores
+
+    def _ratio(self, part: SubJobView, hypernodes: Rows) -> Floats:
+        """(M,): which part of the sub-group's tasks each hypernode holds; those that are just being placed do not count."""
+        ledger = self.cluster.ledger
+        held = part.rows[_SETTLED[ledger.status[part.rows]]]
+        inside = self._table.holds[np.ix_(hypernodes, self._table.of_node[ledger.node[held]])]
+        ratios: Floats = inside.sum(axis=1) / max(len(part), 1)
+        return ratios
+
+    # Nodes
+
+    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+        """For a pod with a topology, how near the node is to its sub-group; for others, how full its hypernodes are."""
+        scores = np.zeros(len(nodes), dtype=np.float64)
+        if len(self._table) > 1 and self.args.weight:
+            part = self._part(task)
+            if part is not None:
+                scores = self._nearness(part, nodes.rows)
+            elif self.args.normal_pods:
+                scores = self._around(task)[self._table.of_node[nodes.rows]]
+        return scores * 100.0 * self.args.weight
+
+    def _nearness(self, part: SubJobView, nodes: Rows) -> Floats:
+        """(M,): 1 in the hypernode that the sub-group spans, less the further up the network the two meet."""
+        table, spanned = self._table, part.spanned
+        if spanned == NONE:
+            return np.zeros(len(nodes), dtype=np.float64)
+        by_hypernode = self._near(spanned).copy()
+        inside = self._within(spanned)
+        if inside.sum() > 1:
+            nearest = inside & (by_hypernode == by_hypernode[inside].max())
+            by_hypernode[nearest] += self._ratio(part, np.flatnonzero(nearest))
+        scores: Floats = by_hypernode[table.of_node[nodes]]
+        return scores
+
+    def _near(self, spanned: int) -> Floats:
+        """(H,): how near each hypernode is to one."""
+        known = self._nearnesses.get(spanned)
+        if known is None:
+            table, width = self._table, self._highest - self._lowest
+            known = np.zeros(len(table), dtype=np.float64)
+            for row in range(table.top):
+                meeting = int(table.tiers[table.common((row, spanned))])
+                known[row] = (self._highest - meeting) / width if width else 1.0
+            known[spanned] = 1.0 if spanned != table.top else 0.0
+            self._nearnesses[spanned] = known
+        return known
+
+    def _within(self, hypernode: int) -> Mask:
+        """(H,): the hypernodes with nodes of their own that one holds."""
+        members = np.zeros(len(self._table), dtype=np.bool_)
+        members[self._table.of_node] = True
+        members[self._table.top] = False
+        within: Mask = members & self._table.holds[hypernode]
+        return within
+
+    def _around(self, task: TaskView) -> Floats:
+        """(H,): for a node of each hypernode, how full those that hold it are with the task; the close count more."""
+        scores = self._fullness(task.request.values, np.arange(len(self._table)))
+        weights, at = self._fading
+        if not weights.sum():
+            return np.zeros(len(scores), dtype=np.float64)
+        summed: Floats = (np.append(scores, 1.0)[at] * weights).sum(axis=1) / weights.sum()
+        return summed
+
+    @cached_property
+    def _fading(self) -> tuple[Floats, Ints]:
+        """(tiers,): how much each counts; (H, tiers): what holds a hypernode there, one beyond the last for nothing."""
+        table = self._table
+        tiers = np.arange(self._lowest, self._highest + 1)
+        at = np.full((len(table), len(tiers)), len(table), dtype=np.int64)
+        for row, line in enumerate(table.lines):
+            at[row, table.tiers[line] - self._lowest] = line
+        return np.power(self.args.fading, (tiers - 1).astype(np.float64)), at
