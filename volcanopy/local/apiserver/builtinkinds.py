@@ -384,6 +384,7 @@ def _others() -> list[Kind]:
         Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, storage, short_names=("sc",)),
         Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, plain),
         Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, driver),
+        Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True, plain),
         Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, stated, subresources=status),
         Kind(dra, "v1", "ResourceClaim", "resourceclaims", True, stated, subresources=status),
         Kind(dra, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", True, plain),

@@ -1,0 +1,290 @@
+"""What happens to claims before a pod is bound, and when it cannot be."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.kube.cluster import Cluster, body, running_cluster
+from tests.kube.faulty import Fault, FaultyServer
+from tests.kube.flaky import refused
+from tests.kube.rig import Rig
+from volcanopy.api import devices
+from volcanopy.kube.applier import Applied
+from volcanopy.kube.client import Client
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.slices import DEVICE_CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES
+from volcanopy.kube.sought import Sought
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.scheduler.plan import Bind, Claims, DeviceChoice, VolumeChoice
+
+ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "n1", "device": "0"}]}}
+OTHER = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "n1", "device": "1"}]}}
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    """The embedded server with one node: nobody there but us touches claims."""
+    async with running_cluster() as running:
+        await running.node("n1")
+        await running.queue()
+        yield running
+
+
+async def see(rig: Rig, *kinds: Kind[Any]) -> None:
+    await rig.see()
+    for kind in kinds:
+        rig.store.take([Change(ChangeType.MODIFIED, one) for one in (await rig.cluster.client.list(kind)).items])
+
+
+async def a_device_claim(cluster: Cluster, name: str) -> Json:
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "card"}}]}}
+    return await cluster.client.create(DEVICE_CLAIMS.raw, "default", body(DEVICE_CLAIMS, name, spec))
+
+
+async def a_volume_claim(cluster: Cluster, name: str) -> Json:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "x"}
+    return await cluster.client.create(VOLUME_CLAIMS.raw, "default", body(VOLUME_CLAIMS, name, spec))
+
+
+async def a_volume(cluster: Cluster, name: str) -> Json:
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
+    return await cluster.client.create(VOLUMES.raw, None, body(VOLUMES, name, spec))
+
+
+async def bound(cluster: Cluster, name: str, volume: str) -> None:
+    """What the volume controller does."""
+    await cluster.client.patch(VOLUME_CLAIMS, "default", name, {"spec": {"volumeName": volume}})
+    await cluster.client.patch_status(VOLUME_CLAIMS, "default", name, {"status": {"phase": "Bound"}})
+
+
+def bind(pod: str, *choices: VolumeChoice | DeviceChoice, patience: int = 60) -> Bind:
+    volumes = tuple(one for one in choices if isinstance(one, VolumeChoice))
+    given = tuple(one for one in choices if isinstance(one, DeviceChoice))
+    return Bind(f"default/{pod}", "n1", "default/a", claims=Claims(volumes, given, patience))
+
+
+def device(claim: Json, allocation: Json | None = ALLOCATION) -> DeviceChoice:
+    return DeviceChoice(f"default/{claim['metadata']['name']}", claim["metadata"]["uid"], allocation)
+
+
+def volume(claim: Json, name: str = "") -> VolumeChoice:
+    return VolumeChoice(f"default/{claim['metadata']['name']}", claim["metadata"]["uid"], name)
+
+
+async def test_devices_are_written_into_the_claim_with_the_pod_before_the_pod_is_bound(
+    cluster: Cluster, rig: Rig
+) -> None:
+    await cluster.gang("a", 2)
+    claim = await a_device_claim(cluster, "card")
+    await see(rig, DEVICE_CLAIMS)
+    done = await rig.apply(bind("a-0", device(claim)), bind("a-1", device(claim, None)))
+    assert done == Applied(bound=2)
+    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert found["status"]["allocation"] == ALLOCATION
+    assert sorted(one["name"] for one in found["status"]["reservedFor"]) == ["a-0", "a-1"]
+    assert found["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    sent = [(verb, what) for verb, what, _ in rig.script.sent if verb in {"patch", "bind"}]
+    assert sent.index(("patch", "resourceclaims")) < sent.index(("bind", "pods"))
+
+
+async def test_what_was_written_counts_until_the_watch_shows_it(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_device_claim(cluster, "card")
+    await see(rig, DEVICE_CLAIMS)
+    await rig.apply(bind("a-0", device(claim)))
+    await rig.see()  # the pod is seen on its node before its claim is seen with its devices
+    taken = ("d.example.com", "n1", "0")
+    assert rig.store.state.stock.supplies().taken_devices[taken] == {"default/card"}
+    await see(rig, DEVICE_CLAIMS)
+    assert rig.store.state.stock.supplies().taken_devices[taken] == {"default/card"}
+    await cluster.client.patch_status(
+        DEVICE_CLAIMS.raw, "default", "card", {"status": {"allocation": None, "reservedFor": None}}
+    )
+    await see(rig, DEVICE_CLAIMS)
+    assert taken not in rig.store.state.stock.supplies().taken_devices
+
+
+async def test_devices_are_given_back_when_the_pod_cannot_be_bound(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_device_claim(cluster, "card")
+    await see(rig, DEVICE_CLAIMS)
+    rig.script.plan("bind", refused(403, "not you"))
+    assert (await rig.apply(bind("a-0", device(claim)))).failed == ("default/a-0",)
+    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert not found["status"].get("allocation")
+    assert not found["status"].get("reservedFor")
+    assert rig.store.waits("default/a-0")
+    assert not rig.store.state.stock.supplies().taken_devices
+
+
+async def test_devices_that_others_use_stay_when_one_pod_cannot_be_bound(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 2)
+    claim = await a_device_claim(cluster, "card")
+    await see(rig, DEVICE_CLAIMS)
+    assert (await rig.apply(bind("a-0", device(claim)))).bound == 1
+    await see(rig, DEVICE_CLAIMS)
+    rig.script.plan("bind", refused(403, "not you"))
+    assert (await rig.apply(bind("a-1", device(claim, None)))).failed == ("default/a-1",)
+    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert found["status"]["allocation"] == ALLOCATION
+    assert [one["name"] for one in found["status"]["reservedFor"]] == ["a-0"]
+
+
+async def test_a_claim_that_was_given_other_devices_meanwhile_fails_the_bind_and_says_so(
+    cluster: Cluster, rig: Rig
+) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_device_claim(cluster, "card")
+    await see(rig, DEVICE_CLAIMS)
+    somebody = [{"resource": "pods", "name": "x", "uid": "x"}]
+    theirs = {"status": {"allocation": OTHER, "reservedFor": somebody}}
+    await cluster.client.patch_status(DEVICE_CLAIMS.raw, "default", "card", theirs)
+    assert (await rig.apply(bind("a-0", device(claim)))).failed == ("default/a-0",)
+    condition = await rig.condition("a-0")
+    assert condition is not None
+    assert "resourceclaim default/card was given other devices by somebody else" in condition[2]
+    assert await cluster.where() == {}
+
+
+async def test_devices_that_nobody_uses_are_exchanged_for_those_that_were_decided(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_device_claim(cluster, "card")
+    await cluster.client.patch_status(DEVICE_CLAIMS.raw, "default", "card", {"status": {"allocation": OTHER}})
+    await see(rig, DEVICE_CLAIMS)
+    assert (await rig.apply(bind("a-0", device(claim)))).bound == 1
+    found = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert found["status"]["allocation"] == ALLOCATION
+
+
+async def test_a_volume_is_set_apart_and_the_pod_waits_until_its_claim_has_it(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_volume_claim(cluster, "data")
+    await a_volume(cluster, "disk")
+    await see(rig, VOLUME_CLAIMS, VOLUMES)
+    applying = rig.submit(bind("a-0", volume(claim, "disk")))
+
+    async def is_set_apart() -> bool:
+        found = await cluster.client.get(VOLUMES.raw, None, "disk")
+        return bool((found["spec"].get("claimRef") or {}).get("uid") == claim["metadata"]["uid"])
+
+    await cluster.until(is_set_apart, VOLUMES)
+    assert await cluster.where() == {}
+    await bound(cluster, "data", "disk")
+    await see(rig, VOLUME_CLAIMS, VOLUMES)
+    assert await applying == Applied(bound=1)
+    found = await cluster.client.get(VOLUMES.raw, None, "disk")
+    assert found["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+
+
+async def test_a_provisioner_is_told_the_node_and_may_say_that_it_cannot(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_volume_claim(cluster, "data")
+    await see(rig, VOLUME_CLAIMS)
+    applying = rig.submit(bind("a-0", volume(claim)))
+    selected = "volume.kubernetes.io/selected-node"
+
+    async def is_told() -> bool:
+        found = await cluster.client.get(VOLUME_CLAIMS.raw, "default", "data")
+        return bool((found["metadata"].get("annotations") or {}).get(selected) == "n1")
+
+    await cluster.until(is_told, VOLUME_CLAIMS)
+    await see(rig, VOLUME_CLAIMS)
+    await cluster.client.patch(VOLUME_CLAIMS, "default", "data", {"metadata": {"annotations": {selected: None}}})
+    await see(rig, VOLUME_CLAIMS)
+    assert (await applying).failed == ("default/a-0",)
+    condition = await rig.condition("a-0")
+    assert condition is not None
+    assert "no volume can be made for claim default/data on node n1" in condition[2]
+
+
+async def test_a_volume_that_cannot_be_reached_from_the_node_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
+    """Somebody else gave the claim a volume in the meantime, of which the plan knew nothing."""
+    await cluster.gang("a", 1)
+    claim = await a_volume_claim(cluster, "data")
+    await a_volume(cluster, "far")
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n9"]}]}
+    elsewhere = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}}
+    await cluster.client.patch(VOLUMES.raw, None, "far", elsewhere)
+    await see(rig, VOLUME_CLAIMS)
+    await bound(cluster, "data", "far")
+    await see(rig, VOLUME_CLAIMS, VOLUMES)
+    assert (await rig.apply(bind("a-0", volume(claim)))).failed == ("default/a-0",)
+    condition = await rig.condition("a-0")
+    assert condition is not None
+    assert "persistentvolume far cannot be reached from node n1" in condition[2]
+
+
+async def test_a_volume_is_not_waited_for_longer_than_patience_lasts(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_volume_claim(cluster, "data")
+    await see(rig, VOLUME_CLAIMS)
+    assert (await rig.apply(bind("a-0", volume(claim), patience=0))).failed == ("default/a-0",)
+    condition = await rig.condition("a-0")
+    assert condition is not None
+    assert "persistentvolumeclaim data had no volume after 0 s" in condition[2]
+
+
+async def test_nobody_waits_for_the_volume_of_a_pod_that_is_gone(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_volume_claim(cluster, "data")
+    await see(rig, VOLUME_CLAIMS)
+    applying = rig.submit(bind("a-0", volume(claim)))
+    await rig.script.until("get")
+    await cluster.client.delete(PODS, "default", "a-0", grace=0)
+    await see(rig)
+    assert (await applying).failed == ("default/a-0",)
+
+
+async def test_a_volume_that_somebody_else_took_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
+    await cluster.gang("a", 1)
+    claim = await a_volume_claim(cluster, "data")
+    await a_volume(cluster, "disk")
+    await see(rig, VOLUME_CLAIMS, VOLUMES)
+    theirs = {"spec": {"claimRef": {"namespace": "default", "name": "other", "uid": "x"}}}
+    await cluster.client.patch(VOLUMES.raw, None, "disk", theirs)
+    assert (await rig.apply(bind("a-0", volume(claim, "disk")))).failed == ("default/a-0",)
+    condition = await rig.condition("a-0")
+    assert condition is not None
+    assert "persistentvolume disk was taken by somebody else" in condition[2]
+
+
+async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(cluster: Cluster) -> None:
+    """Only v1 is there; a kind that no version of the server has is synced at once, with nothing in it."""
+    await a_device_claim(cluster, "card")
+    seen: list[str] = []
+    missing: Kind[devices.ResourceClaim] = Kind(
+        "resource.k8s.io", "v9", "Nothing", "nothings", True, devices.ResourceClaim
+    )
+    there, absent = Sought(cluster.client, DEVICE_CLAIMS), Sought(cluster.client, missing)
+    async with asyncio.TaskGroup() as tasks:
+        following = [
+            tasks.create_task(there.run(lambda changes: seen.extend(one.object.metadata.name for one in changes))),
+            tasks.create_task(absent.run(lambda changes: seen.append("nothing"))),
+        ]
+        await there.synced.wait()
+        await absent.synced.wait()
+        for task in following:
+            task.cancel()
+    assert seen == ["card"]
+
+
+async def test_a_kind_that_may_not_be_read_is_named_once_and_does_not_hold_up_the_rest(
+    server: FaultyServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        looked.set()
+        await asyncio.Event().wait()
+
+    server.faults.append(Fault("GET", "resourceclaims", 403, "Forbidden"))
+    sought = Sought(client, DEVICE_CLAIMS, sleep=sleep)
+    with caplog.at_level(logging.WARNING):
+        following = asyncio.create_task(sought.run(lambda _: None))
+        await looked.wait()
+        following.cancel()
+    assert sought.synced.is_set()
+    assert "resourceclaims cannot be read" in caplog.text

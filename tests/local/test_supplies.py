@@ -1,0 +1,123 @@
+"""What the embedded cluster does about volumes and claims of its own accord."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from volcanopy.kube.client import Client
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.watch import Reflector
+from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import connection_to
+from volcanopy.local.supplies import CLAIMS, CLASSES, DEVICE_CLAIMS, PODS, VOLUMES, Supplies
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    """A server at which nobody is at work but the controllers of claims."""
+    server = await ApiServer.start()
+    try:
+        async with Client(connection_to(server)) as client:
+            stop, ready = asyncio.Event(), asyncio.Event()
+            working = asyncio.create_task(Supplies(client).run(stop, ready))
+            await ready.wait()
+            yield client
+            stop.set()
+            await working
+    finally:
+        await server.stop()
+
+
+async def until(client: Client, kind: Kind[Json], holds: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
+    """Wait until something holds of all objects of a kind, by their keys."""
+    reflector, changed = Reflector(client, kind), asyncio.Event()
+    following = asyncio.create_task(reflector.run(lambda _: changed.set()))
+    try:
+        async with asyncio.timeout(20):
+            await reflector.synced.wait()
+            while not holds(reflector.objects):
+                changed.clear()
+                await changed.wait()
+    finally:
+        following.cancel()
+    return dict(reflector.objects)
+
+
+def body(kind: Kind[Any], name: str, **said: Any) -> Json:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **said}
+
+
+def volume(name: str, size: str, **said: Any) -> Json:
+    spec = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "slow"}
+    return body(VOLUMES, name, spec={**spec, "hostPath": {"path": "/x"}, **said})
+
+
+def claim(name: str, size: str = "1Gi", made_by: str = "slow") -> Json:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return body(CLAIMS, name, spec={**spec, "storageClassName": made_by})
+
+
+def phase(name: str, wanted: str, namespace: str = "default/") -> Callable[[dict[str, Json]], bool]:
+    key = f"{namespace}{name}"
+    return lambda found: key in found and (found[key].get("status") or {}).get("phase") == wanted
+
+
+async def test_a_claim_gets_the_smallest_volume_that_suits_it_and_both_say_so(client: Client) -> None:
+    for name, size in (("big", "9Gi"), ("right", "2Gi"), ("small", "1Gi")):
+        await client.create(VOLUMES, None, volume(name, size))
+    await client.create(CLAIMS, "default", claim("data", "2Gi"))
+    claims = await until(client, CLAIMS, phase("data", "Bound"))
+    assert claims["default/data"]["spec"]["volumeName"] == "right"
+    assert claims["default/data"]["status"]["capacity"] == {"storage": "2Gi"}
+    volumes = await until(client, VOLUMES, phase("right", "Bound", ""))
+    assert volumes["right"]["spec"]["claimRef"]["name"] == "data"
+    assert not volumes["big"]["spec"].get("claimRef")
+
+
+async def test_a_claim_that_waits_for_its_pod_gets_nothing_before(client: Client) -> None:
+    """The other claim of a class that does not wait is bound meanwhile: the waiting one was looked at before it."""
+    waits = body(CLASSES, "local", provisioner="disks.example.com", volumeBindingMode="WaitForFirstConsumer")
+    await client.create(CLASSES, None, waits)
+    await client.create(CLASSES, None, body(CLASSES, "fast", provisioner="disks.example.com"))
+    await client.create(CLAIMS, "default", claim("waiting", made_by="local"))
+    await client.create(CLAIMS, "default", claim("now", made_by="fast"))
+    claims = await until(client, CLAIMS, phase("now", "Bound"))
+    assert claims["default/waiting"]["status"]["phase"] == "Pending"
+    notes = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
+    await client.patch(CLAIMS, "default", "waiting", notes)
+    await until(client, CLAIMS, phase("waiting", "Bound"))
+
+
+async def test_a_volume_that_was_made_goes_with_its_claim_and_another_is_released(client: Client) -> None:
+    await client.create(CLASSES, None, body(CLASSES, "fast", provisioner="disks.example.com"))
+    await client.create(VOLUMES, None, volume("kept", "1Gi", persistentVolumeReclaimPolicy="Retain"))
+    await client.create(CLAIMS, "default", claim("old"))
+    await client.create(CLAIMS, "default", claim("new", made_by="fast"))
+    await until(client, CLAIMS, phase("old", "Bound"))
+    await until(client, CLAIMS, phase("new", "Bound"))
+    for name in ("old", "new"):
+        await client.delete(CLAIMS, "default", name)
+    volumes = await until(client, VOLUMES, lambda found: list(found) == ["kept"])
+    assert volumes["kept"]["spec"]["claimRef"]["name"] == "old"
+    await until(client, VOLUMES, phase("kept", "Released", ""))
+
+
+async def test_a_claim_gives_its_devices_back_when_its_last_pod_is_gone(client: Client) -> None:
+    containers = [{"name": "main", "image": "busybox"}]
+    spec = {"containers": containers, "resourceClaims": [{"name": "card", "resourceClaimName": "card"}]}
+    pod = await client.create(PODS, "default", body(PODS, "a", spec=spec))
+    request = {"name": "r", "exactly": {"deviceClassName": "card"}}
+    await client.create(
+        DEVICE_CLAIMS, "default", body(DEVICE_CLAIMS, "card", spec={"devices": {"requests": [request]}})
+    )
+    device = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "0"}
+    user = {"resource": "pods", "name": "a", "uid": pod["metadata"]["uid"]}
+    given = {"allocation": {"devices": {"results": [device]}}, "reservedFor": [user]}
+    await client.patch_status(DEVICE_CLAIMS, "default", "card", {"status": given})
+    await client.delete(PODS, "default", "a", grace=0)
+    found = await until(
+        client, DEVICE_CLAIMS, lambda claims: not (claims["default/card"].get("status") or {}).get("allocation")
+    )
+    assert not found["default/card"]["status"].get("reservedFor")

@@ -1,0 +1,63 @@
+"""What CEL expressions say of devices."""
+
+import pytest
+
+from volcanopy.api.devices import BasicDevice
+from volcanopy.scheduler.nodes.expressions import expression
+
+DEVICE = BasicDevice(
+    attributes={
+        "model": {"string": "a100"},
+        "driverVersion": {"version": "1.10.0"},
+        "numa.example.com/socket": {"int": 1},
+        "healthy": {"bool": True},
+    },
+    capacity={"memory": {"value": "40Gi"}},
+)
+A, C = 'device.attributes["gpu.example.com"]', 'device.capacity["gpu.example.com"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ('device.driver == "gpu.example.com"', True),
+        (f'{A}.model == "a100"', True),
+        (f'{A}.model.startsWith("h")', False),
+        (f"{A}.healthy", True),
+        ('device.attributes["numa.example.com"].socket > 0', True),
+        (f'{A}.driverVersion.isGreaterThan(semver("1.9.0"))', True),
+        (f'{A}.driverVersion.compareTo(semver("1.10.0-rc.1")) > 0', True),
+        (f'{C}.memory.compareTo(quantity("40960Mi")) == 0', True),
+        (f'{C}.memory.isLessThan(quantity("20Gi"))', False),
+        ('"model" in device.attributes["nobody.example.com"]', False),
+        (f"has({A}.color)", False),
+        ('device.attributes.exists(domain, domain == "numa.example.com")', True),
+    ],
+)
+def test_an_expression_is_true_or_false_of_a_device(text: str, holds: bool) -> None:
+    verdict = expression(text).judge("gpu.example.com", DEVICE)
+    assert (verdict.holds, verdict.fault) == (holds, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f"{A}.color", "no such key: color"),
+        (f"{A}.model", "the result is of type str, not bool"),
+        (f'{A}.model.compareTo(quantity("1")) > 0', "'a100' is not a quantity"),
+        ("1 +", "Syntax error"),
+    ],
+)
+def test_what_cannot_be_said_has_a_reason(text: str, fault: str) -> None:
+    verdict = expression(text).judge("gpu.example.com", DEVICE)
+    assert not verdict.holds
+    assert fault in verdict.fault
+
+
+def test_devices_that_differ_in_what_is_asked_are_told_apart() -> None:
+    """And those that differ in something else are judged once."""
+    asked = expression(f'{A}.model == "t4"')
+    others = [BasicDevice(attributes={"model": {"string": model}, "uuid": {"string": f"u{number}"}})
+              for number, model in enumerate(("t4", "a100", "t4"))]  # fmt: skip
+    assert [asked.judge("gpu.example.com", one).holds for one in others] == [True, False, True]
+    assert asked.judge("gpu.example.com", others[0]) is asked.judge("gpu.example.com", others[2])

@@ -1,0 +1,310 @@
+"""Volumes and devices are shared out whenever that is possible at all, and never twice."""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volcanopy.api import core, devices, storage
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.nodes.allocating import allocate
+from volcanopy.scheduler.nodes.inventory import Item, Suitable
+from volcanopy.scheduler.plan import Bind
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.state import Object, State
+from volcanopy.scheduler.statement import Statement
+from volcanopy.scheduler.stock import KINDS, Stock
+from volcanopy.scheduler.supplies import Supplies
+from volcanopy.testing import reference_supplies as twin
+from volcanopy.testing.notation import NOW, config, snapshot, world
+
+NODES = ("n1", "n2", "n3")
+CLASSES = """
+    storageclass local waits
+    storageclass fast waits provisioner=disks.example.com zones=a
+"""
+
+
+@st.composite
+def volume_worlds(draw: st.DrawFn) -> str:
+    """Up to three nodes, five volumes, and three pods with up to three claims each, some of them shared."""
+    lines = [f"node {name} cpu=8 zone={draw(st.sampled_from('ab'))}" for name in NODES[: draw(st.integers(1, 3))]]
+    names = [f"c{number}" for number in range(draw(st.integers(1, 4)))]
+    for number in range(draw(st.integers(0, 5))):
+        on = draw(st.sampled_from(["", "on=n1", "on=n2", "on=n1,n2"]))
+        apart = draw(st.sampled_from(["", "", "", f"for={names[0]}"]))
+        mode = draw(st.sampled_from(["ReadWriteOnce", "ReadWriteOnce,ReadWriteMany"]))
+        kind = draw(st.sampled_from(["local", "local", "fast"]))
+        lines.append(f"pv v{number} class={kind} size={draw(st.integers(1, 3))}Gi mode={mode} {on} {apart}")
+    for name in names:
+        mode = draw(st.sampled_from(["ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany"]))
+        kind = draw(st.sampled_from(["local", "local", "fast"]))
+        lines.append(f"pvc {name} class={kind} size={draw(st.integers(1, 3))}Gi mode={mode}")
+    for number in range(draw(st.integers(1, 3))):
+        used = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+        lines.append(f"job j{number} min={draw(st.integers(0, 1))}: 1 x cpu=1 pvc={','.join(used)}")
+    return "\n".join(lines) + CLASSES
+
+
+def things(text: str, kind: type[Any]) -> list[Any]:
+    return [thing for thing in world(text) if isinstance(thing, kind)]
+
+
+@given(volume_worlds())
+@settings(max_examples=150, deadline=None)
+def test_a_node_is_refused_exactly_if_no_way_gives_every_claim_a_volume(text: str) -> None:
+    shot = snapshot(text)
+    session = Session(shot, config("predicates"))
+    classes = {one.metadata.name: one for one in things(text, storage.StorageClass)}
+    known = {one.metadata.name: one for one in things(text, storage.PersistentVolumeClaim)}
+    nodes = {one.metadata.name: one for one in things(text, core.Node)}
+    for row in shot.task_rows.values():
+        task = session.cluster.task(row)
+        wanted = [
+            known[volume.persistent_volume_claim.claim_name]
+            for volume in task.spec.volumes
+            if volume.persistent_volume_claim
+        ]
+        for name, node in nodes.items():
+            possible = twin.volumes_can_be_had(wanted, things(text, storage.PersistentVolume), classes, node)
+            assert session.placement.refused(task, shot.nodes.index[name]) is not possible, (text, task.key, name)
+
+
+@given(volume_worlds(), st.randoms(use_true_random=False))
+@settings(max_examples=150, deadline=None)
+def test_no_plan_gives_a_volume_twice_or_where_it_cannot_be_reached(text: str, dice: random.Random) -> None:
+    shot = snapshot(text)
+    made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
+    assert violations(shot, made) == []
+    for bind in made.of(Bind):
+        assert bind.claims is not None
+        assert {choice.claim for choice in bind.claims.volumes} == {
+            f"default/{volume.name}" for volume in shot.tasks.pods[shot.task_rows[bind.pod]].spec.volumes
+        }
+    shuffled = world(text)
+    dice.shuffle(shuffled)
+    state = State()
+    for thing in shuffled:
+        state.upsert(thing)
+    assert str(schedule(state.snapshot(NOW, "test"), config("gang | predicates, nodeorder", "allocate"))) == str(made)
+
+
+@given(volume_worlds(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_taken_back_is_free_again(text: str, data: st.DataObject) -> None:
+    """Every answer after a rollback is the one from before."""
+    shot = snapshot(text)
+    session = Session(shot, config("predicates"))
+    tasks = [session.cluster.task(row) for row in shot.task_rows.values()]
+    nodes = range(len(shot.nodes))
+
+    def answers() -> list[bool]:
+        return [session.placement.refused(task, node) for task in tasks for node in nodes]
+
+    before = answers()
+    statement = Statement(session.ledger)
+    placed = data.draw(st.sampled_from(tasks))
+    free = [node for node in nodes if not session.placement.refused(placed, node)]
+    if free:
+        statement.allocate(placed.row, data.draw(st.sampled_from(free)))
+        answers()
+        assert session.hooks.bind_claims(placed, placed.node) is not None
+        statement.rollback()
+    assert answers() == before
+
+
+def claim_of(name: str, requests: Iterable[tuple[int, str]], constraint: tuple[str, str]) -> devices.ResourceClaim:
+    how, attribute = constraint
+    wanted = tuple(
+        devices.DeviceRequest(
+            name=f"r{number}",
+            exactly=devices.ExactRequest(
+                device_class_name="card",
+                allocation_mode="All" if mode == "all" else "ExactCount",
+                count=count,
+                admin_access=True if mode == "admin" else None,
+            ),
+        )
+        for number, (count, mode) in enumerate(requests)
+    )
+    said: dict[str, Any] = {how: f"d.example.com/{attribute}"} if how else {}
+    return devices.ResourceClaim(
+        metadata=core.Meta(name=name, namespace="default"),
+        spec=devices.ResourceClaimSpec(
+            devices=devices.DeviceClaim(
+                requests=wanted, constraints=(devices.DeviceConstraint(**said),) if said else ()
+            )
+        ),
+    )
+
+
+requests = st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["", "", "all", "admin"])), min_size=1, max_size=2)
+constraints = st.sampled_from([("", ""), ("match_attribute", "socket"), ("distinct_attribute", "socket")])
+claims = st.lists(st.tuples(requests, constraints), min_size=1, max_size=2).map(
+    lambda found: [claim_of(f"c{number}", *one) for number, one in enumerate(found)]
+)
+cards = st.lists(st.sampled_from(["0", "1", ""]), max_size=4).map(
+    lambda sockets: [(str(number), {"socket": one} if one else {}) for number, one in enumerate(sockets)]
+)
+
+
+@given(claims, cards, st.sets(st.sampled_from("0123")))
+@settings(max_examples=300, deadline=None)
+def test_devices_are_found_exactly_if_a_way_to_share_them_out_exists(
+    wanted: list[devices.ResourceClaim], there: list[twin.Card], taken: set[str]
+) -> None:
+    items = tuple(
+        Item(
+            ("d.example.com", "pool", name),
+            devices.BasicDevice(attributes={key: {"string": value} for key, value in said.items()}),
+            "n1",
+        )
+        for name, said in there
+    )
+    free = {name for name, _ in there} - taken
+    found, fault = allocate(wanted, lambda _: Suitable(items), lambda device: device[2] in free)
+    assert not fault
+    assert (found is not None) == twin.devices_can_be_had(wanted, there, free)
+    own = [one.item.id for one in found or () if not one.request.admin_access]
+    assert len(set(own)) == len(own)
+
+
+@st.composite
+def device_worlds(draw: st.DrawFn) -> str:
+    """Up to three nodes with up to three devices each, and jobs whose pods have claims of their own or share one."""
+    names = NODES[: draw(st.integers(1, 3))]
+    lines = [f"node {name} cpu=4" for name in names]
+    lines += [f"devices {name} count={count}" for name in names if (count := draw(st.integers(0, 3)))]
+    if draw(st.booleans()):
+        lines.append("devices rack everywhere count=1")
+    lines.append("deviceclass gpu driver=gpu.example.com")
+    lines.append(f"claim shared class=gpu count={draw(st.integers(1, 2))}")
+    for number in range(draw(st.integers(1, 3))):
+        size = draw(st.integers(1, 3))
+        if draw(st.booleans()):
+            count = draw(st.integers(1, 2))
+            lines += [f"claim j{number}-{pod}-gpu class=gpu count={count} owner=j{number}-{pod}" for pod in range(size)]
+            lines.append(f"job j{number} min={draw(st.integers(0, size))}: {size} x cpu=1 template=gpu")
+        else:
+            lines.append(f"job j{number} min={draw(st.integers(0, size))}: {size} x cpu=1 claim=shared")
+    return "\n".join(lines)
+
+
+@given(device_worlds())
+@settings(max_examples=150, deadline=None)
+def test_no_plan_gives_a_device_twice(text: str) -> None:
+    shot = snapshot(text)
+    made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
+    assert violations(shot, made) == []
+    for bind in made.of(Bind):
+        assert bind.claims is not None
+        assert len(bind.claims.devices) == 1
+
+
+@given(device_worlds())
+@settings(max_examples=60, deadline=None)
+def test_what_was_decided_is_taken_in_the_next_cycle(text: str) -> None:
+    """Until the server shows it: then the whole of the plan is counted as done, and the rest is decided upon it."""
+    state = State()
+    for thing in world(text):
+        state.upsert(thing)
+    seen: set[tuple[str, ...]] = set()
+    for cycle in range(3):
+        shot = state.snapshot(NOW, f"cycle-{cycle}")
+        made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
+        assert violations(shot, made) == []
+        for bind in made.of(Bind):
+            for choice in bind.claims.devices if bind.claims is not None else ():
+                for one in (choice.allocation or {}).get("devices", {}).get("results", ()):
+                    device = (one["pool"], one["device"])
+                    assert device not in seen
+                    seen.add(device)
+        state.assume(made)
+
+
+@given(st.one_of(volume_worlds(), device_worlds()), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_stock_is_what_it_would_be_if_it_were_filled_anew(text: str, data: st.DataObject) -> None:
+    supplies: list[Any] = [thing for thing in world(text) if isinstance(thing, KINDS)]
+    history: list[tuple[bool, Object]] = []
+    for thing in data.draw(st.permutations(supplies)):
+        history.append((True, thing))
+        if data.draw(st.booleans()):
+            history.append((False, data.draw(st.sampled_from([one for _, one in history]))))
+    stock, there = Stock(), dict[tuple[type[Any], str], Any]()
+    for is_there, thing in history:
+        key = (type(thing), thing.metadata.key)
+        if is_there:
+            stock.upsert(thing)  # type: ignore[arg-type]
+            there[key] = thing
+        else:
+            stock.delete(thing)  # type: ignore[arg-type]
+            there.pop(key, None)
+    anew = Stock()
+    for thing in there.values():
+        anew.upsert(thing)
+    assert contents(stock.supplies()) == contents(anew.supplies())
+
+
+def contents(supplies: Supplies) -> list[Any]:
+    tables = (supplies.claims, supplies.volumes, supplies.classes, supplies.device_claims)
+    return [*map(dict, tables), dict(supplies.offers.slices), dict(supplies.offers.classes), supplies.taken_devices]
+
+
+def test_a_thousand_pods_with_a_device_each_are_placed_in_time() -> None:
+    """A gang over 125 nodes of eight cards: each card is given once."""
+    lines = [f"node n{number} cpu=64\ndevices n{number} count=8" for number in range(125)]
+    lines += ["deviceclass gpu driver=gpu.example.com"]
+    lines += [f"claim a-{number}-gpu class=gpu owner=a-{number}" for number in range(1000)]
+    lines += ["job a: 1000 x cpu=1 template=gpu"]
+    shot = snapshot("\n".join(lines))
+    made = schedule(shot, config("gang | predicates, binpack", "allocate"))
+    assert violations(shot, made) == []
+    places = [bind.node for bind in made.of(Bind)]
+    assert np.unique(places, return_counts=True)[1].tolist() == [8] * 125
+
+
+@st.composite
+def attached_worlds(draw: st.DrawFn) -> str:
+    """Pods on nodes whose claims, some shared, have volumes of two drivers, or none yet."""
+    lines = ["node n1 cpu=64", "node n2 cpu=64", "storageclass fast waits provisioner=one.example.com"]
+    claims_ = [f"c{number}" for number in range(draw(st.integers(1, 4)))]
+    for name in claims_:
+        driver = draw(st.sampled_from(["one.example.com", "two.example.com", ""]))
+        if driver:
+            lines += [f"pv v-{name} csi={driver} for={name}", f"pvc {name} volume=v-{name}"]
+        else:
+            lines.append(f"pvc {name} class=fast")
+    for number in range(draw(st.integers(1, 5))):
+        used = draw(st.lists(st.sampled_from(claims_), min_size=1, max_size=2, unique=True))
+        lines.append(f"job j{number}: 1 x cpu=1 pvc={','.join(used)} on={draw(st.sampled_from(['n1', 'n2']))}")
+    return "\n".join(lines)
+
+
+@given(attached_worlds(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_volumes_in_use_are_counted_once_a_node_whatever_came_first(text: str, data: st.DataObject) -> None:
+    objects = world(text)
+    state = State()
+    for thing in data.draw(st.permutations(objects)):
+        state.upsert(thing)
+    gone = data.draw(st.lists(st.sampled_from([one for one in objects if isinstance(one, core.Pod)]), unique_by=id))
+    for pod in gone:
+        state.delete(pod)
+    claims_ = {one.metadata.name: one for one in things(text, storage.PersistentVolumeClaim)}
+    volumes = {one.metadata.name: one for one in things(text, storage.PersistentVolume)}
+    used: dict[str, dict[str, set[str]]] = {}
+    for thing in objects:
+        if not isinstance(thing, core.Pod) or thing in gone:
+            continue
+        for volume in thing.spec.volumes:
+            claim = claims_[volume.name]
+            made = volumes.get(claim.spec.volume_name)
+            driver = made.spec.csi.driver if made is not None and made.spec.csi is not None else "one.example.com"
+            used.setdefault(driver, {}).setdefault(thing.spec.node_name, set()).add(volume.name)
+    counts = {driver: {node: len(names) for node, names in nodes.items()} for driver, nodes in used.items()}
+    assert state.stock.supplies().attached == counts

@@ -1,0 +1,83 @@
+"""capacity: how many devices of a class the pods of a queue may claim."""
+
+import pytest
+
+from tests.scheduler.plugins.scene import complaint
+from volcanopy.scheduler.cluster import Cluster
+from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
+from volcanopy.testing.notation import snapshot
+
+DEVICES = """
+    node n1 cpu=16
+    deviceclass gpu driver=gpu.example.com
+    devices n1 count=8
+    claim card class=gpu
+    claim pair class=gpu count=2
+"""
+
+
+def refused(text: str, task: str, count: int = 1, *, hierarchy: bool = False, on: bool = True) -> str:
+    """Why the queue may not have so many more such tasks; empty if it may."""
+    plugin = Capacity(
+        CapacityArguments.model_validate({"capacity.DynamicResourceAllocationEnable": on}),
+        Cluster(Ledger(snapshot(DEVICES + text))),
+        hierarchy,
+    )
+    view = plugin.cluster.task(plugin.cluster.snapshot.task_rows[f"default/{task}"])
+    assert view.job is not None
+    denial = plugin.allocatable(view.job.queue, view, count)
+    return "" if denial is None else str(denial.reason)
+
+
+OWN = """
+    claim a-0-gpu class=gpu owner=a-0
+    claim a-1-gpu class=gpu owner=a-1
+    claim a-2-gpu class=gpu owner=a-2
+"""
+
+
+@pytest.mark.parametrize(("limit", "count", "may"), [(2, 2, True), (2, 3, False), (0, 3, True)])
+def test_a_queue_claims_no_more_devices_than_it_may(limit: int, count: int, may: bool) -> None:
+    text = f"{OWN}\nqueue q capability.deviceclass/gpu={limit}\njob a queue=q: 3 x cpu=1 template=gpu"
+    assert (refused(text, "a-0", count) == "") is may
+
+
+def test_what_runs_counts_and_the_sentence_says_how_much() -> None:
+    text = "queue q capability.deviceclass/gpu=2\njob r queue=q: 1 x cpu=1 on=n1 claim=card\njob a queue=q: 1 x cpu=1 claim=pair"
+    assert refused(text, "a-0") == "queue q may hold 2 devices of class gpu and holds 1: 2 more is too much"
+
+
+def test_a_claim_that_pods_share_counts_once() -> None:
+    text = "queue q capability.deviceclass/gpu=1\njob r queue=q: 1 x cpu=1 on=n1 claim=card\njob a queue=q: 2 x cpu=1 claim=card"
+    assert refused(text, "a-0", 2) == ""
+
+
+def test_what_leaves_claim_counts_against_the_queues_above() -> None:
+    text = """
+        queue root
+        queue q parent=root capability.deviceclass/gpu=1
+        queue x parent=q
+        queue y parent=q
+        job r queue=x: 1 x cpu=1 on=n1 claim=card
+        job a queue=y: 1 x cpu=1 claim=pair
+    """
+    assert refused(text, "a-0", hierarchy=True).startswith("queue q may hold 1 devices of class gpu and holds 1")
+    assert refused(text, "a-0") == ""
+
+
+def test_a_pod_without_claims_and_a_class_without_limit_are_let_in() -> None:
+    text = "queue q capability.deviceclass/other=1\njob a queue=q: 1 x cpu=1 claim=pair\njob b queue=q: 1 x cpu=1"
+    assert (refused(text, "a-0"), refused(text, "b-0")) == ("", "")
+
+
+def test_devices_are_not_counted_where_that_is_off() -> None:
+    text = "queue q capability.deviceclass/gpu=1\njob a queue=q: 1 x cpu=1 claim=pair"
+    assert refused(text, "a-0", on=False) == ""
+
+
+def test_parts_of_devices_cannot_be_limited_and_that_is_said() -> None:
+    assert complaint("capacity", {"capacity.DRAConsumableCapacityEnable": True}) == (
+        "capacity.DRAConsumableCapacityEnable: must be false: devices are limited by their number, not by parts of them,"
+        " not True"
+    )

@@ -1,0 +1,332 @@
+"""Claims on devices: where they can be had, which devices each gets, and who shares them."""
+
+from volcanopy.scheduler.plan import Bind
+from volcanopy.testing.notation import decide, plan
+
+PLUGINS = "gang, priority | predicates, nodeorder, proportion"
+NONE_LEFT = "cannot allocate all claims"
+
+
+def test_a_pod_runs_where_its_claim_finds_a_device() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=4
+            node n2 cpu=4
+            deviceclass gpu driver=gpu.example.com
+            devices n2 count=1
+            claim card class=gpu
+            job a: 1 x cpu=1 claim=card
+            """,
+            PLUGINS,
+        )
+        == "bind a-0 -> n2 (card=0)"
+    )
+
+
+def test_what_is_written_into_the_claim_says_which_device_and_where_it_can_be_used() -> None:
+    made = decide(
+        """
+        node n1 cpu=4
+        deviceclass gpu driver=gpu.example.com
+        devices n1 count=2
+        claim card class=gpu count=2
+        job a: 1 x cpu=1 claim=card
+        """,
+        PLUGINS,
+    )
+    bind: Bind = made.of(Bind)[0]
+    assert bind.claims is not None
+    assert bind.claims.devices[0].allocation == {
+        "devices": {
+            "results": [
+                {"request": "request", "driver": "gpu.example.com", "pool": "n1", "device": "0"},
+                {"request": "request", "driver": "gpu.example.com", "pool": "n1", "device": "1"},
+            ]
+        },
+        "nodeSelector": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+        },
+    }
+
+
+def test_a_gang_made_from_one_template_shares_the_devices_out() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=8
+            node n2 cpu=8
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=2
+            devices n2 count=1
+            claim a-0-gpu class=gpu owner=a-0
+            claim a-1-gpu class=gpu owner=a-1
+            claim a-2-gpu class=gpu owner=a-2
+            job a: 3 x cpu=1 template=gpu
+            """,
+            "gang | predicates, binpack",
+        )
+        == """
+        bind a-0 -> n1 (a-0-gpu=0)
+        bind a-1 -> n1 (a-1-gpu=1)
+        bind a-2 -> n2 (a-2-gpu=0)
+        """
+    )
+
+
+def test_a_gang_for_which_there_are_too_few_devices_takes_none() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=8
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1
+            claim a-0-gpu class=gpu owner=a-0
+            claim a-1-gpu class=gpu owner=a-1
+            claim other class=gpu
+            job a: 2 x cpu=1 template=gpu
+            job b: 1 x cpu=1 claim=other
+            """,
+            PLUGINS,
+        ).lines[0]
+        == "bind b-0 -> n1 (other=0)"
+    )
+
+
+def test_pods_that_share_a_claim_share_its_devices_and_their_node() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=1
+            node n2 cpu=4
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1
+            devices n2 count=1
+            claim card class=gpu
+            job a: 2 x cpu=2 claim=card
+            """,
+            PLUGINS,
+        )
+        == """
+        bind a-0 -> n2 (card=0)
+        bind a-1 -> n2
+        """
+    )
+
+
+def test_a_claim_that_others_use_already_binds_a_pod_to_its_node() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=4
+            node n2 cpu=4
+            deviceclass gpu driver=gpu.example.com
+            devices n2 count=1
+            claim card class=gpu has=n2/0 users=old-0
+            job old: 1 x cpu=1 claim=card on=n2
+            job a: 1 x cpu=1 claim=card
+            """,
+            PLUGINS,
+        )
+        == "bind a-0 -> n2"
+    )
+
+
+def test_a_device_that_is_taken_is_not_given_again() -> None:
+    assert plan(
+        """
+        node n1 cpu=4
+        deviceclass gpu driver=gpu.example.com
+        devices n1 count=2
+        claim first class=gpu has=n1/0 users=old-0
+        claim second class=gpu
+        claim third class=gpu
+        job old: 1 x cpu=1 claim=first on=n1
+        job a: 1 x cpu=1 claim=second
+        job b: 1 x cpu=1 claim=third
+        """,
+        PLUGINS,
+    ).lines == [
+        "bind a-0 -> n1 (second=1)",
+        f"podgroup b Inqueue Unschedulable: 0/1 nodes are available: 1 {NONE_LEFT}",
+    ]
+
+
+def test_a_claim_that_is_allocated_and_that_nobody_uses_is_allocated_anew() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=4
+            node n2 cpu=1
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1
+            devices n2 count=1
+            claim card class=gpu has=n2/0
+            job a: 1 x cpu=2 claim=card
+            """,
+            PLUGINS,
+        )
+        == "bind a-0 -> n1 (card=0)"
+    )
+
+
+def test_selectors_choose_among_the_devices() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=4
+            node n2 cpu=4
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1 model=t4
+            devices n2 count=1 model=a100
+            claim card class=gpu model=a100
+            job a: 1 x cpu=1 claim=card
+            """,
+            PLUGINS,
+        )
+        == "bind a-0 -> n2 (card=0)"
+    )
+
+
+def test_an_expression_that_fails_keeps_the_pod_off_and_says_why() -> None:
+    """Not every device says its model, and the expression does not ask first."""
+    assert plan(
+        """
+            node n1 cpu=4
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1
+            claim card class=gpu model=a100
+            job a: 1 x cpu=1 claim=card
+            """,
+        PLUGINS,
+    ).lines == [
+        "podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 CEL expression "
+        '\'device.attributes["gpu.example.com"].model == "a100"\' fails on device 0: no such key: model'
+    ]
+
+
+def test_all_devices_of_a_node_are_taken_when_all_are_free() -> None:
+    assert plan(
+        """
+        node n1 cpu=4
+        node n2 cpu=4
+        deviceclass gpu driver=gpu.example.com
+        devices n1 count=2
+        devices n2 count=3
+        claim one class=gpu has=n1/1 users=old-0
+        claim whole class=gpu all
+        job old: 1 x cpu=1 claim=one on=n1
+        job a: 1 x cpu=1 claim=whole
+        """,
+        PLUGINS,
+    ).lines == ["bind a-0 -> n2 (whole=0+1+2)"]
+
+
+def test_devices_agree_in_the_attribute_that_a_constraint_names() -> None:
+    """Each card of a node has another number there, so no two of one node agree."""
+    world = """
+        node n1 cpu=4
+        deviceclass gpu driver=gpu.example.com
+        devices n1 count=2 {each} model=a100
+        claim pair class=gpu count=2 alike={alike}
+        job a: 1 x cpu=1 claim=pair
+        """
+    assert plan(world.format(each="each=socket", alike="model"), PLUGINS) == "bind a-0 -> n1 (pair=0+1)"
+    assert plan(world.format(each="each=socket", alike="socket"), PLUGINS).lines == [
+        f"podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 {NONE_LEFT}"
+    ]
+
+
+def test_whoever_administers_a_device_takes_it_from_nobody() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=4
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1
+            claim used class=gpu has=n1/0 users=old-0
+            claim watch class=gpu admin
+            job old: 1 x cpu=1 claim=used on=n1
+            job a: 1 x cpu=1 claim=watch
+            """,
+            PLUGINS,
+        )
+        == "bind a-0 -> n1 (watch=0)"
+    )
+
+
+def test_devices_of_the_network_are_had_from_every_node_and_once() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=1
+            node n2 cpu=1
+            deviceclass gpu driver=gpu.example.com
+            devices rack everywhere count=2
+            claim one class=gpu
+            claim two class=gpu
+            job a: 1 x cpu=1 claim=one
+            job b: 1 x cpu=1 claim=two
+            """,
+            PLUGINS,
+        )
+        == """
+        bind a-0 -> n1 (one=0)
+        bind b-0 -> n2 (two=1)
+        """
+    )
+
+
+def test_a_pod_waits_until_its_claim_is_made() -> None:
+    assert plan(
+        """
+        node n1 cpu=4
+        deviceclass gpu driver=gpu.example.com
+        job a: 1 x cpu=1 template=gpu
+        """,
+        PLUGINS,
+    ).lines == ['podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 resourceclaim "a-0-gpu" not found']
+
+
+def test_a_class_that_does_not_exist_is_named() -> None:
+    assert plan(
+        """
+        node n1 cpu=4
+        claim card class=tpu
+        job a: 1 x cpu=1 claim=card
+        """,
+        PLUGINS,
+    ).lines == ["podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 device class tpu does not exist"]
+
+
+def test_a_preemptor_gets_the_device_of_its_victim() -> None:
+    assert plan(
+        """
+            class low value=1
+            class high value=1000
+            node n1 cpu=8
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1
+            claim used class=gpu has=n1/0 users=old-0
+            claim wanted class=gpu
+            job old min=0 priority=low: 1 x cpu=1 claim=used on=n1 priority=1
+            job new priority=high: 1 x cpu=1 claim=wanted priority=1000
+            """,
+        "gang, priority, conformance | predicates, nodeorder, proportion",
+        "enqueue, allocate, preempt",
+    ).lines[:2] == ["evict old-0: preempt", "nominate new-0 -> n1"]
+
+
+def test_room_that_is_being_freed_with_its_device_is_kept_and_not_bound() -> None:
+    assert plan(
+        """
+        node n1 cpu=8
+        deviceclass gpu driver=gpu.example.com
+        devices n1 count=1
+        claim used class=gpu has=n1/0 users=old-0
+        claim wanted class=gpu
+        job old: 1 x cpu=1 claim=used on=n1 releasing
+        job new: 1 x cpu=1 claim=wanted
+        """,
+        PLUGINS,
+    ).lines[:1] == ["nominate new-0 -> n1"]

@@ -1,0 +1,57 @@
+"""What a pod wants beside room: volumes that claims stand for, and devices.
+
+Most pods want neither; what is asked of them here must then cost next to nothing.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from volcanopy.api import core
+
+
+class WantedVolume(NamedTuple):
+    """A claim on a volume: its key, and whether it is the pod's own, made for it alone."""
+
+    key: str
+    own: bool
+
+
+class WantedDevices(NamedTuple):
+    """A claim on devices: what the pod calls it, its key (empty: not made yet), and whether it is the pod's own."""
+
+    name: str
+    key: str
+    own: bool
+
+
+def anything(spec: core.PodSpec) -> bool:
+    """Whether there are claims behind a pod, on volumes or on devices."""
+    return bool(spec.resource_claims) or any(volume.claims for volume in spec.volumes)
+
+
+def kept(volumes: tuple[core.Volume, ...]) -> tuple[core.Volume, ...]:
+    """Those of a pod's volumes that may bind it to nodes."""
+    return tuple(volume for volume in volumes if volume.claims or volume.is_disk) if volumes else volumes
+
+
+def volumes(pod: core.Pod) -> Iterator[WantedVolume]:
+    """The claims on volumes behind a pod."""
+    namespace = pod.metadata.namespace
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield WantedVolume(f"{namespace}/{volume.persistent_volume_claim.claim_name}", False)
+        elif volume.ephemeral is not None:
+            yield WantedVolume(f"{namespace}/{pod.metadata.name}-{volume.name}", True)
+
+
+def devices(pod: core.Pod) -> Iterator[WantedDevices]:
+    """The claims on devices behind a pod; a template for which no claim is needed is left out."""
+    namespace = pod.metadata.namespace
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    for claim in pod.spec.resource_claims:
+        if claim.resource_claim_name:
+            yield WantedDevices(claim.name, f"{namespace}/{claim.resource_claim_name}", False)
+        elif claim.name not in made:
+            yield WantedDevices(claim.name, "", True)
+        elif name := made[claim.name]:
+            yield WantedDevices(claim.name, f"{namespace}/{name}", True)
