@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from tests.cli.test_plan import volcanopy
+from volcanopy.api.crd import RESOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,4 +43,4 @@ def test_crd_writes_the_definitions_of_the_chart(tmp_path: Path) -> None:
 
 def test_crd_prints_all_definitions_as_one_stream() -> None:
     printed = list(yaml.safe_load_all(volcanopy("crd").stdout))
-    assert {one["spec"]["names"]["kind"] for one in printed} == {"BatchJob", "PodGroup", "Queue", "Command"}
+    assert {one["spec"]["names"]["kind"] for one in printed} == {one.kind for one in RESOURCES}

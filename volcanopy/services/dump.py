@@ -5,7 +5,7 @@ reads, so that the cycle can be run again on a desk.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,22 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, quantity
 from volcanopy.kube.kinds import Kind
-from volcanopy.kube.slices import NAMESPACES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from volcanopy.kube.slices import (
+    DISRUPTION_BUDGETS,
+    HYPER_NODES,
+    NAMESPACES,
+    NODES,
+    NUMA_TOPOLOGIES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    RESOURCE_QUOTAS,
+    SUPPLIES,
+)
 from volcanopy.scheduler.plan import Plan, document
 from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.status import Status
+from volcanopy.services import replay
 
 
 def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence[str]) -> Path:
@@ -36,14 +48,37 @@ def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence
 
 
 def objects(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The objects of a snapshot, as the API server would show them if all that was assumed were done."""
-    entries = [_entry(NAMESPACES, one) for one in snapshot.namespaces.values()]
+    """The objects of a snapshot, as the API server shows them; first of all the cycle, which says what is on its way."""
+    entries = [replay.entry(snapshot)]
+    entries += [_entry(NAMESPACES, one) for one in snapshot.namespaces.values()]
     entries += [_entry(PRIORITY_CLASSES, one) for one in snapshot.priority_classes.values()]
     entries += [_entry(QUEUES, one) for one in snapshot.queues.objects if one is not None]
     entries += [_entry(POD_GROUPS, one) for one in snapshot.jobs.groups if one is not None]
+    entries += [_entry(HYPER_NODES, one) for one in snapshot.declared]
+    entries += [_entry(NUMA_TOPOLOGIES, one) for one in snapshot.numa.values()]
+    entries += [_entry(RESOURCE_QUOTAS, one) for one in snapshot.quotas]
+    entries += [_entry(DISRUPTION_BUDGETS, one) for one in snapshot.budgets]
+    entries += _supplies(snapshot)
     entries += [_entry(NODES, _node(snapshot, row)) for row in range(len(snapshot.nodes))]
-    entries += [_entry(PODS, _pod(snapshot, row)) for row, one in enumerate(snapshot.tasks.pods) if one is not None]
+    entries += [_entry(PODS, one) for one in snapshot.tasks.pods if one is not None]
     return entries
+
+
+def _supplies(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """The volumes, devices and claims, those that were decided upon as decided."""
+    known, kinds = snapshot.supplies, {kind.type: kind for kind in SUPPLIES}
+    tables: tuple[Mapping[str, Any], ...] = (
+        known.claims,
+        known.volumes,
+        known.classes,
+        known.csi_nodes,
+        known.csi_drivers,
+        known.capacities,
+        known.device_claims,
+        known.offers.slices,
+        known.offers.classes,
+    )
+    return [_entry(kinds[type(one)], one) for table in tables for one in table.values()]
 
 
 def _node(snapshot: Snapshot, row: int) -> core.Node:
@@ -52,17 +87,6 @@ def _node(snapshot: Snapshot, row: int) -> core.Node:
     units = snapshot.nodes.allocatable.values[:, row].tolist()
     room = quantity.texts({name: amount for name, amount in zip(snapshot.axis.names, units, strict=True) if amount})
     return replace(node, status=replace(node.status, allocatable=dict(room)))
-
-
-def _pod(snapshot: Snapshot, row: int) -> core.Pod:
-    """A pod, on the node that it is being bound to, and on its way out if it is being evicted."""
-    pod: core.Pod = snapshot.tasks.pods[row]
-    node, status = int(snapshot.tasks.node[row]), int(snapshot.tasks.status[row])
-    if node >= 0 and not pod.spec.node_name:
-        pod = replace(pod, spec=replace(pod.spec, node_name=snapshot.nodes.names[node]))
-    if status == Status.RELEASING and pod.metadata.deletion_timestamp is None:
-        pod = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=snapshot.now))
-    return pod
 
 
 def _entry(kind: Kind[Any], thing: Any) -> dict[str, Any]:

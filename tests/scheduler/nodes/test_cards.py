@@ -1,0 +1,104 @@
+"""Cards: the choice among those of many nodes at once is the one that looking at each by itself makes."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.api import core
+from volcanopy.scheduler.nodes import gpus
+from volcanopy.scheduler.nodes.cards import CORES, MEMORY, NUMBER, PLAIN, Card, Order, Want, choose, table
+from volcanopy.testing import reference_cards
+from volcanopy.testing.reference_cards import Load
+
+LOADS = st.builds(
+    Load,
+    memory=st.integers(0, 12),
+    slots=st.integers(1, 3),
+    pods=st.integers(0, 2),
+    used=st.integers(0, 12),
+    cores=st.sampled_from([0, 30, 100]),
+    allowed=st.booleans(),
+)
+WANTS = st.one_of(
+    st.none(),
+    st.builds(
+        Want,
+        number=st.integers(1, 3),
+        memory=st.integers(0, 6),
+        percent=st.sampled_from([0, 25, 100]),
+        cores=st.sampled_from([0, 40, 100]),
+        whole=st.booleans(),
+    ),
+)
+
+
+@given(
+    st.lists(st.lists(LOADS, max_size=4), min_size=1, max_size=4), st.lists(WANTS, max_size=3), st.sampled_from(Order)
+)
+def test_cards_of_many_nodes_are_chosen_as_of_each_by_itself(
+    nodes: list[list[Load]], wants: list[Want | None], order: Order
+) -> None:
+    cards = table([[Card(str(place), one.memory, one.slots) for place, one in enumerate(node)] for node in nodes])
+    flat = [one for node in nodes for one in node]
+    taken = np.zeros((PLAIN, len(flat)), dtype=np.int64)
+    taken[NUMBER], taken[MEMORY], taken[CORES] = (
+        [getattr(one, name) for one in flat] for name in ("pods", "used", "cores")
+    )
+    allowed = np.array([one.allowed for one in flat], dtype=np.bool_)
+    rows = np.arange(len(nodes))[::-1]
+    chosen = choose(cards, (taken,), rows, wants, allowed, order, np.empty(0, dtype=np.intp))
+    for place, row in enumerate(rows.tolist()):
+        expected = reference_cards.place(nodes[row], wants, order)
+        assert bool(chosen.fits[place]) == (expected is not None)
+        if expected is not None:
+            start = int(cards.start[row])
+            got = [[int(card) - start for card in own if cards.node[card] == row] for own in chosen.cards]
+            assert got == expected
+
+
+def test_a_node_tells_of_its_vgpus_in_one_line() -> None:
+    found = gpus.register("GPU-a,10,8192,NVIDIA-T4,true,hami-core:GPU-b,5,16384,NVIDIA-A100,false,hami-core:")
+    assert found.cards == (Card("GPU-a", 8192, 10, "NVIDIA-T4"), Card("GPU-b", 16384, 5, "NVIDIA-A100", sound=False))
+    assert (found.mode, found.readable) == ("hami-core", True)
+
+
+def test_a_line_that_cannot_be_read_offers_nothing() -> None:
+    assert gpus.register("GPU-a,ten,8192,NVIDIA-T4,true") == gpus.Register(readable=False)
+    assert gpus.register("GPU-a,10") == gpus.Register(readable=False)
+    assert gpus.register("") == gpus.Register()
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.from_regex(r"GPU-[a-z]{1,3}", fullmatch=True), st.just("T4"), st.integers(0, 99), st.integers(0, 100)
+            ),
+            max_size=3,
+        ),
+        max_size=3,
+    )
+)
+def test_what_is_written_to_a_pod_is_what_it_holds(containers: list[list[tuple[str, str, int, int]]]) -> None:
+    held = gpus.vgpu_held(gpus.vgpu_text(containers))
+    assert list(held) == [gpus.Held(uuid, memory, cores) for one in containers for uuid, _, memory, cores in one]
+
+
+def container(**limits: str) -> core.Container:
+    named = {f"volcanopy.io/{name.replace('_', '-')}": amount for name, amount in limits.items()}
+    return core.Container(resources=core.ResourceRequirements(limits=dict(named)))
+
+
+def test_a_container_that_says_no_number_wants_one_card_and_one_that_says_no_memory_all_of_it() -> None:
+    spec = core.PodSpec(
+        containers=(container(vgpu_memory="100"), container(), container(vgpu_number="2", vgpu_cores="50"))
+    )
+    assert gpus.vgpu_wants(spec) == (Want(memory=100), None, Want(number=2, percent=100, cores=50))
+
+
+def test_a_pod_wants_the_memory_of_its_containers_or_of_its_greediest_init_container() -> None:
+    both = (container(gpu_memory="3"), container(gpu_memory="4"))
+    assert gpus.shared_memory_wants(core.PodSpec(containers=both)) == (Want(memory=7),)
+    spec = core.PodSpec(containers=both, init_containers=(container(gpu_memory="9"),))
+    assert gpus.shared_memory_wants(spec) == (Want(memory=9),)
+    assert gpus.shared_memory_wants(core.PodSpec(containers=(container(),))) == ()

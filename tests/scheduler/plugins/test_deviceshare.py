@@ -1,0 +1,368 @@
+"""deviceshare: pods get parts of cards, whole cards, or several of them, and are told which."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.plugins.scene import Scene, complaint, configured, made, seen
+from volcanopy.api import names
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.plugins import deviceshare
+from volcanopy.scheduler.state import State
+from volcanopy.testing.notation import NOW, world
+
+MEMORY, NUMBER = names.GPU_MEMORY, names.GPU_NUMBER
+VGPU = f"{names.VGPU_NUMBER}=40 {names.VGPU_MEMORY}=100000 {names.VGPU_CORES}=1000"
+
+
+def by(way: str, **more: Any) -> dict[str, dict[str, Any]]:
+    switches: dict[str, Any] = {"memory": "GPUSharingEnable", "number": "GPUNumberEnable", "vgpu": "VGPUEnable"}
+    arguments = {f"deviceshare.{switches[way]}": True}
+    arguments |= {f"deviceshare.{key}": value for key, value in more.items()}
+    return {"priority": {}, "gang": {}, "predicates": {}, "deviceshare": arguments}
+
+
+def cards(plan: Plan) -> dict[str, str]:
+    """The node and the cards of each pod that is bound."""
+    found = {}
+    for bind in plan.of(Bind):
+        said = bind.annotations.get(names.GPU_INDEX) or bind.annotations.get(names.VGPU_IDS, "")
+        ids = ";".join("+".join(one.split(",")[0] for one in part.split(":") if one) for part in said.split(";"))
+        found[bind.pod.removeprefix("default/")] = f"{bind.node} {ids if names.VGPU_IDS in bind.annotations else said}"
+    return found
+
+
+def vgpus(*texts: str, mode: str = "hami-core") -> str:
+    """The words of a node line that register vGPUs, each given as ``uuid,pods,memory,type`` and perhaps ``,false``."""
+    whole = [text if text.count(",") > 3 else f"{text},true" for text in texts]
+    return f"{VGPU} note.{names.VGPU_REGISTER}='{':'.join(f'{one},{mode}' for one in whole)}:'"
+
+
+# Shared by memory
+
+
+def test_pods_share_a_card_by_memory_and_are_told_which() -> None:
+    plan = made(
+        seen(f"""
+            node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+            job a: 3 x cpu=1 {MEMORY}=4
+            job b: 1 x cpu=1 {MEMORY}=6
+        """),
+        by("memory"),
+    )
+    assert cards(plan) == {"a-0": "n1 0", "a-1": "n1 0", "a-2": "n1 1", "b-0": "n1 1"}
+
+
+def test_memory_of_two_cards_does_not_add_up() -> None:
+    """20 of memory are free on the node, but 10 on each card."""
+    text = f"""
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+        job a: 1 x cpu=1 {MEMORY}=12
+    """
+    assert Scene(seen(text), by("memory")).refused("a-0") == {"n1": deviceshare.UNFIT}
+    text = f"""
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+        job old: 2 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=0
+        job new: 1 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=1
+        job a: 1 x cpu=1 {MEMORY}=5
+        job b: 1 x cpu=1 {MEMORY}=6
+    """
+    scene = Scene(seen(text), by("memory"))
+    assert scene.refused("a-0") == {}
+    assert scene.refused("b-0") == {"n1": deviceshare.BUSY}
+
+
+def test_the_cards_of_running_pods_are_read_from_their_annotations() -> None:
+    text = f"""
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+        job old: 1 x cpu=1 on=n1 {MEMORY}=8 note.{names.GPU_INDEX}=0
+        job a: 1 x cpu=1 {MEMORY}=8
+    """
+    assert cards(made(seen(text), by("memory"))) == {"a-0": "n1 1"}
+
+
+def test_an_unhealthy_card_is_not_given() -> None:
+    text = f"""
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2 note.{names.GPU_UNHEALTHY}=0
+        job a: 1 x cpu=1 {MEMORY}=8
+    """
+    assert cards(made(seen(text), by("memory"))) == {"a-0": "n1 1"}
+
+
+def test_a_node_without_cards_is_refused_for_good() -> None:
+    scene = Scene(seen(f"node n1 cpu=8\njob a: 1 x cpu=1 {MEMORY}=8"), by("memory"))
+    assert scene.refused("a-0") == {"n1": deviceshare.NO_CARDS}
+
+
+def test_who_wants_no_card_is_not_asked_for_one() -> None:
+    scene = Scene(seen(f"node n1 cpu=8\nnode n2 cpu=8 {MEMORY}=9 {NUMBER}=1\njob a: 1 x cpu=1"), by("memory"))
+    assert scene.refused("a-0") == {}
+    assert scene.scores("a-0") == {"n1": 0.0, "n2": 0.0}
+
+
+# By number
+
+
+def test_a_pod_gets_several_whole_cards() -> None:
+    text = f"""
+        node n1 cpu=8 {MEMORY}=40 {NUMBER}=4
+        job a: 1 x cpu=1 {NUMBER}=2
+        job b: 1 x cpu=1 {NUMBER}=1
+        job c: 1 x cpu=1 {NUMBER}=2
+    """
+    plan = made(seen(text), by("number"))
+    assert cards(plan) == {"a-0": "n1 0,1", "b-0": "n1 2"}
+
+
+def test_the_moment_of_the_choice_is_that_of_the_snapshot() -> None:
+    plan = made(seen(f"node n1 cpu=8 {MEMORY}=40 {NUMBER}=4\njob a: 1 x cpu=1 {NUMBER}=2"), by("number"))
+    (bind,) = plan.of(Bind)
+    assert bind.annotations[names.PREDICATE_TIME] == f"{int(NOW.timestamp())}000000000"
+
+
+# vGPUs
+
+
+def test_vgpus_are_given_by_memory_cores_and_number() -> None:
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4", "GPU-b,4,8000,T4")}
+        job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=5000 {names.VGPU_CORES}=60
+        job b: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=2000 {names.VGPU_CORES}=50
+        job c: 1 x cpu=1 {names.VGPU_NUMBER}=2 {names.VGPU_MEMORY}=1000 {names.VGPU_CORES}=10
+        job d: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_PERCENTAGE}=50
+    """
+    plan = made(seen(text), by("vgpu"))
+    assert cards(plan) == {"a-0": "n1 GPU-b", "b-0": "n1 GPU-a", "c-0": "n1 GPU-b+GPU-a", "d-0": "n1 GPU-a"}
+    first, _, third, fourth = plan.of(Bind)
+    seconds = str(int(NOW.timestamp()))
+    assert first.annotations == {
+        names.VGPU_NODE: "n1",
+        names.VGPU_TIME: seconds,
+        names.VGPU_IDS: "GPU-b,T4,5000,60:",
+        names.VGPU_TO_ALLOCATE: "GPU-b,T4,5000,60:",
+        names.BIND_PHASE: "allocating",
+        names.BIND_TIME: seconds,
+    }
+    assert third.annotations[names.VGPU_IDS] == "GPU-b,T4,1000,10:GPU-a,T4,1000,10:"
+    assert fourth.annotations[names.VGPU_IDS] == "GPU-a,T4,4000,0:"
+
+
+def test_all_cores_of_a_card_are_for_one_pod_alone() -> None:
+    words = f"cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=1000"
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4")}
+        job a: 1 x {words} {names.VGPU_CORES}=100
+        job b: 1 x {words}
+    """
+    assert cards(made(seen(text), by("vgpu"))) == {"a-0": "n1 GPU-a"}
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (f"note.{names.VGPU_USE}=GPU-b", "n1 GPU-b"),
+        (f"note.{names.VGPU_AVOID}=GPU-c,GPU-b", "n1 GPU-a"),
+        (f"note.{names.GPU_TYPE_USE}=a100,h100", "n1 GPU-b"),
+        (f"note.{names.GPU_TYPE_AVOID}=a100,T4", "n1 GPU-c"),
+        (f"note.{names.VGPU_MODE}=hami-core", "n1 GPU-c"),
+        (f"note.{names.VGPU_MODE}=mig", ""),
+    ],
+)
+def test_a_pod_may_say_which_cards_it_takes(said: str, answer: str) -> None:
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4", "GPU-b,4,8000,NVIDIA-A100", "GPU-c,4,8000,V100")}
+        job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100 {said}
+    """
+    assert cards(made(seen(text), by("vgpu"))) == ({"a-0": answer} if answer else {})
+
+
+def test_cards_that_are_ill_in_mig_mode_or_unreadable_are_not_given() -> None:
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4,false")}
+        node n2 cpu=8 {vgpus("GPU-b,4,8000,T4", mode="mig")}
+        node n3 cpu=8 {VGPU} note.{names.VGPU_REGISTER}=GPU-c,many,8000,T4,true
+        node n4 cpu=8 {VGPU}
+        job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100
+    """
+    assert Scene(seen(text), by("vgpu")).refused("a-0") == {
+        "n1": deviceshare.UNFIT,
+        "n2": deviceshare.OTHER_MODE,
+        "n3": deviceshare.UNREADABLE,
+        "n4": deviceshare.NO_CARDS,
+    }
+
+
+def test_pods_of_a_group_can_avoid_each_others_cards() -> None:
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4", "GPU-b,4,8000,T4", "GPU-c,4,8000,T4")}
+        job other: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100 note.{names.VGPU_USE}=GPU-c
+        job a min=2: 4 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100 note.{names.VGPU_GROUP_POLICY}=spread
+    """
+    assert cards(made(seen(text), by("vgpu"))) == {
+        "other-0": "n1 GPU-c",
+        "a-0": "n1 GPU-c",
+        "a-1": "n1 GPU-b",
+        "a-2": "n1 GPU-a",
+    }
+
+
+def test_pods_under_an_exclusive_rule_do_not_share_a_card_with_each_other() -> None:
+    want = f"cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100"
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4", "GPU-b,4,8000,T4")}
+        job old: 1 x on=n1 {want} label.app=train note.{names.VGPU_IDS}=GPU-b,T4,100,0:
+        job a min=1: 2 x {want} label.app=train
+        job b: 1 x {want} label.app=serve
+    """
+    plan = made(seen(text), by("vgpu", GPUExclusiveRules=[{"app": "train"}]))
+    assert cards(plan) == {"a-0": "n1 GPU-a", "b-0": "n1 GPU-b"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "first", "scores"),
+    [
+        ("binpack", "n1 GPU-a", {"n1": 150.0, "n2": 50.0}),
+        ("spread", "n1 GPU-b", {"n1": 200.0, "n2": 200.0}),
+    ],
+)
+def test_the_policy_chooses_the_card_and_scores_the_node(policy: str, first: str, scores: dict[str, float]) -> None:
+    want = f"cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=2000"
+    text = f"""
+        node n1 cpu=8 {vgpus("GPU-a,4,8000,T4", "GPU-b,4,8000,T4")}
+        node n2 cpu=8 {vgpus("GPU-c,4,8000,T4", "GPU-d,4,8000,T4")}
+        job old: 1 x cpu=1 on=n1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=4000 note.{names.VGPU_IDS}=GPU-a,T4,4000,0:
+        job a: 1 x {want}
+    """
+    plugins = by("vgpu", SchedulePolicy=policy, ScheduleWeight=2)
+    assert Scene(seen(text), {"deviceshare": plugins["deviceshare"]}).scores("a-0") == scores
+    assert cards(made(seen(text), plugins)) == {"a-0": first}
+
+
+# Sessions
+
+
+def test_a_gang_shares_one_card() -> None:
+    text = f"""
+        node n1 cpu=8 {MEMORY}=10 {NUMBER}=1
+        job a min=3: 3 x cpu=1 {MEMORY}=3
+    """
+    assert cards(made(seen(text), by("memory"))) == {"a-0": "n1 0", "a-1": "n1 0", "a-2": "n1 0"}
+
+
+def test_what_a_gang_that_cannot_start_had_taken_is_free_again() -> None:
+    text = f"""
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+        job a min=3: 3 x cpu=1 {MEMORY}=6
+        job b: 2 x cpu=1 {MEMORY}=10
+    """
+    assert cards(made(seen(text), by("memory"))) == {"b-0": "n1 0", "b-1": "n1 1"}
+
+
+def test_a_bind_that_is_on_its_way_holds_its_card_until_it_fails() -> None:
+    state = State()
+    for thing in world(f"node n1 cpu=8 {MEMORY}=20 {NUMBER}=2\njob a: 1 x cpu=1 {MEMORY}=6"):
+        state.upsert(thing)
+    state.assume(made(state.snapshot(NOW), by("memory")))
+    for thing in world(f"job b: 1 x cpu=1 {MEMORY}=6"):
+        state.upsert(thing)
+    assert cards(made(state.snapshot(NOW), by("memory"))) == {"b-0": "n1 1"}
+    state.forget("default/a-0")
+    assert sorted(cards(made(state.snapshot(NOW), by("memory"))).values()) == ["n1 0", "n1 1"]
+
+
+def test_room_on_a_card_is_made_by_eviction_and_bound_only_when_it_is_free() -> None:
+    """10 of memory are free on the node, but not on one card: the cheapest way to 8 on one card is to evict one pod."""
+    text = f"""
+        class high value=10
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+        job low min=1: 1 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=0, 1 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=1
+        job high priority=high: 1 x cpu=1 {MEMORY}=8
+    """
+    plan = schedule(seen(text), configured(by("memory"), "allocate, preempt"))
+    assert not plan.of(Bind)
+    assert len(plan.of(Evict)) == 1
+    assert [effect.pod for effect in plan.of(Nominate)] == ["default/high-0"]
+
+
+def test_what_was_evicted_in_this_session_is_not_given_to_the_next_in_line() -> None:
+    """The victim has not left its card yet: who comes after the preemptor is not bound to it."""
+    text = f"""
+        class high value=10
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+        job low min=1: 1 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=0, 1 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=1
+        job a priority=high: 1 x cpu=1 {MEMORY}=8
+        job b priority=high: 1 x cpu=1 {MEMORY}=2
+    """
+    plan = schedule(seen(text), configured(by("memory"), "preempt, allocate"))
+    (victim,) = plan.of(Evict)
+    free = {"default/low-0": "1", "default/low-1": "0"}[victim.pod]
+    assert cards(plan) == {"b-0": f"n1 {free}"}
+    assert [effect.pod for effect in plan.of(Nominate)] == ["default/a-0"]
+
+
+def test_a_leaving_pods_card_is_kept_for_who_was_promised_it() -> None:
+    text = f"""
+        node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
+        job old: 1 x cpu=1 on=n1 releasing {MEMORY}=6 note.{names.GPU_INDEX}=0
+        job else: 1 x cpu=1 on=n1 {MEMORY}=8 note.{names.GPU_INDEX}=1
+        job a: 1 x cpu=1 {MEMORY}=10 nominated=n1
+        job b: 1 x cpu=1 {MEMORY}=4
+    """
+    plan = made(seen(text), by("memory"))
+    assert cards(plan) == {}
+    assert not plan.of(Evict)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_card_is_ever_given_more_than_it_has(data: st.DataObject) -> None:
+    """Random nodes and jobs, all at once: what the annotations say fits on every card, whatever the order of arrival."""
+    nodes = data.draw(st.lists(st.tuples(st.integers(1, 3), st.integers(4, 12)), min_size=1, max_size=3))
+    lines = [f"node n{row} cpu=99 {MEMORY}={count * size} {NUMBER}={count}" for row, (count, size) in enumerate(nodes)]
+    jobs = data.draw(
+        st.lists(st.tuples(st.integers(1, 4), st.integers(1, 8), st.integers(1, 4)), min_size=1, max_size=5)
+    )
+    lines += [
+        f"job j{row} min={least}: {count} x cpu=1 {MEMORY}={size}" for row, (count, size, least) in enumerate(jobs)
+    ]
+    policy = data.draw(st.sampled_from(["", "binpack", "spread"]))
+    objects = world("\n".join(lines))
+    plans = []
+    for order in (objects, data.draw(st.permutations(objects))):
+        state = State()
+        for thing in order:
+            state.upsert(thing)
+        plans.append(made(state.snapshot(NOW), by("memory", SchedulePolicy=policy, ScheduleWeight=1)))
+    assert cards(plans[0]) == cards(plans[1])
+    taken: dict[str, int] = {}
+    for pod, place in cards(plans[0]).items():
+        taken[place] = taken.get(place, 0) + jobs[int(pod.split("-")[0][1:])][1]
+    for place, amount in taken.items():
+        count, size = nodes[int(place.split()[0][1:])]
+        assert int(place.split()[1]) < count
+        assert amount <= size
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"deviceshare.GPUSharingEnable": True, "deviceshare.VGPUEnable": True}, "switch on only one of"),
+        ({"deviceshare.GPUSharingEnable": True, "deviceshare.GPUNumberEnable": True}, "switch on only one of"),
+        ({"deviceshare.NodeLockEnable": True}, "deviceshare.NodeLockEnable must be false"),
+        ({"deviceshare.AscendHAMiVNPUEnable": True}, "Ascend NPUs are not supported"),
+        ({"deviceshare.AscendMindClusterVNPUEnable": True}, "Ascend NPUs are not supported"),
+        ({"deviceshare.SchedulePolicy": "best"}, "input should be '', 'binpack' or 'spread', not 'best'"),
+        ({"deviceshare.ScheduleWeigth": 1}, "did you mean 'deviceshare.ScheduleWeight'?"),
+        ({"deviceshare.GPUExclusiveRules": [{}]}, "name at least one label"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], says: str) -> None:
+    said = complaint("deviceshare", arguments)
+    assert says in said
+    assert "\n" not in said

@@ -1,0 +1,288 @@
+"""numa-aware: pods of guaranteed quality go where whole cpus close together are free."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.scheduler.plugins.scene import Scene, complaint, configured, made, seen
+from volcanopy.api import core, names, nodeinfo
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.plugins import numaaware
+from volcanopy.scheduler.state import State
+from volcanopy.testing.notation import NOW, world
+
+NOTE = f"note.{names.NUMA_TOPOLOGY_POLICY}"
+SINGLE = f"{NOTE}=single-numa-node guaranteed memory=1Gi"
+PLUGINS: dict[str, dict[str, Any]] = {"gang": {}, "predicates": {}, "numa-aware": {}}
+
+
+def cpus(plan: Plan) -> dict[str, tuple[str, str]]:
+    """The node and the cpus that each pod is bound to."""
+    found = {}
+    for bind in plan.of(Bind):
+        said = json.loads(bind.annotations.get(names.TOPOLOGY_DECISION, '{"cpus":{"main":""}}'))
+        found[bind.pod.removeprefix("default/")] = (bind.node, said["cpus"]["main"])
+    return found
+
+
+def refused(text: str, task: str = "a-0") -> dict[str, str]:
+    return Scene(seen(text), {"numa-aware": {}}).refused(task)
+
+
+def test_a_pod_goes_to_the_node_whose_numa_node_can_take_it_whole() -> None:
+    plan = made(
+        seen(f"""
+            node n1 cpu=8
+            numa n1 cpus=2x4 policy=single-numa-node free=0-2,4-6
+            node n2 cpu=8
+            numa n2 cpus=2x4 policy=single-numa-node
+            job a: 1 x cpu=4 {SINGLE}
+        """),
+        PLUGINS,
+    )
+    assert cpus(plan) == {"a-0": ("n2", "0-3")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "free", "answer"),
+    [
+        ("best-effort", "0-2,4-6", ""),
+        ("restricted", "0-2,4-6", numaaware.BUSY),
+        ("single-numa-node", "0-2,4-6", numaaware.BUSY),
+        ("restricted", "0-3,5", ""),
+        ("single-numa-node", "0-3,5", ""),
+        ("best-effort", "0-2", numaaware.BUSY),
+    ],
+)
+def test_each_policy_admits_what_the_kubelet_would_admit(policy: str, free: str, answer: str) -> None:
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy={policy} free={free}
+        job a: 1 x cpu=4 memory=1Gi guaranteed {NOTE}={policy}
+    """
+    assert refused(text) == ({"n1": answer} if answer else {})
+
+
+def test_more_cpus_than_one_numa_node_has_fit_with_restricted_but_never_with_single() -> None:
+    for policy, answer in (("restricted", {}), ("single-numa-node", {"n1": numaaware.TOO_SMALL})):
+        text = f"""
+            node n1 cpu=8
+            numa n1 cpus=2x4 policy={policy}
+            job a: 1 x cpu=6 memory=1Gi guaranteed {NOTE}={policy}
+        """
+        assert refused(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("report", "answer"),
+    [
+        ("", numaaware.UNREPORTED),
+        ("numa n1 cpus=2x4 policy=single-numa-node manager=none", numaaware.NOT_STATIC),
+        ("numa n1 cpus=2x4 policy=restricted", numaaware.OTHER_POLICY),
+        ("numa n1 cpus=2x4", numaaware.OTHER_POLICY),
+    ],
+)
+def test_a_pod_that_asks_for_a_policy_needs_a_node_that_has_it(report: str, answer: str) -> None:
+    text = f"""
+        node n0 cpu=8
+        numa n0 cpus=2x4 policy=single-numa-node
+        node n1 cpu=8
+        {report}
+        job a: 1 x cpu=4 {SINGLE}
+    """
+    assert refused(text) == {"n1": answer}
+
+
+def test_a_pod_that_asks_for_a_policy_waits_where_no_node_reports_any() -> None:
+    assert refused(f"node n1 cpu=8\njob a: 1 x cpu=4 {SINGLE}") == {"n1": numaaware.UNREPORTED}
+    assert refused("node n1 cpu=8\njob a: 1 x cpu=4 memory=1Gi guaranteed") == {}
+
+
+def test_a_pod_that_asks_for_none_is_still_kept_from_nodes_that_would_not_take_it() -> None:
+    text = """
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy=single-numa-node free=0-2,4-6
+        node n2 cpu=8
+        node n3 cpu=8
+        numa n3 cpus=2x4 free=0-2,4-6
+        job a: 1 x cpu=4 memory=1Gi guaranteed
+    """
+    assert refused(text) == {"n1": numaaware.BUSY}
+
+
+@pytest.mark.parametrize("task", ["cpu=4", "cpu=4 memory=1Gi", "cpu=3500m memory=1Gi guaranteed"])
+def test_pods_that_get_no_cpus_of_their_own_go_anywhere(task: str) -> None:
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy=single-numa-node free=0
+        job a: 1 x {task}
+    """
+    assert refused(text) == {}
+
+
+def test_a_fraction_of_a_cpu_needs_no_alignment_but_the_policy() -> None:
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy=single-numa-node free=0
+        node n2 cpu=8
+        numa n2 cpus=2x4 policy=restricted
+        job a: 1 x cpu=1500m {SINGLE}
+    """
+    assert refused(text) == {"n2": numaaware.OTHER_POLICY}
+
+
+def test_reserved_cpus_are_given_to_nobody() -> None:
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy=single-numa-node reserved=1500m free=0-7
+        job a: 1 x cpu=4 {SINGLE}
+        job b: 1 x cpu=1 {SINGLE}
+    """
+    assert cpus(made(seen(text), PLUGINS)) == {"a-0": ("n1", "4-7"), "b-0": ("n1", "2")}
+
+
+def test_tasks_of_a_session_do_not_take_the_same_cpus() -> None:
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy=single-numa-node
+        job a: 2 x cpu=3 {SINGLE}
+        job b: 1 x cpu=1 {SINGLE}
+        job c: 1 x cpu=1 {SINGLE}
+        job d: 1 x cpu=1 {SINGLE}
+    """
+    found = cpus(made(seen(text), PLUGINS))
+    assert sorted(found) == ["a-0", "a-1", "b-0", "c-0"]
+    taken = [cpu for _, one in found.values() for cpu in list_of(one)]
+    assert sorted(taken) == list(range(8))
+
+
+def list_of(said: str) -> list[int]:
+    return [cpu for part in said.split(",") for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)]
+
+
+def test_what_a_gang_that_cannot_start_had_taken_is_free_again() -> None:
+    """Two of the three members of gang a find cpus; it takes nothing, and b gets what they had."""
+    text = f"""
+        node n1 cpu=16
+        numa n1 cpus=2x4 policy=single-numa-node
+        job a min=3: 3 x cpu=3 {SINGLE}
+        job b: 2 x cpu=4 {SINGLE}
+    """
+    assert cpus(made(seen(text), PLUGINS)) == {"b-0": ("n1", "0-3"), "b-1": ("n1", "4-7")}
+
+
+def test_fewer_numa_nodes_score_better() -> None:
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=4x2 policy=best-effort
+        node n2 cpu=8
+        numa n2 cpus=2x4 policy=best-effort
+        node n3 cpu=8
+        numa n3 cpus=2x4 policy=best-effort free=0-1,4-5
+        job a: 1 x cpu=4 memory=1Gi guaranteed {NOTE}=best-effort
+    """
+    scene = Scene(seen(text), {"numa-aware": {"weight": 2}})
+    assert scene.scores("a-0") == {"n1": 100.0, "n2": 150.0, "n3": 100.0}
+
+
+def with_note(pod: core.Pod, what: str) -> core.Pod:
+    notes = {**pod.metadata.annotations, names.TOPOLOGY_DECISION: what}
+    return replace(pod, metadata=replace(pod.metadata, annotations=notes))
+
+
+def told(pod: str, what: str, report: nodeinfo.PodAllocation | None = None) -> State:
+    """A world in which a running pod was told which cpus it has, and perhaps its node's agent reports them."""
+    state = State()
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy=single-numa-node
+        job old: 1 x cpu=4 on=n1 guaranteed memory=1Gi
+        job a: 1 x cpu=4 {SINGLE}
+    """
+    for thing in world(text):
+        match thing:
+            case core.Pod() if thing.metadata.name == pod:
+                state.upsert(with_note(thing, what))
+            case nodeinfo.NumaTopology() if report is not None:
+                state.upsert(replace(thing, spec=replace(thing.spec, pod_allocations=(report,))))
+            case _:
+                state.upsert(thing)
+    return state
+
+
+def test_what_a_bound_pod_was_told_is_taken_until_the_node_reports_it() -> None:
+    state = told("old-0", '{"cpus":{"main":"0-3"}}')
+    assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "4-7")}
+
+
+def test_what_the_node_reports_counts_more_than_what_the_pod_was_told() -> None:
+    allocation = nodeinfo.ContainerAllocation(name="main", allocations={"cpu": "4-7"})
+    report = nodeinfo.PodAllocation(uid="uid-default-old-0", container_allocations=(allocation,))
+    state = told("old-0", '{"cpus":{"main":"0-3"}}', report)
+    assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
+
+
+@pytest.mark.parametrize("what", ["", "{", "[]", '{"cpus": 3}', '{"cpus": {"main": "x"}}'])
+def test_an_annotation_that_cannot_be_read_takes_nothing(what: str) -> None:
+    assert cpus(made(told("old-0", what).snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
+
+
+def test_a_bind_that_is_on_its_way_holds_its_cpus() -> None:
+    state = State()
+    text = f"""
+        node n1 cpu=8
+        numa n1 cpus=2x4 policy=single-numa-node
+        job a: 1 x cpu=4 {SINGLE}
+    """
+    for thing in world(text):
+        state.upsert(thing)
+    plan = made(state.snapshot(NOW), PLUGINS)
+    assert cpus(plan) == {"a-0": ("n1", "0-3")}
+    state.assume(plan)
+    for thing in world(f"job b: 1 x cpu=4 {SINGLE}"):
+        state.upsert(thing)
+    assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"b-0": ("n1", "4-7")}
+    state.forget("default/a-0")
+    again = cpus(made(state.snapshot(NOW), PLUGINS))
+    assert sorted(again.values()) == [("n1", "0-3"), ("n1", "4-7")]
+
+
+def test_cpus_of_an_evicted_pod_are_meant_for_its_preemptor_and_not_given_before_it_has_left() -> None:
+    text = f"""
+        class high value=10
+        node n1 cpu=16
+        numa n1 cpus=2x4 policy=single-numa-node
+        job low min=1: 2 x cpu=3 on=n1 guaranteed memory=1Gi
+        job high priority=high: 1 x cpu=4 {SINGLE}
+    """
+    state = State()
+    spots = {"low-0": "0-2", "low-1": "4-6"}
+    for thing in world(text):
+        if isinstance(thing, core.Pod) and thing.metadata.name in spots:
+            state.upsert(with_note(thing, json.dumps({"cpus": {"main": spots[thing.metadata.name]}})))
+        else:
+            state.upsert(thing)
+    config = configured({"priority": {}, "gang": {}, "predicates": {}, "numa-aware": {}}, "allocate, preempt")
+    plan = schedule(state.snapshot(NOW), config)
+    assert not plan.of(Bind)
+    assert [effect.pod for effect in plan.of(Evict)] == ["default/low-1"]
+    assert [effect.node for effect in plan.of(Nominate)] == ["n1"]
+
+
+def test_a_terminating_pods_cpus_are_nominated_not_bound() -> None:
+    text = f"""
+        node n1 cpu=16
+        numa n1 cpus=1x4 policy=single-numa-node
+        job old: 1 x cpu=4 on=n1 releasing guaranteed memory=1Gi note.{names.TOPOLOGY_DECISION}='{{"cpus":{{"main":"0-3"}}}}'
+        job a: 1 x cpu=4 {SINGLE}
+    """
+    assert Scene(seen(text), {"numa-aware": {}}).refused("a-0") == {"n1": numaaware.BUSY}
+    plan = made(seen(text), PLUGINS)
+    assert not plan.of(Bind)
+
+
+def test_a_wrong_weight_is_refused() -> None:
+    assert complaint("numa-aware", {"weight": -1}) == "weight: input should be greater than or equal to 0, not -1"

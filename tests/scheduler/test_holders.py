@@ -1,0 +1,96 @@
+"""Who holds particular things of a node: kept from object to object, and the same when built anew."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from volcanopy.api import core, names
+from volcanopy.scheduler.plan import Bind, Plan
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import State
+from volcanopy.testing.notation import NOW, world
+
+WORLD = "node n1 cpu=9\nnode n2 cpu=9\njob a: 4 x cpu=1"
+PODS = [thing for thing in world(WORLD) if isinstance(thing, core.Pod)]
+
+
+def held(snapshot: Snapshot) -> dict[str, list[tuple[str, dict[str, str]]]]:
+    """By node: who holds something of it, and what is said about it."""
+    return {
+        name: [
+            (str(snapshot.tasks.keys[one.row]), {k: v for k, v in one.notes.items() if k == names.GPU_INDEX})
+            for one in found
+        ]
+        for name, found in zip(snapshot.nodes.names, snapshot.nodes.holders, strict=True)
+        if found
+    }
+
+
+def on(pod: core.Pod, node: str, card: str) -> core.Pod:
+    """The pod as it is on a node, with a card if one is named."""
+    notes = {**pod.metadata.annotations, **({names.GPU_INDEX: card} if card else {})}
+    phase = "Running" if node else "Pending"
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, annotations=notes),
+        spec=replace(pod.spec, node_name=node),
+        status=replace(pod.status, phase=phase),
+    )
+
+
+STEPS = st.tuples(
+    st.integers(0, len(PODS) - 1), st.sampled_from(["", "n1", "n2", "gone", "over"]), st.sampled_from(["", "0", "1"])
+)
+
+
+@given(st.lists(STEPS, max_size=12))
+@settings(deadline=None)
+def test_holders_follow_from_the_objects_alone(steps: list[tuple[int, str, str]]) -> None:
+    """Whatever came before, the holders are those of a state built from what is there now."""
+    state = State()
+    now = {(type(thing).__name__, thing.metadata.key): thing for thing in world(WORLD)}
+    for thing in now.values():
+        state.upsert(thing)
+    for number, where, card in steps:
+        pod = PODS[number]
+        key = ("Pod", pod.metadata.key)
+        if where == "gone":
+            if key in now:
+                state.delete(now.pop(key))
+            continue
+        changed = on(pod, "n1" if where == "over" else where, card)
+        if where == "over":
+            changed = replace(changed, status=replace(changed.status, phase="Succeeded"))
+        now[key] = changed
+        state.upsert(changed)
+    fresh = State()
+    for thing in now.values():
+        fresh.upsert(thing)
+    assert held(state.snapshot(NOW)) == held(fresh.snapshot(NOW))
+
+
+def test_what_a_bind_on_its_way_brings_counts_until_it_is_seen_or_fails() -> None:
+    state = State()
+    for thing in world(WORLD):
+        state.upsert(thing)
+    state.assume(Plan((Bind("default/a-0", "n1", annotations={names.GPU_INDEX: "1"}),)))
+    assert held(state.snapshot(NOW)) == {"n1": [("default/a-0", {names.GPU_INDEX: "1"})]}
+    state.upsert(PODS[0])  # told again, not yet with its node
+    assert held(state.snapshot(NOW)) == {"n1": [("default/a-0", {names.GPU_INDEX: "1"})]}
+    state.forget("default/a-0")
+    assert held(state.snapshot(NOW)) == {}
+    state.assume(Plan((Bind("default/a-0", "n1", annotations={names.GPU_INDEX: "1"}),)))
+    state.upsert(on(PODS[0], "n1", "0"))  # the server knows better
+    assert held(state.snapshot(NOW)) == {"n1": [("default/a-0", {names.GPU_INDEX: "0"})]}
+
+
+def test_holders_of_a_node_are_the_same_object_until_one_of_them_changes() -> None:
+    state = State()
+    for thing in world(WORLD):
+        state.upsert(thing)
+    state.upsert(on(PODS[0], "n1", "0"))
+    before = state.snapshot(NOW).nodes.holders
+    state.upsert(on(PODS[1], "n2", "1"))
+    after = state.snapshot(NOW).nodes.holders
+    assert after[0] is before[0]
+    assert after[1] is not before[1]

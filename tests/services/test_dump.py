@@ -1,0 +1,160 @@
+"""A dumped world, run again on a desk, gives the plan that it was dumped for."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volcanopy.cli.plan import plan as replayed
+from volcanopy.scheduler.config import parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Evict, Plan, document
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import State
+from volcanopy.services.dump import dump
+from volcanopy.testing import notation
+
+CONFIG = """\
+actions: "enqueue, allocate, backfill, preempt, shuffle"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: pdb
+- plugins:
+  - name: predicates
+  - name: resourcequota
+  - name: nodeorder
+  - name: numa-aware
+  - name: deviceshare
+    arguments: {deviceshare.GPUSharingEnable: true}
+  - name: usage
+  - name: rescheduling
+    arguments:
+      interval: 1h
+      strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: 30}, targetThresholds: {cpu: 60}}}]
+"""
+NOW = notation.NOW + timedelta(seconds=1, microseconds=1)
+
+
+def known(text: str, loads: dict[str, tuple[float, float]] | None = None, previous: datetime | None = None) -> State:
+    state = State()
+    for thing in notation.world(text):
+        state.upsert(thing)
+    if loads is not None:
+        moment = NOW - timedelta(seconds=10, microseconds=333)
+        state.set_usage({name: (*load, moment) for name, load in loads.items()}, timedelta(seconds=15))
+    if previous is not None:
+        state.snapshot(previous, "before")
+    return state
+
+
+def again(folder: Path, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> tuple[list[Any], list[Any]]:
+    """The effects of the plan, and those of the plan for the dump of its world."""
+    (folder / "conf").write_text(CONFIG)
+    made = schedule(snapshot, parse(CONFIG, builtin()))
+    world = dump(folder, snapshot, made, [])
+    capsys.readouterr()
+    replayed([str(world)], folder / "conf", None, as_json=True)
+    printed = json.loads(capsys.readouterr().out)
+    return effects(document(made)), effects(printed)
+
+
+def effects(said: Any) -> list[Any]:
+    found: list[Any] = said["effects"]
+    return found
+
+
+WORLDS = {
+    "the load of nodes": (
+        "node n1 cpu=4\nnode n2 cpu=4\njob a: 2 x cpu=1",
+        {"n1": (90.0, 10.0), "n2": (100 / 3, 20.0)},
+        None,
+    ),
+    "the cycle before": (
+        "node n1 cpu=10\nnode n2 cpu=10\njob old min=1: 4 x cpu=2 on=n1",
+        {"n1": (90.0, 10.0), "n2": (5.0, 20.0)},
+        NOW - timedelta(hours=2),
+    ),
+    "quotas": ("node n1 cpu=4\nquota q hard.cpu=4 used.cpu=3\njob a phase=Pending minres.cpu=2 min=1", None, None),
+    "budgets": (
+        "class high value=9\nnode n1 cpu=2\nbudget b allowed=0 selector.app=web\n"
+        "job old min=1: 1 x cpu=1 on=n1, 1 x cpu=1 on=n1 label.app=web\njob a priority=high: 1 x cpu=1",
+        None,
+        None,
+    ),
+    "cpus": (
+        "node n1 cpu=8\nnuma n1 cpus=2x4 policy=single-numa-node free=0-2,4-7\njob a: 1 x cpu=4 memory=1Gi guaranteed",
+        None,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_dumped_world_gives_the_same_plan(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, loads, previous = WORLDS[name]
+    first, second = again(tmp_path, known(text, loads, previous).snapshot(NOW, "s1"), capsys)
+    assert first == second
+    without, _ = again(tmp_path, known("\n".join(bare(text)), None, None).snapshot(NOW, "s2"), capsys)
+    assert first != without, "what the test is about makes no difference"
+
+
+def bare(text: str) -> Sequence[str]:
+    """The world without what is no object of everyday."""
+    return [line for line in text.splitlines() if not line.startswith(("quota", "budget", "numa"))]
+
+
+def test_cards_of_binds_that_are_on_their_way_are_in_the_dump(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    room = "volcanopy.io/gpu-memory=20 volcanopy.io/gpu-number=2"
+    state = known(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcanopy.io/gpu-memory=6")
+    state.assume(schedule(state.snapshot(NOW), parse(CONFIG, builtin())))
+    for thing in notation.world("job b: 1 x cpu=1 volcanopy.io/gpu-memory=6"):
+        state.upsert(thing)
+    first, second = again(tmp_path, state.snapshot(NOW, "s1"), capsys)
+    assert first == second
+    (bind,) = [one for one in first if one["effect"] == "Bind"]
+    assert bind["annotations"]["volcanopy.io/gpu-index"] == "1"
+
+
+def test_pods_that_are_being_evicted_are_so_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = known("class high value=9\nnode n1 cpu=2\njob old min=1: 2 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1")
+    plan = schedule(state.snapshot(NOW), parse(CONFIG, builtin()))
+    assert len(plan.of(Evict)) == 1
+    state.assume(plan)
+    first, second = again(tmp_path, state.snapshot(NOW, "s1"), capsys)
+    assert first == second
+    assert not [one for one in first if one["effect"] == "Evict"]
+
+
+def test_the_cycle_is_an_object_of_the_list_that_people_can_read(tmp_path: Path) -> None:
+    snapshot = known("node n1 cpu=4\nnode n2 cpu=4", {"n1": (1 / 3, 0.1)}, NOW - timedelta(seconds=1)).snapshot(
+        NOW, "s1"
+    )
+    world = dump(tmp_path, snapshot, Plan(()), [])
+    cycle = next(one for one in yaml.safe_load(world.read_text())["items"] if one["kind"] == "SchedulingCycle")
+    assert cycle["metadata"] == {"name": "s1"}
+    assert cycle["now"] == msgspec.to_builtins(NOW)
+    moment = (NOW - timedelta(seconds=10, microseconds=333)).timestamp()
+    assert cycle["usage"] == {
+        "interval": 15.0,
+        "nodes": {"n1": {"cpu": 1 / 3, "memory": 0.1, "measured": moment}},
+    }
+
+
+@given(st.integers(0, 120 * 366 * 86400 * 10**6))
+@settings(max_examples=200)
+def test_moments_survive_as_seconds(microseconds: int) -> None:
+    """Measurements are written as seconds and read as moments: nothing is lost on the way."""
+    seconds = (datetime(1990, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).timestamp()
+    assert datetime.fromtimestamp(json.loads(json.dumps(seconds)), UTC).timestamp() == seconds

@@ -1,0 +1,413 @@
+"""The nodes' real load, asked of servers that answer as the real ones do."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from tests.kube.cluster import CRDS, Cluster, running_cluster
+from volcanopy.api import core
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.kinds import Kind
+from volcanopy.kube.store import Store
+from volcanopy.scheduler.config import ConfigError, parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.measuring import Metrics
+from volcanopy.services.configfile import ConfigFile
+from volcanopy.services.load import LoadFollower
+from volcanopy.services.loadsources import (
+    CPU_QUERY,
+    MEMORY_QUERY,
+    CustomMetrics,
+    LoadError,
+    Loads,
+    MetricsServer,
+    Prometheus,
+)
+from volcanopy.services.scheduler import run
+from volcanopy.services.settings import SchedulerSettings
+
+MOMENT = 1_900_000_000.5
+BASE = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n  - name: usage\n'
+
+
+class Answers:
+    """A server that answers as Prometheus does, and counts the questions."""
+
+    def __init__(self) -> None:
+        self.cpu: list[dict[str, Any]] = []
+        self.memory: list[dict[str, Any]] = []
+        self.broken: Callable[[], web.Response] | None = None
+        self.asked = 0
+        self.handled = asyncio.Event()
+        """Set when it is asked again: what it answered first has been taken in."""
+        self.url = ""
+
+    def say(self, label: str, cpu: dict[str, str], memory: dict[str, str]) -> None:
+        self.cpu = [{"metric": {label: name}, "value": [MOMENT, value]} for name, value in cpu.items()]
+        self.memory = [{"metric": {label: name}, "value": [MOMENT + 1, value]} for name, value in memory.items()]
+
+    async def query(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        if self.asked > 2:
+            self.handled.set()
+        if self.broken is not None:
+            return self.broken()
+        result = {CPU_QUERY: self.cpu, MEMORY_QUERY: self.memory}[request.query["query"]]
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+@pytest.fixture
+async def prometheus() -> AsyncIterator[Answers]:
+    answers = Answers()
+    app = web.Application()
+    app.router.add_get("/base/api/v1/query", answers.query)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    answers.url = f"http://{host}:{port}/base"
+    yield answers
+    await runner.cleanup()
+
+
+async def measured(address: str) -> Loads:
+    async with Prometheus(address) as source:
+        return await source.measure()
+
+
+# Prometheus
+
+
+@pytest.mark.parametrize(("label", "suffix"), [("instance", ":9100"), ("instance", ""), ("node", ""), ("nodename", "")])
+async def test_prometheus_tells_the_load_of_all_nodes_in_two_answers(
+    prometheus: Answers, label: str, suffix: str
+) -> None:
+    prometheus.say(label, {f"n1{suffix}": "12.5", f"n2{suffix}": "99"}, {f"n1{suffix}": "40", f"n2{suffix}": "1e1"})
+    moment = datetime.fromtimestamp(MOMENT, UTC)
+    assert await measured(f"{prometheus.url}/") == {"n1": (12.5, 40.0, moment), "n2": (99.0, 10.0, moment)}
+    assert prometheus.asked == 2
+
+
+async def test_a_node_of_which_one_half_is_missing_or_no_number_is_left_out(prometheus: Answers) -> None:
+    prometheus.say("node", {"n1": "1", "n2": "NaN", "n3": "3"}, {"n1": "2", "n2": "2"})
+    assert list(await measured(prometheus.url)) == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda: web.json_response({"status": "error", "error": "query timed out"}, status=503), "query timed out"),
+        (lambda: web.Response(text="<html>not here</html>", status=404), "answers what is no result (404)"),
+        (lambda: web.json_response([1, 2]), "answers what is no result (200)"),
+        (lambda: web.json_response({"status": "success", "data": {"result": [{"metric": {}}]}}), "no result (200)"),
+    ],
+)
+async def test_what_is_no_answer_is_said_in_one_sentence(
+    prometheus: Answers, answer: Callable[[], web.Response], says: str
+) -> None:
+    prometheus.broken = answer
+    with pytest.raises(LoadError, match=r".+") as refusal:
+        await measured(prometheus.url)
+    assert says in str(refusal.value)
+
+
+async def test_a_server_that_is_not_there_is_said_in_one_sentence() -> None:
+    with pytest.raises(LoadError, match=r"Prometheus at http://127\.0\.0\.1:1/api/v1/query does not answer"):
+        await measured("http://127.0.0.1:1")
+
+
+# Following
+
+
+class Patience:
+    """A source that tells what the test puts in, and waits for it; a problem is told as one."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Queue[Loads | str] = asyncio.Queue()
+        self.asked = asyncio.Semaphore(0)
+        self.opened = self.closed = 0
+
+    async def __aenter__(self) -> Self:
+        self.opened += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closed += 1
+
+    async def measure(self) -> Loads:
+        self.asked.release()
+        said = await self.told.get()
+        if isinstance(said, str):
+            raise LoadError(said)
+        return said
+
+
+class Quick(LoadFollower):
+    """Waits for nothing but the configuration."""
+
+    pauses: list[float]
+
+    async def _pause(self, seconds: float) -> None:
+        self.pauses = [*getattr(self, "pauses", []), seconds]
+        await super()._pause(0)
+
+
+@asynccontextmanager
+async def following(config: ConfigFile) -> AsyncIterator[tuple[Store, Patience, Quick]]:
+    store, source = Store(), Patience()
+    async with Client(Connection("http://127.0.0.1:1")) as client:
+        follower = Quick(store, client, config, opener=lambda *_: source)
+        task = asyncio.create_task(follower.run())
+        try:
+            yield store, source, follower
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+
+
+def written(path: Path, text: str) -> ConfigFile:
+    path.write_text(text)
+    return ConfigFile(path, builtin())
+
+
+PROMETHEUS = BASE + "metrics:\n  type: prometheus\n  address: http://127.0.0.1:1\n  interval: 15s\n"
+
+
+async def test_what_is_measured_is_in_the_next_snapshot(tmp_path: Path) -> None:
+    async with following(written(tmp_path / "conf", PROMETHEUS)) as (store, source, _):
+        now = datetime.now(UTC)
+        store.state.upsert(core.Node(metadata=core.Meta(name="n1")))
+        await source.told.put({"n1": (50.0, 25.0, now)})
+        await asyncio.wait_for(store.changed.wait(), 5)
+        usage = store.snapshot(now).usage
+        assert usage is not None
+        assert (usage.cpu.tolist(), usage.memory.tolist()) == ([50.0], [25.0])
+        assert usage.interval == timedelta(seconds=15)
+
+
+async def test_a_failing_source_is_told_once_asked_ever_less_often_and_its_last_word_stays(tmp_path: Path) -> None:
+    async with following(written(tmp_path / "conf", PROMETHEUS)) as (store, source, follower):
+        await source.told.put({"n1": (50.0, 25.0, datetime.now(UTC))})
+        await asyncio.wait_for(store.changed.wait(), 5)
+        store.changed.answer()
+        with capture_logs() as logs:
+            for said in (*["no answer"] * 4, "another fault"):
+                await source.told.put(said)
+            await source.told.put({"n1": (60.0, 25.0, datetime.now(UTC))})
+            await asyncio.wait_for(store.changed.wait(), 5)
+        assert [one["problem"] for one in logs if one["log_level"] == "warning"] == ["no answer", "another fault"]
+        assert [one["event"] for one in logs if one["log_level"] == "info"] == ["the nodes' load is known again"]
+        failures = follower.pauses[1:6]
+        assert all(low / 2 <= pause <= low for pause, low in zip(failures, (1, 2, 4, 8, 16), strict=True))
+        assert follower.problem == ""
+        assert store.state.measured is not None
+        assert store.state.measured.loads["n1"][0] == 60.0
+
+
+async def test_another_source_in_the_configuration_is_asked_at_once_and_none_is_asked_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "conf"
+    config = written(path, BASE)
+    async with following(config) as (store, source, _):
+        path.write_text(PROMETHEUS)
+        assert config.reload()
+        await asyncio.wait_for(source.asked.acquire(), 5)
+        path.write_text(PROMETHEUS.replace("15s", "1m30s"))
+        assert config.reload()
+        await source.told.put({"n1": (1.0, 2.0, datetime.now(UTC))})
+        await asyncio.wait_for(source.asked.acquire(), 5)
+        assert (source.opened, source.closed) == (2, 1)
+        path.write_text(BASE + "# no more\n")
+        assert config.reload()
+        store.changed.answer()
+        await source.told.put("is not asked again")
+        await asyncio.wait_for(store.changed.wait(), 5)
+        assert (source.opened, source.closed) == (2, 2)
+        assert store.state.measured is not None
+        assert not store.state.measured.loads
+
+
+# The API server's metrics APIs
+
+
+def definition(group: str, plural: str, kind: str, version: str) -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"plural": plural, "kind": kind, "singular": kind.lower(), "listKind": f"{kind}List"},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running_cluster() as running:
+        yield running
+
+
+ROOMS = {"n1": {"cpu": 4000, "memory": 8 * 2**30}}
+
+
+async def test_metrics_server_tells_amounts_and_the_average_is_over_what_was_seen(cluster: Cluster) -> None:
+    await cluster.client.create(CRDS, None, definition("metrics.k8s.io", "nodes", "NodeMetrics", "v1beta1"))
+    kind: Kind[dict[str, Any]] = MetricsServer.KIND.raw
+    source = MetricsServer(cluster.client, lambda: ROOMS)
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+
+    async def tell(cpu: str, memory: str, minutes: int) -> Loads:
+        moment = start + timedelta(minutes=minutes)
+        said = {"timestamp": moment.isoformat(), "window": "20s", "usage": {"cpu": cpu, "memory": memory}}
+        for name in ("n1", "stranger"):
+            body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **said}
+            if minutes:
+                await cluster.client.patch(kind, None, name, said)
+            else:
+                await cluster.client.create(kind, None, body)
+        return await source.measure()
+
+    assert await tell("1", "2Gi", 0) == {"n1": (25.0, 25.0, start)}
+    assert await source.measure() == {"n1": (25.0, 25.0, start)}
+    assert await tell("3", "6Gi", 1) == {"n1": (50.0, 50.0, start + timedelta(minutes=1))}
+    assert await tell("2", "2Gi", 11) == {"n1": (62.5, 50.0, start + timedelta(minutes=11))}
+
+
+async def test_without_metrics_server_the_sentence_says_so(cluster: Cluster) -> None:
+    with pytest.raises(LoadError, match=r"does not serve metrics\.k8s\.io, install metrics-server"):
+        await MetricsServer(cluster.client, lambda: ROOMS).measure()
+
+
+async def custom_metrics(request: web.Request) -> web.Response:
+    """Answers as an adapter of Prometheus does, of the older version."""
+    values = {"node_cpu_usage_avg": "250m", "node_memory_usage_avg": "0.5"}
+    if request.match_info["version"] != "v1beta1":
+        status = {"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "not here"}
+        return web.json_response(status, status=404)
+    item = {
+        "describedObject": {"kind": "Node", "name": "n1", "apiVersion": "/v1"},
+        "timestamp": "2030-01-01T00:00:00Z",
+        "value": values[request.match_info["metric"]],
+    }
+    return web.json_response({"kind": "MetricValueList", "metadata": {}, "items": [item]})
+
+
+async def test_custom_metrics_are_parts_of_one_in_whichever_version_is_served() -> None:
+    app = web.Application()
+    app.router.add_get("/apis/custom.metrics.k8s.io/{version}/nodes/*/{metric}", custom_metrics)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        async with Client(Connection(f"http://{host}:{port}")) as client:
+            found = await CustomMetrics(client).measure()
+        assert found == {"n1": (25.0, 50.0, datetime(2030, 1, 1, tzinfo=UTC))}
+    finally:
+        await runner.cleanup()
+
+
+async def test_without_custom_metrics_the_sentence_says_so(cluster: Cluster) -> None:
+    with pytest.raises(LoadError, match="does not serve the custom metric node_cpu_usage_avg of nodes"):
+        await CustomMetrics(cluster.client).measure()
+
+
+# The whole service
+
+
+async def test_the_scheduler_leaves_a_busy_node_alone_and_comes_back_when_it_is_quiet(
+    cluster: Cluster, prometheus: Answers, tmp_path: Path
+) -> None:
+    """n1 is above the limit of 80 %, so that the pod waits; when n1 is quiet the pod is bound."""
+    settings = SchedulerSettings(config=tmp_path / "conf", dump_dir=tmp_path)
+    metrics = {"type": "prometheus", "address": prometheus.url, "interval": "100ms"}
+    (tmp_path / "conf").write_text(f"{BASE}metrics: {json.dumps(metrics)}\n")
+
+    def tell(cpu: str) -> None:
+        now = datetime.now(UTC).timestamp()
+        prometheus.cpu = [{"metric": {"node": "n1"}, "value": [now, cpu]}]
+        prometheus.memory = [{"metric": {"node": "n1"}, "value": [now, "10"]}]
+
+    tell("95")
+    await cluster.node("n1")
+    stop, ready = asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(run(cluster.connection, settings, stop, ready))
+    try:
+        await asyncio.wait_for(ready.wait(), 20)
+        await asyncio.wait_for(prometheus.handled.wait(), 20)
+        await cluster.gang("a", 1)
+
+        async def refused() -> bool:
+            return any("above the limit of real cpu load" in text for _, _, text in await cluster.events())
+
+        await cluster.until(refused, Kind("", "v1", "Event", "events", True, dict))
+        assert await cluster.where() == {}
+        tell("20")
+
+        async def bound() -> bool:
+            return await cluster.where() == {"a-0": "n1"}
+
+        await cluster.until(bound)
+    finally:
+        stop.set()
+        await task
+
+
+# The words of the configuration
+
+
+def test_the_block_is_read_as_volcano_writes_it() -> None:
+    text = """
+metrics:
+  type: prometheus
+  address: https://prometheus:9090
+  interval: 1m
+  tls.insecureSkipVerify: "true"
+"""
+    metrics = parse(BASE + text, builtin()).metrics
+    assert metrics is not None
+    assert (metrics.type, metrics.address, metrics.interval) == (
+        "prometheus",
+        "https://prometheus:9090",
+        timedelta(minutes=1),
+    )
+    assert metrics.insecure
+    assert parse(BASE, builtin()).metrics is None
+    assert Metrics(type="metrics-server").interval == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ({"type": "graphite"}, "metrics.type: input should be 'prometheus', 'prometheus_adaptor' or 'metrics-server'"),
+        ({"type": "prometheus"}, "metrics: address must be the URL of the Prometheus server"),
+        ({"type": "prometheus", "address": "prometheus:9090"}, "not 'prometheus:9090'"),
+        ({"type": "metrics-server", "address": "http://x"}, "the API server is asked, leave it out"),
+        ({"type": "prometheus", "adress": "http://x"}, "metrics: unknown key 'adress', did you mean 'address'?"),
+        ({"type": "metrics-server", "interval": "0s"}, "metrics.interval: must be a duration above zero such as 30s"),
+        ({"type": "metrics-server", "interval": "soon"}, "metrics.interval: a duration is a text such as 90s"),
+        ({"type": "elasticsearch", "elasticsearch.index": "x"}, "type elasticsearch is not supported"),
+        ([1], "metrics: must be a mapping with the key type"),
+    ],
+)
+def test_a_wrong_block_is_refused_in_one_sentence(block: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=r".+") as refusal:
+        parse(f"{BASE}metrics: {json.dumps(block)}\n", builtin())
+    assert says in str(refusal.value)
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,321 @@
+"""deviceshare: several pods on one GPU, one pod on several, and which card it is."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from volcanopy.api import core, names
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.holders import Holder
+from volcanopy.scheduler.nodes import gpus
+from volcanopy.scheduler.nodes.cards import PLAIN, Card, Cards, Order, Want, table
+from volcanopy.scheduler.nodes.cardstock import CardStock, Given, Tally, Wish, by_rule
+from volcanopy.scheduler.nodes.holdings import Holdings
+from volcanopy.scheduler.nodes.memo import kept, kept_of_shapes
+from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.resources import Floats, Mask, Rows
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.views import TaskView
+
+NO_CARDS = "node(s) didn't have GPUs to share"
+UNREADABLE = f"node(s) had an annotation {names.VGPU_REGISTER} that cannot be read"
+OTHER_MODE = "node(s) didn't have GPUs in the requested mode"
+UNFIT = "node(s) didn't have enough GPUs of the requested kind and size"
+BUSY = "node(s) didn't have enough free room on single GPUs"
+
+_ALONE = "spread"
+_UNBUILT = {
+    "deviceshare.AscendMindClusterVNPUEnable": "Ascend NPUs are not supported",
+    "deviceshare.AscendHAMiVNPUEnable": "Ascend NPUs are not supported",
+    "deviceshare.NodeLockEnable": "nodes are not locked while a pod is bound: cards are told apart by the pod's own annotation",
+}
+
+
+class DeviceShareArguments(Arguments):
+    """Which way GPUs are shared, and which card is preferred."""
+
+    sharing: bool = Field(False, alias="deviceshare.GPUSharingEnable")
+    """By memory: pods ask for memory of one card."""
+    number: bool = Field(False, alias="deviceshare.GPUNumberEnable")
+    """By number: pods ask for whole cards."""
+    vgpu: bool = Field(False, alias="deviceshare.VGPUEnable")
+    """As vGPUs: containers ask for memory and cores of one card or several."""
+    mind_cluster: bool = Field(False, alias="deviceshare.AscendMindClusterVNPUEnable")
+    hami_npu: bool = Field(False, alias="deviceshare.AscendHAMiVNPUEnable")
+    node_lock: bool = Field(False, alias="deviceshare.NodeLockEnable")
+    policy: Literal["", "binpack", "spread"] = Field("", alias="deviceshare.SchedulePolicy")
+    weight: int = Field(0, ge=0, alias="deviceshare.ScheduleWeight")
+    geometries_name: str = Field("volcano-vgpu-device-config", alias="deviceshare.KnownGeometriesCMName")
+    """For cards in MIG mode, which are not offered."""
+    geometries_namespace: str = Field("kube-system", alias="deviceshare.KnownGeometriesCMNamespace")
+    rules: tuple[dict[str, str], ...] = Field((), alias="deviceshare.GPUExclusiveRules")
+    """Pods that have all labels of one of these do not share a card with each other."""
+
+    @field_validator("rules")
+    @classmethod
+    def _say_something(cls, said: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
+        if not all(said):
+            raise ValueError("a rule without labels would hold for every pod: name at least one label")
+        return said
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> "DeviceShareArguments":
+        for name, field in type(self).model_fields.items():
+            why = _UNBUILT.get(field.alias or "")
+            if why and getattr(self, name):
+                raise ValueError(f"{field.alias} must be false: {why}")
+        chosen = [self.sharing, self.number, self.vgpu]
+        if sum(chosen) > 1:
+            raise ValueError(
+                "GPUs are shared by memory, by number or as vGPUs: switch on only one of "
+                "deviceshare.GPUSharingEnable, deviceshare.GPUNumberEnable and deviceshare.VGPUEnable"
+            )
+        return self
+
+
+class DeviceShare(Plugin[DeviceShareArguments]):
+    """Give pods that ask for parts of GPUs, or for whole ones, cards of one node that have the room; tell them which."""
+
+    name: ClassVar[str] = "deviceshare"
+    arguments: ClassVar[type[Arguments]] = DeviceShareArguments
+
+    def open(self) -> None:
+        """Find the shapes of tasks that want cards; the cards are looked at when such a task is."""
+        args, shapes = self.args, self.cluster.snapshot.shapes
+        self._wants: Mapping[int, tuple[Want | None, ...]] = {}
+        self._wishes: dict[Hashable, Wish] = {}
+        if args.sharing or args.number or args.vgpu:
+            self._wants = kept_of_shapes(self.cluster.traits, f"cards wanted: {self._way}", shapes, self._read_wants)
+
+    def scope(self, task: TaskView) -> Scope:
+        """Which cards a pod gets shows on its node."""
+        return Scope.NODE if task.shape in self._wants else Scope.COLUMNS
+
+    def likeness(self, task: TaskView) -> Hashable:
+        """What the pod's annotations and labels say of cards; its job too, if its pods avoid each other."""
+        if task.shape not in self._wants:
+            return None
+        return self._choosiness(task), by_rule(self.args.rules, task.pod.metadata.labels), self._apart(task)
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> list[Refusal]:
+        """Nodes without enough cards that have room for the pod, container by container."""
+        if task.shape not in self._wants:
+            return []
+        self._holdings.renew()
+        rows, wish = nodes.rows, self._wish(task)
+        refused = ~self._stock.ask(rows, wish, waits=False).fits
+        if not refused.any():
+            return []
+        bad = rows[refused]
+        later = self._stock.ask(bad, wish, waits=True).fits
+        possible = self._stock.ask_empty(bad, wish)
+        none = self._cards.start[bad + 1] == self._cards.start[bad]
+        unreadable = ~self._readable[bad]
+        unwilling = ~none & ~self._in_mode(task)[bad]
+        found = [
+            Refusal(UNREADABLE, _spread(refused, unreadable), final=True),
+            Refusal(NO_CARDS, _spread(refused, none & ~unreadable), final=True),
+            Refusal(OTHER_MODE, _spread(refused, unwilling), final=True),
+            Refusal(UNFIT, _spread(refused, ~none & ~unwilling & ~possible), final=True),
+            Refusal(BUSY, _spread(refused, possible & ~later)),
+            Refusal(BUSY, _spread(refused, possible & later), passing=True),
+        ]
+        return [one for one in found if one.nodes.any()]
+
+    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+        """The sum over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
+        if task.shape not in self._wants or not self.args.weight or not self.args.policy:
+            return np.zeros(len(nodes), dtype=np.float64)
+        self._holdings.renew()
+        wish = self._wish(task)
+        now = self._stock.ask(nodes.rows, wish, waits=False)
+        scores = now.score.copy()
+        if not now.fits.all():
+            scores[~now.fits] = self._stock.ask(nodes.rows[~now.fits], wish, waits=True).score
+        scores[:] = self.args.weight * np.rint(scores)
+        return scores
+
+    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+        """The cards, in the form that the node's device plugin reads."""
+        if task.shape not in self._wants:
+            return {}
+        given = self._holdings.of(task.row)
+        if given is None:
+            return {}
+        moment = self.cluster.now.timestamp()
+        if not self.args.vgpu:
+            ids = ",".join(self._cards.ids[card] for card in given.part.cards.tolist())
+            return {names.GPU_INDEX: ids, names.PREDICATE_TIME: str(int(moment * 1000) * 1_000_000)}
+        cards = self._vgpu_text(self._wants[task.shape], given)
+        seconds = str(int(moment))
+        return {
+            names.VGPU_NODE: self.cluster.snapshot.nodes.names[node],
+            names.VGPU_TIME: seconds,
+            names.VGPU_IDS: cards,
+            names.VGPU_TO_ALLOCATE: cards,
+            names.BIND_PHASE: "allocating",
+            names.BIND_TIME: seconds,
+        }
+
+    def _vgpu_text(self, wants: Sequence[Want | None], given: Given) -> str:
+        ids, types = self._cards.ids, self._cards.types
+        return gpus.vgpu_text(
+            [
+                (ids[card], types[card], units, want.cores if want else 0)
+                for card, units in zip(cards.tolist(), memory.tolist(), strict=True)
+            ]
+            for want, cards, memory in zip(wants, given.chosen.cards, given.chosen.memory, strict=True)
+        )
+
+    # What pods want
+
+    @property
+    def _way(self) -> str:
+        return "memory" if self.args.sharing else "number" if self.args.number else "vgpu"
+
+    def _read_wants(self) -> dict[int, tuple[Want | None, ...]]:
+        read: Callable[[core.PodSpec], tuple[Want | None, ...]] = {
+            "memory": gpus.shared_memory_wants,
+            "number": gpus.whole_wants,
+            "vgpu": gpus.vgpu_wants,
+        }[self._way]
+        return {
+            number: wants for number, spec in enumerate(self.cluster.snapshot.shapes.specs) if (wants := read(spec))
+        }
+
+    def _choosiness(self, task: TaskView) -> tuple[str, ...]:
+        """What the pod's annotations say of the cards that it may have."""
+        said = task.pod.metadata.annotations
+        keys = (names.VGPU_MODE, names.VGPU_USE, names.VGPU_AVOID, names.GPU_TYPE_USE, names.GPU_TYPE_AVOID)
+        return tuple(said.get(key, "") for key in keys) if self.args.vgpu else ("",) * len(keys)
+
+    def _apart(self, task: TaskView) -> int | None:
+        """The row of the job whose other pods' cards the task avoids, if it does."""
+        alone = self.args.vgpu and task.pod.metadata.annotations.get(names.VGPU_GROUP_POLICY) == _ALONE
+        return task.job.row if alone and task.job is not None else None
+
+    def _wish(self, task: TaskView) -> Wish:
+        key = (task.shape, self.likeness(task))
+        known = self._wishes.get(key)
+        if known is None:
+            rules = by_rule(self.args.rules, task.pod.metadata.labels)
+            rows = np.array([PLAIN + rule for rule in rules], dtype=np.intp)
+            known = self._wishes[key] = Wish(self._wants[task.shape], self._allowed(task), rows)
+        job = self._apart(task)
+        if job is None:
+            return known
+        allowed = known.allowed.copy()
+        # The task itself as well: where it has cards already, it is asked about in the place of another that is alike.
+        for row in self.cluster.job(job).tasks().tolist():
+            allowed[self._cards_of(row)] = False
+        return Wish(known.wants, allowed, known.rules)
+
+    def _cards_of(self, row: int) -> Rows:
+        given = self._holdings.given(row)
+        return self._stock.running(row) if given is None else given.part.cards
+
+    def _allowed(self, task: TaskView) -> Mask:
+        """(C,): sound cards of nodes in the right mode, of the ids and types that the pod takes."""
+        cards = self._cards
+        _, use, avoid, types, no_types = self._choosiness(task)
+
+        def by_words() -> Mask:
+            mask = np.ones(len(cards), dtype=np.bool_)
+            for number, (uuid, kind) in enumerate(zip(cards.ids, cards.types, strict=True)):
+                mask[number] = (
+                    (not use or uuid in _words(use))
+                    and uuid not in _words(avoid)
+                    and (not types or any(word.lower() in kind.lower() for word in _words(types)))
+                    and not any(word.lower() in kind.lower() for word in _words(no_types))
+                )
+            return mask
+
+        allowed = cards.sound & self._in_mode(task)[cards.node]
+        if use or avoid or types or no_types:
+            allowed &= kept(self.cluster.traits, "cards by words", (use, avoid, types, no_types), by_words)
+        return allowed
+
+    def _in_mode(self, task: TaskView) -> Mask:
+        """(N,): the nodes whose cards are in the mode that the pod asks for, and in one that can be served."""
+        wanted = self._choosiness(task)[0] or gpus.HAMI_CORE
+        return self._served if wanted == gpus.HAMI_CORE else np.zeros_like(self._served)
+
+    # What nodes have
+
+    @cached_property
+    def _registers(self) -> tuple[gpus.Register, ...]:
+        snapshot = self.cluster.snapshot
+        notes = [node.metadata.annotations for node in snapshot.nodes.traits.objects]
+        if self.args.vgpu:
+            return tuple(gpus.register(one.get(names.VGPU_REGISTER, "")) for one in notes)
+        offers = [
+            snapshot.nodes.allocatable[name].tolist() if name in snapshot.axis.index else [0] * len(notes)
+            for name in (names.GPU_MEMORY, names.GPU_NUMBER)
+        ]
+        return tuple(
+            gpus.Register(gpus.shared_cards(memory, number, one.get(names.GPU_UNHEALTHY, "")))
+            for one, memory, number in zip(notes, *offers, strict=True)
+        )
+
+    @cached_property
+    def _cards(self) -> Cards:
+        """The cards of all nodes, in one table for as long as they stay the same."""
+        lasting = self.cluster.traits.lasting
+        known: tuple[tuple[tuple[Card, ...], ...], Cards] | None = lasting.get(f"cards: {self._way}")
+        offered = tuple(one.cards for one in self._registers)
+        if known is None or known[0] != offered:
+            known = lasting[f"cards: {self._way}"] = (offered, table(offered))
+        return known[1]
+
+    @cached_property
+    def _served(self) -> Mask:
+        """(N,): the nodes whose cards are in a mode that can be served."""
+        return np.array([one.mode == gpus.HAMI_CORE for one in self._registers], dtype=np.bool_)
+
+    @cached_property
+    def _readable(self) -> Mask:
+        return np.array([one.readable for one in self._registers], dtype=np.bool_)
+
+    @cached_property
+    def _stock(self) -> CardStock:
+        orders = {"binpack": Order.FULLEST, "spread": Order.EMPTIEST}
+        order = orders.get(self.args.policy, Order.LAST if self.args.vgpu else Order.FIRST)
+        lasting, cards = self.cluster.traits.lasting, self._cards
+        rules = tuple(tuple(sorted(rule.items())) for rule in self.args.rules)
+        known: tuple[Cards, object, Tally] | None = lasting.get(f"cards taken: {self._way}")
+        if known is None or known[0] is not cards or known[1] != rules:
+            known = lasting[f"cards taken: {self._way}"] = (cards, rules, Tally(cards, len(rules)))
+        known[2].renew(self.cluster, self._held)
+        return CardStock(self.cluster, cards, known[2], order, lambda row: self._wish(self.cluster.task(row)))
+
+    @cached_property
+    def _holdings(self) -> Holdings[Given]:
+        tasks = self.cluster.snapshot.tasks
+        wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
+        wanting[list(self._wants)] = True
+        waiting = np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape])
+        return Holdings(self.cluster, waiting, self._stock)
+
+    def _held(self, holder: Holder) -> tuple[tuple[gpus.Held, ...], tuple[int, ...]]:
+        """What a pod on a node holds of its cards."""
+        notes = holder.notes
+        if self.args.vgpu:
+            held = gpus.vgpu_held(notes.get(names.VGPU_IDS, ""))
+        else:
+            wants = self._wants.get(int(self.cluster.snapshot.tasks.shape[holder.row]), (None,))
+            held = gpus.shared_held(notes.get(names.GPU_INDEX, ""), wants[0])
+        return held, by_rule(self.args.rules, holder.pod.metadata.labels)
+
+
+def _words(said: str) -> list[str]:
+    return [word.strip() for word in said.split(",") if word.strip()]
+
+
+def _spread(mask: Mask, within: Mask) -> Mask:
+    """``within``, given for the entries of the mask that hold, over all of them."""
+    whole = np.zeros(len(mask), dtype=np.bool_)
+    whole[mask] = within
+    return whole

@@ -1,0 +1,191 @@
+"""numa-aware: whole cpus that are close together, as the node's own managers would give them out."""
+
+from collections.abc import Hashable, Mapping
+from functools import cached_property
+from operator import itemgetter
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from volcanopy.api import core, names, quantity
+from volcanopy.scheduler.cluster import NodesView
+from volcanopy.scheduler.nodes import numa
+from volcanopy.scheduler.nodes.cpustock import CPU, CpuStock, Given, Report, decision
+from volcanopy.scheduler.nodes.holdings import Holdings
+from volcanopy.scheduler.nodes.memo import kept_of_shapes
+from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.resources import Floats, Mask
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.views import TaskView
+
+UNREPORTED = "node(s) didn't report a NUMA topology"
+NOT_STATIC = "node(s) didn't have the static cpu manager policy"
+OTHER_POLICY = "node(s) had another topology manager policy"
+TOO_SMALL = "node(s) didn't have enough cpus close together"
+BUSY = "node(s) didn't have enough free cpus close together"
+
+
+class NumaAwareArguments(Arguments):
+    """How much the score counts."""
+
+    weight: int = Field(1, ge=0)
+
+
+class NumaAware(Plugin[NumaAwareArguments]):
+    """Place pods of guaranteed quality where the kubelet's topology manager will take them, on as few NUMA nodes as can be.
+
+    The cpus that a pod is counted upon to get are written to it, and are taken until the node's agent reports what it
+    has really been given.
+    """
+
+    name: ClassVar[str] = "numa-aware"
+    arguments: ClassVar[type[Arguments]] = NumaAwareArguments
+
+    def open(self) -> None:
+        """Find the shapes of tasks that are given cpus of their own."""
+        shapes = self.cluster.snapshot.shapes
+        self._counts = kept_of_shapes(
+            self.cluster.traits, "cpus wanted", shapes, lambda: _counts_by_shape(shapes.specs)
+        )
+
+    def scope(self, task: TaskView) -> Scope:
+        """Which cpus a pod gets shows on its node."""
+        return Scope.NODE if any(self._counts_of(task) or ()) else Scope.COLUMNS
+
+    def likeness(self, task: TaskView) -> Hashable:
+        """The policy that the pod asks for."""
+        return self._policy(task)
+
+    def predicate(self, task: TaskView, nodes: NodesView) -> list[Refusal]:
+        """Nodes whose managers have another policy than the pod asks for, or would not take it with the cpus that are free."""
+        policy = self._policy(task)
+        counts = self._counts_of(task)
+        if counts is None:
+            return []
+        self._holdings.renew()
+        refused: dict[tuple[str, bool, bool], Mask] = {}
+        for place, node in enumerate(nodes.rows.tolist()):
+            why = self._refusal(node, counts, policy)
+            if why is not None:
+                refused.setdefault(why, np.zeros(len(nodes), dtype=np.bool_))[place] = True
+        return [
+            Refusal(reason, mask, final, passing)
+            for (reason, final, passing), mask in sorted(refused.items(), key=itemgetter(0))
+        ]
+
+    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+        """The fewer NUMA nodes the pod's cpus are on the better, for pods that ask for a policy."""
+        scores: Floats = np.zeros(len(nodes), dtype=np.float64)
+        counts = self._counts_of(task)
+        if not self._policy(task) or counts is None or not self.args.weight:
+            return scores
+        self._holdings.renew()
+        most = max((len(report.layout.numa) for report in self._reports.values()), default=0)
+        for place, node in enumerate(nodes.rows.tolist()):
+            if not self._aligns(node):
+                continue
+            cpus = self._stock.ask(node, counts, waits=False) or self._stock.ask(node, counts, waits=True)
+            if cpus is not None:
+                used = len(self._reports[node].layout.used(numa.union(cpus)))
+                scores[place] = self.args.weight * (100.0 - 100.0 * used / most)
+        return scores
+
+    def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
+        """The cpus that the pod is counted upon to get."""
+        if self._counts_of(task) is None:
+            return {}
+        given = self._holdings.of(task.row)
+        if given is None or not any(given.cpus):
+            return {}
+        named = dict(zip([one.name for one in task.pod.spec.containers], given.cpus, strict=True))
+        return {names.TOPOLOGY_DECISION: decision(self._reports[node].layout, named)}
+
+    def _refusal(self, node: int, counts: tuple[int, ...], policy: str) -> tuple[str, bool, bool] | None:
+        """Why a node does not take a pod: the reason, whether it is final, and whether it passes."""
+        report = self._reports.get(node)
+        if policy:
+            if report is None or not report.layout.all or CPU not in report.source.spec.numares:
+                return UNREPORTED, True, False
+            if not report.is_static:
+                return NOT_STATIC, True, False
+            if report.policy != policy:
+                return OTHER_POLICY, True, False
+        if not self._aligns(node):
+            return None
+        if self._stock.ask(node, counts, waits=False) is not None:
+            return None
+        if self._stock.ask(node, counts, waits=True) is not None:
+            return BUSY, False, True
+        return (BUSY, False, False) if self._stock.ask_empty(node, counts) else (TOO_SMALL, True, False)
+
+    def _aligns(self, node: int) -> bool:
+        """Whether the node hands out cpus of its own to containers and looks where they are."""
+        report = self._reports.get(node)
+        return report is not None and report.is_static and report.policy != numa.NONE and bool(report.layout.all)
+
+    @staticmethod
+    def _policy(task: TaskView) -> str:
+        """The policy that the pod asks for, empty if it asks for none."""
+        said = task.pod.metadata.annotations.get(names.NUMA_TOPOLOGY_POLICY, "")
+        return "" if said == numa.NONE else said
+
+    def _counts_of(self, task: TaskView) -> tuple[int, ...] | None:
+        """How many cpus of its own each container is given; None for pods that the plugin has nothing to say about."""
+        counts = self._counts.get(task.shape)
+        if counts is None or not (self._policy(task) or (any(counts) and self.cluster.snapshot.numa)):
+            return None
+        return counts
+
+    @cached_property
+    def _reports(self) -> Mapping[int, Report]:
+        """What the agents of the nodes report, by the nodes' rows."""
+        memo: dict[str, Report] = self.cluster.traits.memo.setdefault("numa reports", {})
+        rows, found = self.cluster.snapshot.nodes.index, {}
+        for name, source in self.cluster.snapshot.numa.items():
+            known = memo.get(name)
+            if known is None or known.source is not source:
+                known = memo[name] = Report(source)
+            if name in rows:
+                found[rows[name]] = known
+        return found
+
+    @cached_property
+    def _stock(self) -> CpuStock:
+        shape = self.cluster.snapshot.tasks.shape
+        return CpuStock(self.cluster, self._reports, lambda task: self._counts[int(shape[task])])
+
+    @cached_property
+    def _holdings(self) -> Holdings[Given]:
+        tasks = self.cluster.snapshot.tasks
+        wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
+        wanting[list(self._counts)] = True
+        return Holdings(
+            self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape]), self._stock
+        )
+
+
+def _counts_by_shape(specs: tuple[core.PodSpec, ...]) -> dict[int, tuple[int, ...]]:
+    """For shapes of guaranteed quality: how many cpus each container wants for itself."""
+    return {
+        number: tuple(_whole_cpus(one) for one in spec.containers)
+        for number, spec in enumerate(specs)
+        if is_guaranteed(spec)
+    }
+
+
+def is_guaranteed(spec: core.PodSpec) -> bool:
+    """Whether all containers have limits of cpu and memory and request no less."""
+    for one in (*spec.containers, *spec.init_containers):
+        limits = quantity.amounts(one.resources.limits)
+        requests = limits | quantity.amounts(one.resources.requests)
+        if any(name not in limits or requests[name] != limits[name] for name in (CPU, "memory")):
+            return False
+    return bool(spec.containers)
+
+
+def _whole_cpus(container: core.Container) -> int:
+    """How many cpus of its own a container is given: what it requests if that is a whole number, else none."""
+    resources = container.resources
+    milli = quantity.amount(CPU, resources.requests.get(CPU, resources.limits.get(CPU, 0)))
+    return 0 if milli % 1000 else milli // 1000

@@ -1,0 +1,31 @@
+"""The slow and obvious twin of the choice of NUMA nodes: every set of them is looked at."""
+
+from itertools import chain, combinations
+
+from volcanopy.scheduler.nodes import numa
+from volcanopy.scheduler.nodes.numa import Cpus, Hint, Layout
+
+
+def hints(where: Layout, free: Cpus, count: int) -> list[tuple[int, Hint]]:
+    """All sets of NUMA nodes that have so many free cpus, each with its mask."""
+    places = range(len(where.numa))
+    subsets = list(chain.from_iterable(combinations(places, width) for width in range(1, len(where.numa) + 1)))
+    enough = [nodes for nodes in subsets if sum(where.numa[one].bit_count() for one in nodes) >= count]
+    narrowest = min((len(nodes) for nodes in enough), default=0)
+    return [
+        (sum(1 << one for one in nodes), Hint(nodes, len(nodes) == narrowest))
+        for nodes in subsets
+        if sum(len(list(numa.members(where.numa[one] & free))) for one in nodes) >= count
+    ]
+
+
+def merged(where: Layout, free: Cpus, count: int, policy: str) -> tuple[Hint | None, bool]:
+    """The best of the hints by the rules of a policy, and whether the policy admits it."""
+    known = hints(where, free, count)
+    if policy == numa.SINGLE:
+        known = [(mask, hint) for mask, hint in known if hint.preferred and len(hint.nodes) == 1]
+    preferred = [one for one in known if one[1].preferred] or known
+    best = min(preferred, key=lambda one: (len(one[1].nodes), one[0]), default=None)
+    if best is None:
+        return None, policy in {numa.NONE, numa.BEST_EFFORT}
+    return best[1], policy in {numa.NONE, numa.BEST_EFFORT} or best[1].preferred
