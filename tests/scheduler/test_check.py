@@ -1,10 +1,15 @@
 """The oracle sees what no plan may do."""
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from msgspec.structs import replace
+
+from volcanopy.api import core
 from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.plan import Bind, Effect, Evict, Plan
-from volcanopy.testing.notation import snapshot
+from volcanopy.scheduler.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.promises import promises
+from volcanopy.testing.notation import NOW, config, snapshot, world
 
 WORLD = """
     node n1 cpu=2
@@ -16,11 +21,25 @@ WORLD = """
     job d: 1 x cpu=1 gated
     job k namespace=kube-system: 1 x cpu=1 on=n1
     job p: 1 x cpu=1 on=n1 note.volcanopy.io/preemptable=false
+    job r min=3: 2 x cpu=1 role=x min=1, 1 x cpu=1 role=y min=1
 """
 
 
 def bind(pod: str, node: str) -> Bind:
     return Bind(f"default/{pod}", node)
+
+
+def evict(pod: str, reason: str, gainer: str = "") -> Evict:
+    return Evict(f"default/{pod}", reason, beneficiary=f"default/{gainer}" if gainer else "")
+
+
+def nominate(pod: str, node: str) -> Nominate:
+    return Nominate(f"default/{pod}", node)
+
+
+def wrong(text: str, *effects: Effect, promised: str = "") -> list[str]:
+    names = promised.split() or ["gang", "conformance", "pdb", "cdp", "priority", "resourcequota"]
+    return violations(snapshot(text), Plan(effects), names)
 
 
 @pytest.mark.parametrize(
@@ -33,15 +52,162 @@ def bind(pod: str, node: str) -> Bind:
         ([bind("d-0", "n1")], "pod default/d-0 is bound although a scheduling gate holds it back"),
         ([bind("a-0", "n2"), bind("a-1", "n2")], "node n2 is overcommitted: 4 of 2 cpu"),
         ([bind("a-0", "n1")], "gang default/a is split: 1 of the 2 pods that it needs have a node"),
+        (
+            [bind("r-x-0", "n1"), bind("r-x-1", "n1")],
+            "gang default/r is split: 0 of the 1 pods that its task y needs have a node",
+        ),
         ([bind("c-0", "n1"), bind("c-1", "n2")], "queue small is over its capability: 2 of 1 cpu"),
         ([Evict("default/a-0", "test")], "pod default/a-0 is evicted but does not run"),
         ([Evict("default/b-0", "x"), Evict("default/b-0", "x")], "pod default/b-0 is evicted 2 times"),
         ([Evict("kube-system/k-0", "test")], "pod kube-system/k-0 is evicted although the cluster needs it"),
         ([Evict("default/p-0", "test")], "pod default/p-0 is evicted although it is not preemptable"),
+        ([nominate("a-0", "n9")], "pod default/a-0 is nominated to node n9, which does not exist"),
+        (
+            [nominate("a-0", "n2"), nominate("a-1", "n2")],
+            "node n2 is promised to more than it can carry: 4 of 2 cpu",
+        ),
+        ([evict("b-0", "preempt")], "pod default/b-0 is evicted for nobody"),
+        ([evict("b-0", "preempt", "a")], "pod default/b-0 is evicted for default/a, which gets no place"),
+        (
+            [evict("b-0", "preempt", "a"), nominate("a-0", "n2")],
+            "pod default/b-0 is evicted for default/a, which cannot start: 1 of the 2 pods that it needs have a place",
+        ),
     ],
 )
 def test_a_wrong_plan_is_told_what_is_wrong_with_it(effects: list[Effect], sentence: str) -> None:
     assert sentence in violations(snapshot(WORLD), Plan(tuple(effects)))
+
+
+def test_an_eviction_that_pays_is_sound() -> None:
+    text = "class high value=9\nnode n1 cpu=2\njob low min=0: 2 x cpu=1 on=n1\njob a min=2 priority=high: 2 x cpu=1"
+    moves = [evict("low-0", "preempt", "a"), evict("low-1", "preempt", "a")]
+    assert wrong(text, *moves, nominate("a-0", "n1"), nominate("a-1", "n1")) == []
+    kept = text.replace("high: 2 x cpu=1", "high: 2 x cpu=1 nominated=n1")
+    assert wrong(kept, *moves) == []  # the room has been theirs before this plan, which need not say so again
+    assert wrong(kept, *moves, nominate("a-0", "")) == [
+        "pod default/low-0 is evicted for default/a, which cannot start: 1 of the 2 pods that it needs have a place"
+    ]
+
+
+def test_preempting_is_for_the_more_important() -> None:
+    text = "class c1 value=1\nclass c2 value=2\nnode n1 cpu=1\njob v priority={}: 1 x cpu=1 on=n1\njob a priority=c2: 1 x cpu=1"
+    moves = (evict("v-0", "preempt", "a"), nominate("a-0", "n1"))
+    assert wrong(text.format("c1"), *moves) == []
+    sentence = "pod default/v-0 of priority 2 is preempted for default/a, which is of priority 2"
+    assert wrong(text.format("c2"), *moves) == [sentence]
+    assert wrong(text.format("c2"), *moves, promised="priority:reclaim") == []
+
+
+def test_within_a_job_the_tasks_are_compared() -> None:
+    text = (
+        "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1 note.volcanopy.io/task-priority={}, 1 x cpu=1 role=m"
+        " note.volcanopy.io/task-priority=5"
+    )
+    moves = (evict("a-0", "preempt", "a"), nominate("a-m-0", "n1"))
+    assert wrong(text.format(1), *moves) == []
+    sentence = "pod default/a-0 of priority 5 is preempted for default/a, which is of priority 5"
+    assert wrong(text.format(5), *moves) == [sentence]
+
+
+def test_no_more_leave_than_their_budget_allows() -> None:
+    text = (
+        "node n1 cpu=3\nbudget b allowed={} selector.app=web\njob v min=0: 2 x cpu=1 label.app=web on=n1\n"
+        "job w min=0: 1 x cpu=1 on=n1"
+    )
+    moves = [evict(pod, "shuffle") for pod in ("v-0", "v-1", "w-0")]
+    assert wrong(text.format(2), *moves) == []
+    sentence = "disruption budget default/b allows 1 evictions, and 2 of its pods are evicted"
+    assert wrong(text.format(1), *moves) == [sentence]
+    assert wrong(text.format(1), *moves, promised="pdb:reclaim") == []
+
+
+def test_a_pod_that_has_only_just_started_stays_where_that_is_promised() -> None:
+    text = "node n1 cpu=1\njob v min=0: 1 x cpu=1 label.volcanopy.io/cooldown-time=10m on=n1"
+    for minutes, expected in ((20, []), (5, ["pod default/v-0 is evicted before its cooldown time is over"])):
+        since = core.Condition(
+            type="PodScheduled", status="True", last_transition_time=NOW - timedelta(minutes=minutes)
+        )
+        objects = [
+            replace(thing, status=replace(thing.status, conditions=(since,))) if isinstance(thing, core.Pod) else thing
+            for thing in world(text)
+        ]
+        assert violations(snapshot("", objects), Plan((evict("v-0", "preempt"),)), {"cdp"})[1:] == expected
+
+
+QUEUES = """
+    node n1 cpu=6
+    queue root
+    queue p parent=root capability.cpu=3 guarantee.cpu=2
+    queue p1 parent=p
+    queue p2 parent=p
+    queue o parent=root guarantee.cpu=2
+    job a queue=p1 min=0: 2 x cpu=1 on=n1, 2 x cpu=1
+    job b queue=p2 min=0: 1 x cpu=1 on=n1, 1 x cpu=1
+    job c queue=o min=0: 3 x cpu=1
+"""
+
+
+def test_what_the_queues_below_hold_counts_against_those_above() -> None:
+    assert wrong(QUEUES, bind("a-2", "n1"), promised="capacity:tree") == ["queue p is over its capability: 4 of 3 cpu"]
+    assert wrong(QUEUES, bind("a-2", "n1"), promised="capacity:reclaim") == []
+    assert wrong(QUEUES, bind("c-0", "n1"), promised="capacity:tree") == []
+
+
+def test_nobody_takes_what_others_are_guaranteed() -> None:
+    text = "node n1 cpu=4\nqueue q guarantee.cpu=3\njob a min=0: 2 x cpu=1\njob b queue=q min=0: 3 x cpu=1"
+    too_much = ["queue default is over what others' guarantees leave it: 2 of 1 cpu"]
+    assert wrong(text, bind("a-0", "n1"), promised="proportion") == []
+    assert wrong(text, bind("a-0", "n1"), bind("a-1", "n1"), promised="proportion") == too_much
+    assert wrong(text, bind("a-0", "n1"), nominate("a-1", "n1"), promised="capacity:flat") == too_much
+    assert wrong(text, *(bind(f"b-{number}", "n1") for number in range(3)), promised="proportion") == []
+    siblings = "node n1 cpu=4\nqueue root\nqueue p parent=root capability.cpu=4\nqueue x parent=p\nqueue y parent=p guarantee.cpu=3"
+    jobs = "\njob a queue=x min=0: 2 x cpu=1"
+    assert wrong(siblings + jobs, bind("a-0", "n1"), bind("a-1", "n1"), promised="capacity:tree") == [
+        "queue x is over what others' guarantees leave it: 2 of 1 cpu"
+    ]
+
+
+def test_reclaiming_leaves_queues_what_they_are_guaranteed() -> None:
+    moves = (evict("a-0", "reclaim", "c"), evict("a-1", "reclaim", "c"), nominate("c-0", "n1"), nominate("c-1", "n1"))
+    assert wrong(QUEUES, *moves, promised="capacity:tree capacity:reclaim") == [
+        "queue p is pushed below its guarantee: 1 of 2 cpu"
+    ]
+    assert wrong(QUEUES, *moves, promised="capacity:flat capacity:reclaim") == []
+    assert wrong(QUEUES, moves[0], moves[2], promised="capacity:tree capacity:reclaim") == []
+    among_relatives = (evict("a-0", "reclaim", "b"), evict("a-1", "reclaim", "b"), nominate("b-1", "n1"))
+    assert wrong(QUEUES, *among_relatives, promised="capacity:reclaim capacity:tree") == []
+    flat = "node n1 cpu=2\nqueue q guarantee.cpu=2\njob v queue=q min=0: 2 x cpu=1 on=n1\njob a: 1 x cpu=1"
+    assert wrong(flat, evict("v-0", "reclaim", "a"), nominate("a-0", "n1"), promised="proportion:reclaim") == [
+        "queue q is pushed below its guarantee: 1 of 2 cpu"
+    ]
+    assert wrong(flat, evict("v-0", "preempt"), promised="proportion:reclaim") == [
+        "pod default/v-0 is evicted for nobody"
+    ]
+
+
+def test_reclaiming_is_between_queues_and_preempting_within_one() -> None:
+    text = "node n1 cpu=2\nqueue q\nqueue u unreclaimable\njob v queue={}: 1 x cpu=1 on=n1\njob a: 2 x cpu=1"
+    reclaim, preempt = (evict("v-0", reason, "a") for reason in ("reclaim", "preempt"))
+    room = (nominate("a-0", "n1"), nominate("a-1", "n1"))
+    assert wrong(text.format("q"), reclaim, *room) == []
+    assert wrong(text.format("u"), reclaim, *room) == [
+        "pod default/v-0 is reclaimed from queue u, which is not reclaimable"
+    ]
+    assert wrong(text.format("default"), reclaim, *room) == ["pod default/v-0 is reclaimed by its own queue default"]
+    assert wrong(text.format("q"), preempt, *room, promised="gang") == [
+        "pod default/v-0 is preempted by another queue, default"
+    ]
+
+
+def test_admitted_jobs_fit_the_quotas_of_their_namespace() -> None:
+    text = (
+        "node n1 cpu=9\nquota z hard.cpu=4 used.cpu=1\n"
+        "job a phase=Pending minres.cpu=2\njob b phase=Pending minres.cpu=1\njob c phase=Inqueue minres.cpu=1"
+    )
+    a, b = (SetPodGroup(f"default/{name}", "Inqueue") for name in "ab")
+    assert wrong(text, b) == []
+    assert wrong(text, a, b) == ["resource quota default/z is promised beyond its limit: 5 of 4 cpu"]
+    assert wrong(text, a, b, promised="gang") == []
 
 
 def test_a_sound_plan_has_no_violations() -> None:
@@ -50,6 +216,23 @@ def test_a_sound_plan_has_no_violations() -> None:
 
 
 def test_gangs_are_only_promised_whole_where_gang_is_configured() -> None:
-    assert (
-        violations(snapshot("node n1 cpu=2\njob a min=2: 2 x cpu=1"), Plan((bind("a-0", "n1"),)), {"predicates"}) == []
-    )
+    room = "node n1 cpu=2\njob a min=2: 2 x cpu=1"
+    assert wrong(room, bind("a-0", "n1"), promised="predicates") == []
+
+
+def test_a_configuration_promises_what_no_action_can_get_around() -> None:
+    assert promises(config("priority, gang, conformance | drf, proportion, pdb")) == {
+        "gang:ready",
+        "conformance:preempt",
+        "conformance:reclaim",
+        "conformance:shuffle",
+        "pdb:preempt",
+        "pdb:reclaim",
+        "pdb:shuffle",
+        "proportion:flat",
+        "proportion:reclaim",
+    }  # not that preempting is for the more important: drf may name victims when the first tier names none
+    assert "priority:preempt" in promises(config("priority, gang, drf | proportion"))
+    assert "resourcequota:enqueue" in promises(config("resourcequota, gang | overcommit"))
+    assert "resourcequota:enqueue" not in promises(config("overcommit | resourcequota"))
+    assert "resourcequota:enqueue" not in promises(config("resourcequota", "allocate"))

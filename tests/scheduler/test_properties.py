@@ -1,111 +1,53 @@
-"""What holds in every world."""
+"""What holds in every world, whatever is configured."""
 
-from collections.abc import Sequence
 from random import Random
 
-import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.plan import Bind, Plan
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.state import Object, State
-from volcanopy.scheduler.statement import Statement
-from volcanopy.scheduler.status import Status
-from volcanopy.testing import reference
-from volcanopy.testing.notation import NOW, config, snapshot, world
-from volcanopy.testing.strategies import plugin_sets, worlds
+from tests.scheduler.properties import PROPERTIES
+from tests.scheduler.worlds import problems, shrunk
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind
+from volcanopy.testing.dice import APART, ARGUMENTS, case
+from volcanopy.testing.notation import config, snapshot
+from volcanopy.testing.strategies import worlds
 
-many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+WORLDS, PARTS = 70, 5
+"""In how many worlds each property is looked at in each part; ``python -m tests.scheduler.worlds`` takes any number."""
 
 
-def made_from(objects: Sequence[Object], plugins: str) -> Plan:
-    state = State()
-    for thing in objects:
-        state.upsert(thing)
-    return schedule(state.snapshot(NOW, "test"), config(plugins))
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", list(PROPERTIES))
+def test_in_every_world(name: str, part: int) -> None:
+    """Sound plans, no chance, fast is slow, rest in five cycles, rollback without a trace, state current is state anew."""
+    first = 1_000_000 + WORLDS * (PARTS * list(PROPERTIES).index(name) + part)
+    for seed in range(first, first + WORLDS):
+        one = case(Random(seed))
+        if problems(name, one, seed):
+            small = shrunk(name, one, seed)
+            pytest.fail(f"world {seed}, made smaller:\n{small}\n" + "\n".join(problems(name, small, seed)))
 
 
-@many
-@given(worlds(), plugin_sets())
-def test_no_plan_does_what_no_plan_may_do(text: str, plugins: str) -> None:
-    seen = snapshot(text)
-    made = schedule(seen, config(plugins))
-    assert violations(seen, made, config(plugins).plugins) == []
-
-
-@many
-@given(worlds(), plugin_sets(), st.randoms(use_true_random=False))
-def test_the_order_in_which_objects_arrive_does_not_matter(text: str, plugins: str, order: Random) -> None:
-    objects = world(text)
-    shuffled = list(objects)
-    order.shuffle(shuffled)
-    assert str(made_from(objects, plugins)) == str(made_from(shuffled, plugins))
-
-
-@many
-@given(worlds(), plugin_sets())
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds(), st.sampled_from(["gang, predicates", "priority, gang | predicates, proportion, nodeorder"]))
 def test_the_same_snapshot_gives_the_same_plan(text: str, plugins: str) -> None:
     seen = snapshot(text)
     assert schedule(seen, config(plugins)) == schedule(seen, config(plugins))
 
 
-@many
-@given(worlds(), plugin_sets())
-def test_the_vectorised_allocation_decides_what_the_slow_one_decides(text: str, plugins: str) -> None:
-    seen = snapshot(text)
-    fast = Session(seen, config(plugins))
-    slow = Session(seen, config(plugins))
-    slow.placement = reference.OneByOne(slow.ledger, slow.hooks)
-    actions = reference.actions()
-    for name in ("enqueue", "allocate", "backfill"):
-        actions[name](fast, {})
-        actions[name](slow, {})
-    assert list(map(str, fast.effects)) == list(map(str, slow.effects))
+def test_every_plugin_takes_part_in_random_configurations_or_stays_out_for_a_reason() -> None:
+    registered = set(builtin().plugins)
+    assert registered == ARGUMENTS.keys() | APART.keys()
+    assert not ARGUMENTS.keys() & APART.keys()
+    assert all(APART.values())
 
 
-@many
-@given(worlds(), st.data())
-def test_a_rollback_leaves_no_trace(text: str, data: st.DataObject) -> None:
-    seen = snapshot(text)
-    ledger, untouched = Ledger(seen), Ledger(seen)
-    with Statement(ledger) as statement:
-        _random_operations(ledger, statement, data)
-    for name, column in vars(untouched).items():
-        if isinstance(column, np.ndarray):
-            assert (getattr(ledger, name) == column).all(), name
-
-
-def _random_operations(ledger: Ledger, statement: Statement, data: st.DataObject) -> None:
-    nodes = len(ledger.snapshot.nodes)
-    for row in np.flatnonzero(ledger.status != Status.ABSENT).tolist():
-        if ledger.status[row] == Status.PENDING:
-            node = data.draw(st.integers(0, nodes - 1))
-            data.draw(st.sampled_from([statement.allocate, statement.pipeline]))(row, node)
-        elif ledger.status[row] == Status.RUNNING and data.draw(st.booleans()):
-            statement.evict(row, "test")
-
-
-@many
-@given(worlds(), st.data())
-def test_the_state_kept_current_equals_the_state_built_anew(text: str, data: st.DataObject) -> None:
-    """Objects come, change and go in any order; what is left is as if nothing else had ever been."""
-    objects = world(text)
-    other = world(data.draw(worlds()))
-    state = State()
-    for thing in data.draw(st.permutations([*objects, *other])):
-        state.upsert(thing)
-    for thing in other:
-        state.delete(thing)
-    for thing in data.draw(st.permutations(objects)):
-        state.upsert(thing)
-    fresh = State()
-    for thing in objects:
-        fresh.upsert(thing)
-    assert reference.canonical(state.snapshot(NOW)) == reference.canonical(fresh.snapshot(NOW))
+def test_random_configurations_name_every_plugin_and_every_action() -> None:
+    configs = [case(Random(seed)).config() for seed in range(60)]
+    assert {name for one in configs for name in one.plugins} == ARGUMENTS.keys()
+    assert {name for one in configs for name in one.actions} == builtin().actions.keys()
 
 
 def test_tables_grow_while_they_are_written() -> None:

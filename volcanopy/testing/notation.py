@@ -8,12 +8,18 @@ A world is a few lines, one thing a line::
     job   a min=2 queue=q1 priority=high: 2 x cpu=3
     job   b min=3 phase=Pending: 1 x cpu=1 role=ps min=1, 2 x cpu=2 role=worker
     job   c: 2 x cpu=1 on=n1,n2, 1 x cpu=1
+    budget d allowed=1 selector.app=web
+    quota e hard.cpu=4 used.cpu=1
+    hypernode rack tier=1: n1 n2
+    job   f topology=hard:1: 4 x cpu=1
 
 Amounts are Kubernetes quantities. What a line does not say has the usual value: a node holds 110 pods and 64Gi, a job
 is Inqueue in queue ``default`` with a minimum of all its tasks. ``on=`` puts tasks on nodes (running; ``bound`` or
-``releasing`` beside it says otherwise); other words without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``.
-A key with a slash is a label; ``selector.<key>=`` is a node selector. Objects are created in the order of the lines, a
-second apart.
+``releasing`` beside it says otherwise); other words without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``,
+``guaranteed`` (limits are what is requested). A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
+Volumes, devices and the claims on them are said as in :mod:`volcanopy.testing.supply`, the network and how close to
+each other pods must run as in :mod:`volcanopy.testing.network`. A key with a slash is a label; ``selector.<key>=`` is a
+node selector. Objects are created in the order of the lines, a second apart.
 """
 
 import shlex
@@ -24,13 +30,15 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core
+from volcanopy.api import core, policy
 from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.state import Object, State
+from volcanopy.testing import numa_line, supply
+from volcanopy.testing.network import hypernode, split, topology
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """When the first object of a world was created."""
@@ -41,6 +49,7 @@ _RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "gpu")
 _GPU = "nvidia.com/gpu"
 _MARKS = ("note.", "label.", "selector.")
 """What words begin with that are annotations, labels and node selectors, whatever else they look like."""
+_NAMESPACED = {"job", "pod", "tasks", "budget", "quota"}
 
 
 class NotationError(ValueError):
@@ -91,6 +100,7 @@ def world(text: str) -> list[Object]:
     """The objects of a world, in the order of its lines; queue ``default`` exists in any case."""
     lines = list(_lines(text))
     objects: list[Object] = []
+    holders = {line.name for line in lines if line.kind == "hypernode"}
     if not any(line.kind == "queue" and line.name == "default" for line in lines):
         objects.append(core.Queue(metadata=core.Meta(name="default", uid="default", creation_timestamp=START)))
     for line in lines:
@@ -105,8 +115,19 @@ def world(text: str) -> list[Object]:
                 objects.extend(_job(line))
             case "pod":
                 objects.append(_pod(line, line, line.name))
+            case "budget":
+                objects.append(_budget(line))
+            case "quota":
+                objects.append(_quota(line))
+            case "numa":
+                objects.append(numa_line.report(_meta(line, line.name), line.said))
+            case kind if kind in supply.KINDS:
+                objects.append(supply.KINDS[kind](line.name, line.said | dict.fromkeys(line.flags, ""), line.created))
+            case "hypernode":
+                objects.append(hypernode(line.name, line.said, line.tasks.split(), holders))
             case other:
-                raise NotationError(f"{other!r} is not a kind: use node, queue, class, job or pod")
+                known = "node, hypernode, numa, queue, class, job, pod, budget or quota"
+                raise NotationError(f"{other!r} is not a kind: use {known}")
     return objects
 
 
@@ -193,7 +214,7 @@ def _take_words(line: _Line, words: Iterable[str]) -> None:
 
 
 def _meta(line: _Line, name: str, **more: Any) -> core.Meta:
-    namespace = line.said.get("namespace", "default") if line.kind in {"job", "pod", "tasks"} else ""
+    namespace = line.said.get("namespace", "default") if line.kind in _NAMESPACED else ""
     return core.Meta(
         name=name, namespace=namespace, uid=f"uid-{namespace}-{name}", creation_timestamp=line.created, **more
     )
@@ -203,10 +224,20 @@ def _node(line: _Line) -> core.Node:
     room = {"pods": "110", "memory": "64Gi", **line.resources()}
     taints = tuple(_taint(value) for value in line.said.get("taint", "").split(",") if value)
     return core.Node(
-        metadata=_meta(line, line.name, labels={"kubernetes.io/hostname": line.name, **line.labels()}),
+        metadata=_meta(
+            line,
+            line.name,
+            labels={"kubernetes.io/hostname": line.name, **line.labels()},
+            annotations=_notes(line),
+        ),
         spec=core.NodeSpec(unschedulable="unschedulable" in line.flags, taints=taints),
         status=core.NodeStatus(capacity=dict(room), allocatable=dict(room)),
     )
+
+
+def _notes(line: _Line) -> dict[str, str]:
+    """The annotations that words beginning with ``note.`` give."""
+    return {key.removeprefix("note."): value for key, value in line.said.items() if key.startswith("note.")}
 
 
 def _taint(text: str) -> core.Taint:
@@ -218,7 +249,7 @@ def _taint(text: str) -> core.Taint:
 def _queue(line: _Line) -> core.Queue:
     said = line.said
     return core.Queue(
-        metadata=_meta(line, line.name),
+        metadata=_meta(line, line.name, annotations=_notes(line)),
         spec=core.QueueSpec(
             weight=int(said.get("weight", 1)),
             capability=dict(line.resources("capability.")),
@@ -230,6 +261,21 @@ def _queue(line: _Line) -> core.Queue:
         ),
         status=core.QueueStatus(state="Closed" if "closed" in line.flags else "Open"),
     )
+
+
+def _budget(line: _Line) -> policy.PodDisruptionBudget:
+    labels = {key.removeprefix("selector."): value for key, value in line.said.items() if key.startswith("selector.")}
+    return policy.PodDisruptionBudget(
+        metadata=_meta(line, line.name),
+        spec=policy.PodDisruptionBudgetSpec(selector=core.LabelSelector(match_labels=labels)),
+        status=policy.PodDisruptionBudgetStatus(disruptions_allowed=int(line.said.get("allowed", 0))),
+    )
+
+
+def _quota(line: _Line) -> policy.ResourceQuota:
+    hard, used = line.resources("hard."), line.resources("used.")
+    status = policy.ResourceQuotaStatus(hard=dict(hard), used=dict(used))
+    return policy.ResourceQuota(metadata=_meta(line, line.name), status=status)
 
 
 def _job(line: _Line) -> Iterator[Object]:
@@ -252,17 +298,15 @@ def _job(line: _Line) -> Iterator[Object]:
             pods.append(_pod(line, tasks, name, nodes[number % len(nodes)] if nodes else "", role))
     least = line.resources("minres.")
     yield core.PodGroup(
-        metadata=_meta(
-            line,
-            line.name,
-            annotations={k.removeprefix("note."): v for k, v in line.said.items() if k.startswith("note.")},
-        ),
+        metadata=_meta(line, line.name, annotations=_notes(line)),
         spec=core.PodGroupSpec(
             min_member=int(line.said.get("min", len(pods))),
             min_task_member=minimums,
             queue=line.said.get("queue", ""),
             priority_class_name=line.said.get("priority", ""),
             min_resources=dict(least) if least else None,
+            network_topology=topology(line.said.get("topology", "")),
+            sub_group_policy=split(line.said),
         ),
         status=core.PodGroupStatus(phase=line.said.get("phase", "Inqueue")),
     )
@@ -277,7 +321,7 @@ def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -
     annotations = {"scheduling.k8s.io/group-name": group.name} if group.kind == "job" else {}
     if role:
         annotations["volcanopy.io/task-spec"] = role
-    annotations |= {key.removeprefix("note."): value for key, value in line.said.items() if key.startswith("note.")}
+    annotations |= _notes(line)
     meta = _meta(
         line,
         name,
@@ -297,14 +341,25 @@ def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -
             else None,
             node_selector=selector,
             tolerations=tuple(_toleration(value) for value in line.said.get("tolerates", "").split(",") if value),
+            volumes=supply.volumes(line.said),
+            resource_claims=supply.claims(line.said),
             scheduling_gates=(core.SchedulingGate(name="test"),) if "gated" in line.flags else (),
             containers=(
                 core.Container(
-                    name="main", resources=core.ResourceRequirements(requests=dict(line.resources())), ports=ports
+                    name="main",
+                    resources=core.ResourceRequirements(
+                        requests=dict(line.resources()),
+                        limits=dict(line.resources()) if "guaranteed" in line.flags else {},
+                    ),
+                    ports=ports,
                 ),
             ),
         ),
-        status=core.PodStatus(phase=phase, nominated_node_name=line.said.get("nominated", "")),
+        status=core.PodStatus(
+            phase=phase,
+            nominated_node_name=line.said.get("nominated", ""),
+            resource_claim_statuses=supply.made(name, line.said),
+        ),
     )
 
 

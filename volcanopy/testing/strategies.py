@@ -1,13 +1,24 @@
-"""Random worlds for property tests, in the notation, so that a failing one can be read."""
+"""Random worlds for property tests, in the notation, so that a failing one can be read.
+
+:func:`cases` are the widest: whole worlds with whole configurations, thrown by :mod:`volcanopy.testing.dice`. The others
+are narrower and shrink better.
+"""
 
 import json
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
 from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
+from volcanopy.testing.dice import Case, case
 
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
+
+
+def cases() -> st.SearchStrategy[Case]:
+    """Worlds of up to 12 nodes, 40 tasks and 6 queues in a tree, with any actions and any plugins."""
+    return st.randoms(use_true_random=False).map(case)
 
 
 @st.composite
@@ -127,9 +138,17 @@ CHAINS = (
 )
 """Actions in orders that people use, all with evictions."""
 
+GANG_CHAINS = (
+    "enqueue, allocate, gangpreempt",
+    "enqueue, allocate, backfill, gangpreempt, gangreclaim",
+    "enqueue, gangreclaim, gangpreempt, allocate",
+    "allocate, gangreclaim",
+)
+"""The same with actions by which whole bundles leave."""
+
 
 @st.composite
-def evicting_configs(draw: st.DrawFn) -> SchedulerConfig:
+def evicting_configs(draw: st.DrawFn, chains: Sequence[str] = CHAINS) -> SchedulerConfig:
     """Actions that evict, and plugins that have a say in it, in one tier or two, with some switches off."""
     queues = draw(st.sampled_from(["proportion", "capacity", "capacity", ""]))
     optional = ("priority", "conformance", "drf", "overcommit", "nodeorder", "binpack")
@@ -148,5 +167,5 @@ def evicting_configs(draw: st.DrawFn) -> SchedulerConfig:
             entry["enableHierarchy"] = draw(st.booleans())
             entry["arguments"] = {"ancestorReclaimLevel": draw(st.integers(0, 2))}
         draw(st.sampled_from(tiers)).append(entry)
-    document = {"actions": draw(st.sampled_from(CHAINS)), "tiers": [{"plugins": tier} for tier in tiers]}
+    document = {"actions": draw(st.sampled_from(chains)), "tiers": [{"plugins": tier} for tier in tiers]}
     return parse(json.dumps(document), builtin())

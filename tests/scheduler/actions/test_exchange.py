@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.config import SchedulerConfig
 from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.promises import promises
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 from volcanopy.testing.unfolding import Unfolding
@@ -31,7 +32,7 @@ def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: Sched
     for _ in range(REST):
         seen = unfolding.snapshot()
         plan = unfolding.cycle()
-        assert violations(seen, plan, unfolding.config.plugins) == []
+        assert violations(seen, plan, promises(unfolding.config)) == []
         promised = kept_for(plan)
         assert {effect.beneficiary for effect in plan.of(Evict)} <= {effect.group for effect in plan.of(Nominate)}
         if promised:

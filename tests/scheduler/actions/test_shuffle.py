@@ -10,6 +10,7 @@ from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.plan import Evict, Plan
 from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.promises import promises
 from volcanopy.scheduler.resources import Rows
 
 TEXT = """
@@ -59,7 +60,7 @@ def shuffled(*tiers: str) -> Plan:
     config = parse("\n".join(lines), registry)
     snapshot = seen(TEXT)
     plan = schedule(snapshot, config, registry)
-    assert violations(snapshot, plan, config.plugins) == []
+    assert violations(snapshot, plan, promises(config)) == []
     return plan
 
 

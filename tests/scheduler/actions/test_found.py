@@ -1,0 +1,107 @@
+"""Worlds in which random search once found something wrong, each with what is right."""
+
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, SetPodGroup
+from volcanopy.scheduler.promises import promises
+from volcanopy.testing.notation import config, decide, snapshot, world
+from volcanopy.testing.unfolding import Unfolding
+
+
+def moves(text: str, plugins: str, actions: str) -> list[str]:
+    return [str(effect) for effect in decide(text, plugins, actions).of(Bind, Evict, Nominate)]
+
+
+def test_a_gang_that_starts_in_a_session_is_not_broken_in_it() -> None:
+    """gang names no victims of j, so drf, a tier below, may: but one of its pods has only just been bound."""
+    text = """
+        node n1 memory=2Gi
+        node n3 cpu=7 pods=2
+        job j note.volcanopy.io/sla-waiting-time=100h: 1 x memory=2Gi on=n1, 1 x cpu=3
+        job k: 2 x memory=1Gi
+        """
+    assert moves(text, "gang | sla, drf", "allocate, preempt") == ["bind j-1 -> n3"]
+
+
+def test_nobody_leaves_for_part_of_a_gang_that_has_waited_long() -> None:
+    """sla lets a job that has waited long enough hold on to less than its minimum, which is no reason to evict."""
+    text = "node n1 cpu=1\nqueue q\njob g: 1 x cpu=1, 1 x cpu=2\njob v queue=q: 1 x cpu=1 on=n1"
+    assert moves(text, "sla, conformance | gang", "reclaim") == []
+
+
+def test_equal_tasks_of_a_job_do_not_take_turns() -> None:
+    """tdm looks at running tasks only: what a task could take back is judged as if the taker ran already."""
+    text = "node n0 cpu=2\njob j min=2: 2 x cpu=1 on=n0, 1 x cpu=1"
+    assert moves(text, "tdm", "allocate, preempt") == []
+
+
+def test_a_job_for_which_others_left_stays_admitted() -> None:
+    """None of its pods runs, and its queue takes no new jobs: it is no new job."""
+    text = "node n2 cpu=3\nqueue q closed\njob v min=0 queue=q: 2 x cpu=1 on=n2\njob j queue=q phase=Running: 1 x cpu=2"
+    unfolding = Unfolding(world(text), config("gang", "enqueue, preempt, allocate"))
+    first = unfolding.cycle()
+    assert [str(effect) for effect in first.of(Evict, Nominate)] == ["evict v-1: preempt", "nominate j-0 -> n2"]
+    assert {effect.pod_group: effect.phase for effect in first.of(SetPodGroup)}["default/j"] == "Inqueue"
+    assert [str(effect) for effect in unfolding.cycle().of(Bind)] == ["bind j-0 -> n2"]
+
+
+def test_backfill_leaves_kept_room_to_its_owner() -> None:
+    text = "node n0 cpu=4 pods=2\njob owner: 2 x cpu=1 nominated=n0\njob late: 2 x role=r"
+    assert moves(text, "gang, predicates", "enqueue, backfill, allocate") == [
+        "bind owner-0 -> n0",
+        "bind owner-1 -> n0",
+    ]
+
+
+def test_what_the_cluster_needs_stays_whichever_tier_names_victims() -> None:
+    """conformance leaves its tier without victims; proportion, in the next, would take what is in kube-system."""
+    text = "node n1 cpu=2\nqueue q\njob k namespace=kube-system min=0: 2 x cpu=1 on=n1\njob a queue=q: 1 x cpu=1"
+    assert moves(text, "gang, conformance | proportion", "reclaim") == []
+    assert moves(text.replace(" namespace=kube-system", ""), "gang, conformance | proportion", "reclaim") != []
+
+
+def test_budgets_are_kept_whichever_tier_names_victims() -> None:
+    text = "class high value=9\nnode n1 cpu=1\nbudget b selector.app=web\njob v min=0: 1 x cpu=1 on=n1 label.app=web\njob a priority=high: 1 x cpu=1"
+    assert moves(text, "priority, gang | pdb", "preempt") == []
+    assert moves(text.replace("budget b", "budget b allowed=1"), "priority, gang | pdb", "preempt") != []
+
+
+def test_guarantees_are_kept_whichever_tier_names_victims() -> None:
+    """Tier one names both pods as victims; what the queue is guaranteed is not theirs to give."""
+    text = "node n1 cpu=4\nqueue q guarantee.cpu={}\njob v queue=q min=0: 4 x cpu=1 on=n1\njob a min=2: 2 x cpu=1"
+    for plugins in ("gang, conformance | proportion", "gang, conformance, proportion", "gang, conformance, capacity"):
+        seen = snapshot(text.format(3))
+        assert moves(text.format(3), plugins, "reclaim") == [], plugins
+        assert violations(seen, decide(text.format(3), plugins, "reclaim"), promises(config(plugins))) == []
+    assert moves(text.format(2), "gang, conformance | proportion", "reclaim") != []
+
+
+def test_a_queue_above_keeps_what_it_is_guaranteed_from_strangers() -> None:
+    text = """
+        node n1 cpu=4
+        queue root
+        queue p parent=root guarantee.cpu=4
+        queue p1 parent=p
+        queue p2 parent=p deserved.cpu=2
+        queue o parent=root deserved.cpu=2
+        job v queue=p1 min=0: 4 x cpu=1 on=n1
+        job {}: 1 x cpu=1
+        """
+    document = """
+        actions: "reclaim"
+        tiers: [{plugins: [{name: gang}, {name: capacity, enableHierarchy: true}]}]
+        """
+    chosen = parse(document, builtin())
+    assert decide(text.format("a queue=o"), chosen).of(Evict) == []
+    assert len(decide(text.format("a queue=p2"), chosen).of(Evict)) == 1
+
+
+def test_the_reason_for_waiting_does_not_depend_on_the_order_of_arrival() -> None:
+    text = "queue q1\njob j queue=q1: 1 x memory=4Gi, 2 x port=80"
+    objects = world(text)
+    plans = set()
+    for things in (objects, objects[::-1]):
+        unfolding = Unfolding(things, config("proportion", "allocate"))
+        plans.add(str(unfolding.cycle()))
+    assert len(plans) == 1

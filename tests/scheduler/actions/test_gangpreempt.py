@@ -1,0 +1,567 @@
+"""gangpreempt: which bundles leave for a gang of their queue, in which part of the network, and why nobody does."""
+
+import random
+from dataclasses import replace as changed
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.scheduler.properties import seen
+from volcanopy.api import core
+from volcanopy.scheduler.actions.bundles import Bundles
+from volcanopy.scheduler.actions.worth import Worth
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, Plan
+from volcanopy.scheduler.promises import promises
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.status import READY
+from volcanopy.testing.notation import config, decide, snapshot, world
+from volcanopy.testing.strategies import GANG_CHAINS, evicting_configs
+from volcanopy.testing.unfolding import Unfolding
+
+PLUGINS = "priority, gang, conformance | predicates, binpack"
+CHAIN = "enqueue, allocate, gangpreempt"
+CLASSES = "class high value=9\nclass mid value=5\nclass low value=1\n"
+RACKS = """
+    node n1 cpu=2
+    node n2 cpu=2
+    node n3 cpu=2
+    node n4 cpu=2
+    hypernode rack-1 tier=1: n1 n2
+    hypernode rack-2 tier=1: n3 n4
+    hypernode hall   tier=2: rack-1 rack-2
+"""
+
+
+def moves(text: str, plugins: str | SchedulerConfig = PLUGINS, actions: str = CHAIN) -> list[str]:
+    return [str(effect) for effect in decide(CLASSES + text, plugins, actions).of(Evict, Nominate)]
+
+
+def why(text: str, job: str, plugins: str = PLUGINS, actions: str = CHAIN) -> str:
+    explains = {one.job: one for one in decide(CLASSES + text, plugins, actions).of(Explain)}
+    explain: Explain = explains[f"default/{job}"]
+    return explain.message
+
+
+def arguments(**said: object) -> SchedulerConfig:
+    return changed(config(PLUGINS, CHAIN), action_arguments={"gangpreempt": said})
+
+
+class TestBundles:
+    def test_pods_above_the_minimum_leave_one_by_one(self) -> None:
+        text = "node n1 cpu=3\njob a min=1: 3 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
+        assert moves(text) == ["evict a-2: gangpreempt", "nominate b-0 -> n1"]
+
+    def test_what_keeps_a_gang_whole_leaves_together(self) -> None:
+        """One pod would do for b, but a cannot run with one; plain preempt could not take it at all."""
+        text = "node n1 cpu=2\njob a min=2: 2 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
+        assert moves(text) == ["evict a-1: gangpreempt", "evict a-0: gangpreempt", "nominate b-0 -> n1"]
+        assert moves(text, actions="enqueue, allocate, preempt") == []
+
+    def test_a_gang_leaves_wherever_it_is_in_the_domain(self) -> None:
+        text = "node n1 cpu=1\nnode n2 cpu=1\njob a min=2: 2 x cpu=1 on=n1,n2\njob b priority=high: 1 x cpu=1"
+        assert sorted(moves(text)[:2]) == ["evict a-0: gangpreempt", "evict a-1: gangpreempt"]
+
+    def test_pods_of_a_gang_that_is_broken_already_leave_one_by_one(self) -> None:
+        text = "node n1 cpu=2\njob a min=3: 2 x cpu=1 on=n1, 1 x cpu=1 gated\njob b priority=high: 1 x cpu=1"
+        assert moves(text) == ["evict a-1: gangpreempt", "nominate b-0 -> n1"]
+
+    def test_the_minimum_of_a_role_binds_as_well(self) -> None:
+        """The job could do with two pods of its three, its only worker it cannot do without."""
+        text = """
+            node n1 cpu=3
+            job a min=2: 1 x cpu=1 role=w min=1 on=n1, 2 x cpu=1 role=m min=1 on=n1
+            job b priority=high: 1 x cpu=1
+            """
+        assert moves(text) == ["evict a-m-1: gangpreempt", "nominate b-0 -> n1"]
+
+    def test_minima_of_roles_do_not_bind_where_the_job_is_content_with_less(self) -> None:
+        text = """
+            node n1 cpu=2
+            job a min=1: 1 x cpu=1 role=m min=1 on=n1, 1 x cpu=1 role=w min=1 on=n1
+            job b priority=high: 1 x cpu=1
+            """
+        assert len(moves(text)) == 2
+
+    def test_a_sub_group_that_its_job_can_spare_leaves_together(self) -> None:
+        text = """
+            node n1 cpu=4
+            job a min=2 split=2 split.min=1 split.by=x/p: 2 x cpu=1 on=n1 label.x/p=0, 2 x cpu=1 on=n1 label.x/p=1
+            job b priority=high: 1 x cpu=1
+            """
+        assert moves(text) == ["evict a-3: gangpreempt", "evict a-2: gangpreempt", "nominate b-0 -> n1"]
+
+    def test_sub_groups_that_are_all_needed_leave_with_the_gang(self) -> None:
+        text = """
+            node n1 cpu=4
+            job a min=2 split=2 split.min=2 split.by=x/p: 2 x cpu=1 on=n1 label.x/p=0, 2 x cpu=1 on=n1 label.x/p=1
+            job b priority=high: 1 x cpu=1
+            """
+        assert len(moves(text)) == 5
+
+    def test_a_pod_that_its_sub_group_can_spare_leaves_alone(self) -> None:
+        text = """
+            node n1 cpu=3
+            job a min=2 split=2 split.min=1 split.by=x/p: 3 x cpu=1 on=n1 label.x/p=0
+            job b priority=high: 1 x cpu=1
+            """
+        assert moves(text) == ["evict a-2: gangpreempt", "nominate b-0 -> n1"]
+
+    def test_each_candidate_is_in_one_bundle_and_the_work_of_a_broken_gang_counts_everywhere(self) -> None:
+        session = Session(
+            snapshot("node n1 cpu=9\nnode n2 cpu=9\njob a min=2: 3 x cpu=1 on=n1,n1,n2"), config(PLUGINS, CHAIN)
+        )
+        worth = Worth(session)
+        rows = worth.cheapest_first(worth.rows, None)[0]
+        here = rows[session.ledger.node[rows] == 0]
+        bundles = Bundles(session, worth, here)
+        assert [(len(bundles.of(row).rows), bundles.of(row).breaks) for row in here.tolist()] == [(1, False), (1, True)]
+        single, broken = (bundles.of(row) for row in here.tolist())
+        assert broken.work == 3 * single.work
+        assert bundles.work([single, broken]) == broken.work
+
+
+class TestWhoLeaves:
+    def test_a_surplus_pod_before_a_gang_of_the_same_importance(self) -> None:
+        text = """
+            node n1 cpu=2
+            node n2 cpu=2
+            job spare min=1: 2 x cpu=1 on=n1
+            job rigid min=2: 2 x cpu=1 on=n2
+            job b priority=high: 1 x cpu=1
+            """
+        assert moves(text) == ["evict spare-1: gangpreempt", "nominate b-0 -> n1"]
+
+    def test_the_least_important_job_though_its_gang_breaks(self) -> None:
+        text = """
+            node n1 cpu=2
+            node n2 cpu=2
+            job spare min=1 priority=mid: 2 x cpu=1 on=n1
+            job rigid min=2 priority=low: 2 x cpu=1 on=n2
+            job b priority=high: 1 x cpu=1
+            """
+        assert moves(text) == ["evict rigid-1: gangpreempt", "evict rigid-0: gangpreempt", "nominate b-0 -> n2"]
+
+    def test_of_two_gangs_the_one_that_loses_least_work(self) -> None:
+        text = "node n1 cpu=2\nnode n2 cpu=3\njob two min=2: 2 x cpu=1 on=n1\njob three min=3: 3 x cpu=1 on=n2\njob b priority=high: 1 x cpu=1"
+        assert [line for line in moves(text) if "evict" in line] == [
+            "evict two-1: gangpreempt",
+            "evict two-0: gangpreempt",
+        ]
+
+    def test_nobody_of_equal_importance(self) -> None:
+        assert (
+            moves("node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1\njob b: 1 x cpu=1", "gang, conformance | predicates")
+            == []
+        )
+
+    def test_nobody_of_another_queue(self) -> None:
+        assert moves("queue q\nnode n1 cpu=1\njob a queue=q: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1") == []
+
+    def test_no_job_that_says_it_is_not_to_be_taken(self) -> None:
+        text = "node n1 cpu=1\njob a note.volcanopy.io/preemptable={}: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
+        assert moves(text.format("false")) == []
+        assert len(moves(text.format("true"))) == 2
+
+    def test_no_gang_one_of_whose_pods_may_not_leave(self) -> None:
+        text = """
+            node n1 cpu=2
+            job a min=2: 1 x cpu=1 on=n1 label.app=a, 1 x cpu=1 on=n1
+            job b priority=high: 1 x cpu=1
+            budget d allowed=0 selector.app=a
+            """
+        assert moves(text, "priority, gang, pdb | predicates") == []
+        assert len(moves(text)) == 3
+
+    def test_a_budget_counts_over_all_bundles(self) -> None:
+        text = """
+            node n1 cpu=2
+            job a min=0: 2 x cpu=1 on=n1 label.app=a
+            job b min={} priority=high: {} x cpu=1
+            budget d allowed=1 selector.app=a
+            """
+        assert len(moves(text.format(1, 1), "priority, gang, pdb | predicates")) == 2
+        assert moves(text.format(2, 2), "priority, gang, pdb | predicates") == []
+
+    def test_nobody_whom_the_cluster_needs(self) -> None:
+        text = "node n1 cpu=1\njob a namespace=kube-system: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
+        assert moves(text) == []
+        assert moves(text, "priority | gang, conformance, predicates") == []
+
+    def test_nobody_where_no_plugin_has_a_say(self) -> None:
+        assert moves("node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1", "sla | predicates") == []
+
+
+class TestAnExchangeIsProven:
+    def test_nobody_leaves_for_a_gang_that_cannot_start_all_the_same(self) -> None:
+        assert moves("node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1") == []
+
+    def test_nobody_leaves_where_the_room_would_do_but_not_on_any_node(self) -> None:
+        text = "node n1 cpu=1\nnode n2 cpu=1\njob a min=0: 2 x cpu=1 on=n1,n2\njob b priority=high: 1 x cpu=2"
+        assert moves(text) == []
+
+    def test_nobody_leaves_a_node_that_refuses_the_gang_all_the_same(self) -> None:
+        assert moves("node n1 cpu=1 taint=t:NoSchedule\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1") == []
+
+    def test_nobody_leaves_when_there_is_room_that_is_being_freed(self) -> None:
+        text = "node n1 cpu=2\njob a min=1: 1 x cpu=1 on=n1, 1 x cpu=1 on=n1 releasing\njob b priority=high: 1 x cpu=1"
+        assert moves(text) == ["nominate b-0 -> n1"]
+
+    def test_free_room_counts(self) -> None:
+        text = "node n1 cpu=1\nnode n2 cpu=1\njob a: 1 x cpu=1 on=n1\njob b min=2 priority=high: 2 x cpu=1"
+        assert moves(text) == ["evict a-0: gangpreempt", "nominate b-0 -> n2", "nominate b-1 -> n1"]
+
+    def test_only_the_minimum_makes_others_leave(self) -> None:
+        text = "node n1 cpu=4\njob a min=0: 4 x cpu=1 on=n1\njob b min=2 priority=high: 4 x cpu=1"
+        assert sum(line.startswith("evict") for line in moves(text)) == 2
+
+    def test_what_its_roles_need_comes_first(self) -> None:
+        """Three of the first role would be enough by number; the job needs one of each."""
+        text = """
+            node n1 cpu=4
+            job a min=0: 4 x cpu=1 on=n1
+            job b min=2 priority=high: 3 x cpu=1 role=m min=1, 1 x cpu=1 role=w min=1
+            """
+        assert moves(text) == [
+            "evict a-3: gangpreempt",
+            "evict a-2: gangpreempt",
+            "nominate b-m-0 -> n1",
+            "nominate b-w-0 -> n1",
+        ]
+
+    def test_a_bundle_that_can_stay_after_all_stays(self) -> None:
+        """The small ones are cheaper one by one, but the large one must leave anyway."""
+        text = """
+            node n1 cpu=3
+            job big min=0: 1 x cpu=2 on=n1
+            job small min=0: 1 x cpu=1 on=n1
+            job b priority=high: 1 x cpu=2
+            """
+        assert moves(text) == ["evict big-0: gangpreempt", "nominate b-0 -> n1"]
+
+    def test_a_bundle_stays_that_others_make_needless(self) -> None:
+        """For the small pod alone the single one would be cheapest; the large one needs the gang's node, where both fit."""
+        text = """
+            node n1 cpu=1
+            node n2 cpu=3
+            job single: 1 x cpu=1 on=n1
+            job gang: 3 x cpu=1 on=n2
+            job b priority=high: 1 x cpu=1, 1 x cpu=2
+            """
+        made = moves(text)
+        assert sorted(line for line in made if "evict" in line) == [
+            f"evict gang-{number}: gangpreempt" for number in range(3)
+        ]
+        assert {line.split()[-1] for line in made if "nominate" in line} == {"n2"}
+
+    def test_a_pod_that_never_preempts_waits(self) -> None:
+        objects = [
+            replace(thing, spec=replace(thing.spec, preemption_policy="Never"))
+            if isinstance(thing, core.Pod) and thing.metadata.name == "b-0"
+            else thing
+            for thing in world(CLASSES + "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1")
+        ]
+        made = schedule(seen(objects), config(PLUGINS, CHAIN))
+        assert made.of(Evict) == []
+        assert "its pods never preempt" in made.of(Explain)[0].message
+
+    def test_a_job_that_runs_already_gets_one_task_after_the_other(self) -> None:
+        """Without gang's say a job lacks whatever of it waits."""
+        text = "node n1 cpu=3\njob a min=0: 2 x cpu=1 on=n1\njob b min=1 priority=high: 1 x cpu=1 on=n1, 3 x cpu=1"
+        made = moves(text, "priority | gang, predicates")
+        assert sum(line.startswith("evict") for line in made) == 2
+        assert [line for line in made if "nominate" in line] == ["nominate b-1 -> n1", "nominate b-2 -> n1"]
+
+
+class TestDomains:
+    @pytest.mark.parametrize("plugins", [PLUGINS, f"{PLUGINS}, network-topology-aware"])
+    def test_a_gang_that_demands_closeness_gets_its_room_in_one_hypernode(self, plugins: str) -> None:
+        """The two cheapest pods are in different racks; the gang needs two nodes of one."""
+        text = f"""
+            {RACKS}
+            job l1 priority=low: 1 x cpu=2 on=n1
+            job l3 priority=low: 1 x cpu=2 on=n3
+            job m2 priority=mid: 1 x cpu=2 on=n2
+            job m4 priority=mid: 1 x cpu=2 on=n4
+            job b topology=hard:1 priority=high: 2 x cpu=2
+            """
+        made = moves(text, plugins)
+        assert made in (
+            ["evict l1-0: gangpreempt", "evict m2-0: gangpreempt", "nominate b-0 -> n1", "nominate b-1 -> n2"],
+            ["evict l3-0: gangpreempt", "evict m4-0: gangpreempt", "nominate b-0 -> n3", "nominate b-1 -> n4"],
+        )
+
+    def test_the_cheapest_domain_is_taken(self) -> None:
+        text = f"""
+            {RACKS}
+            job one priority=mid min=0: 2 x cpu=2 on=n1,n2
+            job two priority=low min=0: 2 x cpu=2 on=n3,n4
+            job b topology=hard:1 priority=high: 2 x cpu=2
+            """
+        assert sorted(line for line in moves(text) if "evict" in line) == [
+            "evict two-0: gangpreempt",
+            "evict two-1: gangpreempt",
+        ]
+
+    def test_only_what_is_in_the_domain_leaves_of_a_gang(self) -> None:
+        text = f"""
+            {RACKS}
+            job a min=2 priority=low: 2 x cpu=2 on=n1,n3
+            job c priority=high: 1 x cpu=2 on=n4
+            job d priority=high: 1 x cpu=1 on=n2
+            job b topology=hard:1 priority=high: 2 x cpu=1
+            """
+        made = moves(text)
+        assert [line for line in made if "evict" in line] == ["evict a-0: gangpreempt"]
+        assert {line.split()[-1] for line in made if "nominate" in line} == {"n1", "n2"}
+
+    def test_without_a_demand_the_whole_cluster_is_one_domain(self) -> None:
+        text = f"""
+            {RACKS}
+            job l1 priority=low: 1 x cpu=2 on=n1
+            job l3 priority=low: 1 x cpu=2 on=n3
+            job m2 priority=mid: 1 x cpu=2 on=n2
+            job m4 priority=mid: 1 x cpu=2 on=n4
+            job b priority=high: 2 x cpu=2
+            """
+        assert sorted(line for line in moves(text) if "evict" in line) == [
+            "evict l1-0: gangpreempt",
+            "evict l3-0: gangpreempt",
+        ]
+
+    def test_who_only_prefers_closeness_gets_the_closest_of_what_costs_the_same(self) -> None:
+        text = f"""
+            {RACKS}
+            job a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4
+            job b topology=soft priority=high: 2 x cpu=2
+            """
+        racks = {frozenset({"n1", "n2"}), frozenset({"n3", "n4"})}
+        assert frozenset(line.split()[-1] for line in moves(text) if "nominate" in line) in racks
+
+    def test_nobody_leaves_when_no_domain_is_large_enough(self) -> None:
+        text = f"{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 3 x cpu=2"
+        assert moves(text) == []
+
+    def test_each_sub_group_gets_its_own_hypernode(self) -> None:
+        text = f"""
+            {RACKS}
+            job a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4
+            job b split=2 split.min=2 split.by=x/p split.topology=hard:1 priority=high: 2 x cpu=2 label.x/p=0, 2 x cpu=2 label.x/p=1
+            """
+        made = moves(text)
+        node = {line.split()[1]: line.split()[-1] for line in made if "nominate" in line}
+        racks = ({"n1", "n2"}, {"n3", "n4"})
+        assert len(node) == 4
+        assert {node["b-0"], node["b-1"]} in racks
+        assert {node["b-2"], node["b-3"]} in racks
+
+    def test_the_rest_of_a_gang_that_runs_goes_where_it_is(self) -> None:
+        text = f"""
+            {RACKS}
+            job a min=0 priority=low: 3 x cpu=2 on=n2,n3,n4
+            job b min=2 topology=hard:1 priority=high: 1 x cpu=2 on=n1, 1 x cpu=2
+            """
+        assert moves(text) == ["evict a-0: gangpreempt", "nominate b-1 -> n2"]
+
+    def test_the_room_is_kept_in_the_domain_until_it_is_free(self) -> None:
+        text = f"{CLASSES}{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 2 x cpu=2"
+        unfolding = Unfolding(world(text), config(PLUGINS, CHAIN), lingering=True, replaced=False)
+        promised = {effect.pod: effect.node for effect in unfolding.cycle().of(Nominate)}
+        unfolding.add(world("class top value=99\njob z priority=top: 4 x cpu=1"))
+        bound = {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+        assert not bound
+        unfolding.end_terminating()
+        bound = {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+        assert promised.items() <= bound.items()
+
+
+class TestWhyNot:
+    def test_nobody_less_important(self) -> None:
+        text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b: 1 x cpu=1"
+        said = "gangpreempt finds no pod of less important jobs of queue default that may be evicted"
+        assert why(text, "b") == f"0/1 nodes are available: 1 Insufficient cpu; {said}"
+        assert why(text, "b", actions="gangpreempt") == said
+
+    def test_not_enough_even_without_them(self) -> None:
+        text = "node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1"
+        said = (
+            "gangpreempt could evict 2 pods of less important jobs of queue default, and 1 cpu would still be missing"
+        )
+        assert why(text, "b").endswith(said)
+
+    def test_those_who_could_leave_may_not(self) -> None:
+        text = """
+            node n1 cpu=1
+            job a: 1 x cpu=1 on=n1 label.app=a
+            job b priority=high: 1 x cpu=1
+            budget d allowed=0 selector.app=a
+            """
+        said = (
+            "gangpreempt could evict 1 pod of less important jobs of queue default, but none of them may leave for it"
+        )
+        assert why(text, "b", "priority, gang, pdb | predicates").endswith(said)
+
+    def test_room_but_no_place(self) -> None:
+        text = f"{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 3 x cpu=2"
+        assert "gangpreempt could evict 4 pods" in why(text, "b")
+
+    def test_a_job_that_was_helped_is_told_that_its_room_is_being_freed(self) -> None:
+        text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
+        assert why(text, "b") == "waits for room that is being freed for 1 of its pods"
+
+
+class TestArguments:
+    def test_gangs_may_be_spared(self) -> None:
+        text = "node n1 cpu=3\njob a min=2: 3 x cpu=1 on=n1\njob b min={0} priority=high: {0} x cpu=1"
+        spared = arguments(allowWholeBundle=False)
+        assert len(moves(text.format(1), spared)) == 2
+        assert moves(text.format(2), spared) == []
+        assert len(moves(text.format(2))) > 0
+
+    def test_as_many_domains_as_may_be_are_tried(self) -> None:
+        """The first rack could have the room, but its nodes refuse the gang; the second is not tried any more."""
+        text = """
+            node n1 cpu=2 taint=t:NoSchedule
+            node n2 cpu=2
+            hypernode rack-1 tier=1: n1
+            hypernode rack-2 tier=1: n2
+            job a min=0 priority=low: 2 x cpu=2 on=n1,n2
+            job b topology=hard:1 priority=high: 1 x cpu=2
+            """
+        assert len(moves(text)) == 2
+        assert moves(text, arguments(maxDomains=1)) == []
+
+    def test_a_wrong_one_is_refused_with_a_sentence(self) -> None:
+        for key, value, said in (
+            ("maxDomain", 1, "did you mean 'maxDomains'?"),
+            ("maxDomains", 0, "configurations[0].arguments (gangpreempt).maxDomains"),
+            ("allowWholeBundle", "perhaps", "configurations[0].arguments (gangpreempt).allowWholeBundle"),
+        ):
+            text = f"actions: gangpreempt\nconfigurations: [{{name: gangpreempt, arguments: {{{key}: {value}}}}}]"
+            with pytest.raises(ConfigError) as caught:
+                parse(text, builtin())
+            assert said in str(caught.value)
+
+
+# In every world
+
+
+REST = 5
+many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def networked_worlds(draw: st.DrawFn) -> str:
+    """Nodes in racks, full of gangs of little importance; important gangs wait, and some demand or prefer closeness."""
+    lines = [f"class c{value} value={value}" for value in (1, 2, 3)]
+    claim = draw(st.sampled_from(["", "", " deserved.cpu=2", " guarantee.cpu=1"]))
+    lines += ["queue root", f"queue q0 parent=root{claim}", "queue q1 parent=root deserved.cpu=4 weight=2"]
+    free = {f"n{number}": draw(st.integers(1, 3)) for number in range(draw(st.integers(2, 5)))}
+    lines += [f"node {node} cpu={size}{draw(st.sampled_from(['', '', '', ' zone=a']))}" for node, size in free.items()]
+    for number in range(draw(st.integers(1, 4))):
+        wanted = draw(st.lists(st.sampled_from(sorted(free)), min_size=1, max_size=5))
+        homes = [node for place, node in enumerate(wanted) if free[node] > wanted[:place].count(node)]
+        for node in homes:
+            free[node] -= 1
+        if homes:
+            words = [f"min={draw(st.integers(0, len(homes)))}", f"priority=c{draw(st.sampled_from([1, 1, 2]))}"]
+            flag = draw(st.sampled_from(["", "", "", "", " note.volcanopy.io/preemptable=false"]))
+            queue = draw(st.sampled_from(["q0", "q0", "q1"]))
+            lines.append(
+                f"job r{number} {' '.join(words)} queue={queue} phase=Running: {', '.join(f'1 x cpu=1 on={node}{flag}' for node in homes)}"
+            )
+    names = sorted(free)
+    cut = draw(st.integers(1, len(names) - 1))
+    lines += [f"hypernode a tier=1: {' '.join(names[:cut])}", f"hypernode b tier=1: {' '.join(names[cut:])}"]
+    lines += draw(st.sampled_from([[], ["hypernode h tier=2: a b"]]))
+    near = ["", " topology=hard:1", " topology=hard:1", " topology=hard:2", " topology=soft"]
+    near.append(" split=2 split.min=1 split.by=x/p split.topology=hard:1")
+    for number in range(draw(st.integers(1, 3))):
+        count, size = draw(st.integers(1, 4)), draw(st.sampled_from([1, 1, 2]))
+        words = [f"min={draw(st.integers(1, count))}", f"priority=c{draw(st.sampled_from([2, 3, 3]))}"]
+        words.append(f"queue={draw(st.sampled_from(['q0', 'q1']))}")
+        flag = draw(st.sampled_from(["", "", "", " port=80", " selector.topology.kubernetes.io/zone=a"]))
+        parts = f"{count} x cpu={size}{flag} label.x/p={draw(st.integers(0, 1))}"
+        lines.append(f"job w{number} {' '.join(words)}{draw(st.sampled_from(near))}: {parts}")
+    return "\n".join(lines)
+
+
+@many
+@given(networked_worlds(), evicting_configs(GANG_CHAINS), st.booleans())
+def test_every_plan_is_sound_and_the_world_comes_to_rest(text: str, chosen: SchedulerConfig, replaced: bool) -> None:
+    unfolding = Unfolding(world(text), chosen, replaced)
+    plans: list[Plan] = []
+    for _ in range(REST + 1):
+        before = unfolding.snapshot()
+        plans.append(unfolding.cycle())
+        assert violations(before, plans[-1], promises(chosen)) == []
+        if not plans[-1].of(Bind, Evict, Nominate):
+            return
+    pytest.fail("\n--\n".join(map(str, plans)))
+
+
+@many
+@given(networked_worlds(), evicting_configs(GANG_CHAINS))
+def test_whoever_others_left_for_has_its_room_when_it_is_free(text: str, chosen: SchedulerConfig) -> None:
+    """An important newcomer would like the room while the victims take their time: it does not get it."""
+    unfolding = Unfolding(world(text), chosen, lingering=True)
+    plan = unfolding.cycle()
+    gainers = {effect.beneficiary for effect in plan.of(Evict)}
+    promised = {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in gainers}
+    assert gainers <= {effect.group for effect in plan.of(Nominate)}
+    if not promised:
+        return
+    unfolding.add(world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"))
+    second = unfolding.cycle()
+    bound = {effect.pod: effect.node for effect in second.of(Bind)}
+    assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
+    unfolding.end_terminating()
+    bound |= {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+    assert promised.items() <= bound.items()
+
+
+@many
+@given(networked_worlds(), evicting_configs(GANG_CHAINS))
+def test_no_bundle_could_have_stayed(text: str, chosen: SchedulerConfig) -> None:
+    """With any one bundle in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
+    unfolding = Unfolding(world(text), chosen)
+    before = unfolding.snapshot()
+    plan = unfolding.cycle()
+    if len({effect.beneficiary for effect in plan.of(Evict)}) != 1:
+        return
+    gainer = plan.of(Evict)[0].beneficiary
+    promised = {effect.pod for effect in plan.of(Nominate) if effect.group == gainer}
+    for spared in bundles_of(before, plan):
+        after = Unfolding(world(text), changed(chosen, actions=("allocate",)))
+        after.carry_out(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)
+        after.gate_pending(promised)
+        assert not promised <= {effect.pod for effect in after.cycle().of(Bind)}, spared
+
+
+def bundles_of(before: Snapshot, plan: Plan) -> list[set[str]]:
+    """The victims as they left: by themselves while their gang stays whole, or was broken before; else all of a job."""
+    leaving: dict[str, set[str]] = {}
+    for effect in plan.of(Evict):
+        leaving.setdefault(effect.group, set()).add(effect.pod)
+    found: list[set[str]] = []
+    for group, pods in sorted(leaving.items()):
+        job = [str(key) for key in before.jobs.keys].index(group)
+        ready = int(before.jobs.counts[np.flatnonzero(READY), job].sum())
+        breaks = ready >= before.jobs.min_available[job] > ready - len(pods)
+        found += [pods] if breaks else [{pod} for pod in sorted(pods)]
+    return found
+
+
+@many
+@given(networked_worlds(), evicting_configs(GANG_CHAINS), st.integers(0, 2**16))
+def test_the_order_in_which_objects_come_does_not_matter(text: str, chosen: SchedulerConfig, seed: int) -> None:
+    objects = world(text)
+    shuffled = list(objects)
+    random.Random(seed).shuffle(shuffled)
+    assert str(schedule(seen(objects), chosen)) == str(schedule(seen(shuffled), chosen))

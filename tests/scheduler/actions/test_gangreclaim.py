@@ -1,0 +1,204 @@
+"""gangreclaim: which bundles queues take back from each other for a whole gang, and when not."""
+
+from dataclasses import replace
+
+import pytest
+
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, SetPodGroup
+from volcanopy.testing.notation import config, decide, world
+from volcanopy.testing.unfolding import Unfolding
+
+PROPORTION = "priority, gang, conformance, proportion | predicates"
+CHAIN = "enqueue, allocate, gangreclaim"
+TWO = "queue q1\nqueue q2\n"
+
+
+def capacity(tree: bool = False) -> SchedulerConfig:
+    made = config("gang, conformance, capacity | predicates", CHAIN)
+    if not tree:
+        return made
+    first, second = made.tiers
+    return replace(made, tiers=(tuple(replace(one, hierarchy=one.plugin.name == "capacity") for one in first), second))
+
+
+def moves(text: str, plugins: str | SchedulerConfig = PROPORTION, actions: str = CHAIN) -> list[str]:
+    return [str(effect) for effect in decide(text, plugins, actions).of(Evict, Nominate)]
+
+
+def evicted(text: str, plugins: str | SchedulerConfig = PROPORTION, actions: str = CHAIN) -> list[str]:
+    return sorted(line.split()[1].rstrip(":") for line in moves(text, plugins, actions) if line.startswith("evict"))
+
+
+def why(text: str, job: str, plugins: str | SchedulerConfig = PROPORTION) -> str:
+    explains = {one.job: one for one in decide(text, plugins, CHAIN).of(Explain)}
+    explain: Explain = explains[f"default/{job}"]
+    return explain.message
+
+
+def test_what_a_rigid_gang_borrowed_is_taken_back_as_a_whole() -> None:
+    """Plain reclaim never takes a gang below its minimum: what was lent to one would be lent for good."""
+    text = f"{TWO}node n1 cpu=4\njob a queue=q1: 2 x cpu=1 on=n1\njob c queue=q1: 2 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
+    assert moves(text) == [
+        "evict c-1: gangreclaim",
+        "evict c-0: gangreclaim",
+        "nominate b-0 -> n1",
+        "nominate b-1 -> n1",
+    ]
+    assert moves(text, actions="enqueue, allocate, reclaim") == []
+
+
+def test_surplus_pods_leave_before_a_gang_breaks() -> None:
+    text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=1: 2 x cpu=1 on=n1\njob c queue=q1: 2 x cpu=1 on=n1\njob b queue=q2: 1 x cpu=1"
+    assert evicted(text) == ["a-1"]
+
+
+def test_a_gang_that_would_take_its_queue_far_below_its_share_stays_whole() -> None:
+    """The queue deserves two of the four; its only gang is of four."""
+    text = f"{TWO}node n1 cpu=4\njob a queue=q1: 4 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
+    assert moves(text) == []
+    assert why(text, "b").endswith("gangreclaim could evict 4 pods of other queues, but none of them may leave for it")
+
+
+def test_a_gang_that_is_more_than_its_queue_deserves_takes_nothing() -> None:
+    """One of its pods would be within the share, and the gang is not."""
+    text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 4 x cpu=1 on=n1\njob b queue=q2: 3 x cpu=1"
+    assert moves(text) == []
+    assert why(text, "b").endswith("gangreclaim is not for it: queue q2 has no claim to so much")
+
+
+def test_a_queue_that_holds_what_it_deserves_has_no_turn() -> None:
+    text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 2 x cpu=1 on=n1\njob c queue=q2: 2 x cpu=1 on=n1\njob b queue=q2: 1 x cpu=1"
+    assert moves(text) == []
+
+
+@pytest.mark.parametrize(
+    ("world_of", "kept"),
+    [
+        ("queue q1 unreclaimable\nqueue q2\nnode n1 cpu=2\njob a queue=q1 min=0: 2 x cpu=1 on=n1", "the queue"),
+        (
+            "queue q1\nqueue q2\nnode n1 cpu=2\njob a queue=q1 min=0 note.volcanopy.io/preemptable=false: 2 x cpu=1 on=n1",
+            "the job",
+        ),
+        (
+            "queue q1\nqueue q2\nnode n1 cpu=2\njob a queue=q1 min=0: 2 x cpu=1 on=n1 note.volcanopy.io/preemptable=false",
+            "the pods",
+        ),
+        ("queue q1\nqueue q2\nnode n1 cpu=2\njob a queue=q1 min=0: 2 x cpu=1 on=n1 bound", "pods that do not run yet"),
+        ("queue q1 guarantee.cpu=2\nqueue q2\nnode n1 cpu=2\njob a queue=q1 min=0: 2 x cpu=1 on=n1", "the guarantee"),
+    ],
+)
+def test_nobody_leaves_who_is_protected(world_of: str, kept: str) -> None:
+    assert moves(f"{world_of}\njob b queue=q2: 1 x cpu=1") == [], kept
+
+
+def test_a_budget_is_kept() -> None:
+    text = f"{TWO}node n1 cpu=2\njob a queue=q1 min=0: 2 x cpu=1 on=n1 label.app=a\njob b queue=q2: 1 x cpu=1\nbudget d allowed={{}} selector.app=a"
+    assert evicted(text.format(1), f"{PROPORTION}, pdb") == ["a-1"]
+    assert evicted(text.format(0), f"{PROPORTION}, pdb") == []
+
+
+def test_capacity_gives_what_is_borrowed_down_to_what_is_deserved() -> None:
+    text = """
+        queue q1 deserved.cpu=2
+        queue q2 deserved.cpu=2
+        node n1 cpu=4
+        job a queue=q1 min=0: 4 x cpu=1 on=n1
+        job b queue=q2 min={0}: {0} x cpu=1
+        """
+    assert evicted(text.format(2), capacity()) == ["a-2", "a-3"]
+    assert evicted(text.format(3), capacity()) == []
+
+
+def test_capacity_keeps_guarantees_in_the_whole_tree() -> None:
+    text = """
+        queue root
+        queue top parent=root guarantee.cpu=2
+        queue q1 parent=top
+        queue q2 parent=root deserved.cpu=2
+        node n1 cpu=2
+        job a queue=q1 min=0: 2 x cpu=1 on=n1
+        job b queue=q2: 1 x cpu=1
+        """
+    assert evicted(text, capacity(tree=True)) == []
+    assert evicted(text.replace("guarantee.cpu=2", "guarantee.cpu=1"), capacity(tree=True)) == ["a-1"]
+
+
+def test_the_queue_that_is_worst_off_in_the_order_of_queues_gives_first() -> None:
+    text = """
+        queue q1
+        queue q2
+        queue q3
+        node n1 cpu=6
+        job a queue=q1 min=0: 2 x cpu=1 on=n1
+        job c queue=q2 min=0: 4 x cpu=1 on=n1
+        job b queue=q3: 2 x cpu=1
+        """
+    assert evicted(text) == ["c-2", "c-3"]
+
+
+def test_a_gang_that_demands_closeness_takes_back_a_rack() -> None:
+    text = f"""
+        {TWO}
+        node n1 cpu=2
+        node n2 cpu=2
+        node n3 cpu=2
+        node n4 cpu=2
+        hypernode rack-1 tier=1: n1 n2
+        hypernode rack-2 tier=1: n3 n4
+        job a queue=q1 min=0: 2 x cpu=2 on=n1,n3
+        job c queue=q1: 2 x cpu=2 on=n2,n4
+        job b queue=q2 topology=hard:1: 2 x cpu=2
+        """
+    made = moves(text)
+    where = {line.split()[-1] for line in made if "nominate" in line}
+    assert where in ({"n1", "n2"}, {"n3", "n4"})
+    assert len(made) == 4
+
+
+def test_a_share_by_the_tree_of_dominant_shares_is_enough_of_a_claim() -> None:
+    made = config("gang, conformance, drf | predicates", CHAIN)
+    tree = replace(
+        made, tiers=(tuple(replace(one, hierarchy=one.plugin.name == "drf") for one in made.tiers[0]), made.tiers[1])
+    )
+    text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 4 x cpu=1 on=n1\njob b queue=q2 min={{0}}: {{0}} x cpu=1"
+    assert evicted(text.format(1), tree) == ["a-3"]
+    assert evicted(text.format(3), tree) == []
+
+
+def test_a_job_that_its_share_entitles_is_admitted_though_the_room_must_be_taken_back_first() -> None:
+    text = f"{TWO}node n1 cpu=4\njob a min=0 queue=q1: 4 x cpu=1 on=n1\njob b min=2 queue=q2 phase=Pending minres.cpu=2: 2 x cpu=1"
+    made = decide(text, f"{PROPORTION}, overcommit", CHAIN)
+    assert {effect.pod_group: effect.phase for effect in made.of(SetPodGroup)}["default/b"] == "Inqueue"
+    assert len(made.of(Evict)) == 2
+
+
+def test_queues_do_not_throw_each_other_out_in_turn() -> None:
+    """Either has memory to claim and holds more cpu than its own as soon as it got that: each could go on for ever."""
+    text = """
+        queue q1 deserved.cpu=2 deserved.memory=10Gi
+        queue q2 deserved.cpu=1 deserved.memory=10Gi
+        node n1 cpu=4
+        job a queue=q1 min=0: 3 x cpu=1 memory=1Gi on=n1
+        job c queue=q2 min=0: 1 x cpu=1 memory=1Gi on=n1
+        job b queue=q2 min=1: 1 x cpu=1 memory=1Gi
+        """
+    chosen = config("priority, conformance, capacity | gang, predicates", CHAIN)
+    made = decide(text, chosen, CHAIN)
+    assert not made.of(Evict, Nominate)
+    told = {one.job: one.message for one in made.of(Explain)}["default/b"]
+    assert told.endswith("gangreclaim could evict 3 pods of other queues, but those could take the room back at once")
+
+
+def test_a_world_of_two_queues_comes_to_rest() -> None:
+    """Together they are owed more than there is, so that one of them always holds less than it is owed."""
+    text = """
+        queue q1 deserved.cpu=3
+        queue q2 deserved.cpu=3
+        node n1 cpu=5
+        job a queue=q1: 3 x cpu=1 on=n1
+        job c queue=q1 min=0: 2 x cpu=1 on=n1
+        job b queue=q2: 3 x cpu=1
+        """
+    plans = list(Unfolding(world(text), capacity()).cycles(6))
+    assert not plans[-1].of(Bind, Evict, Nominate)

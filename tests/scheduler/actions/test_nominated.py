@@ -1,0 +1,96 @@
+"""Room that was freed for a job is its own, by what the API server says alone, and nobody's when the job is gone."""
+
+import msgspec
+
+from volcanopy.api import core
+from volcanopy.scheduler.plan import Bind, Explain, Nominate, Plan
+from volcanopy.testing.notation import config, decide, world
+from volcanopy.testing.unfolding import Unfolding
+
+RULES = config("priority, gang | predicates, binpack", "enqueue, allocate, preempt")
+LEAVING = """
+node n1 cpu=4
+node n2 cpu=4 unschedulable
+class high value=9
+job old: 1 x cpu=4 on=n1 releasing
+job owner: 1 x cpu=4 nominated=n1
+"""
+"""The room of node n1 is being freed for job owner."""
+NEWCOMER = "job urgent priority=high: 1 x cpu=4"
+
+
+def lines(plan: Plan) -> list[str]:
+    return [str(effect) for effect in plan.effects if isinstance(effect, Bind | Nominate)]
+
+
+def unfolding(text: str = LEAVING) -> Unfolding:
+    return Unfolding(world(text), RULES, replaced=False, lingering=True)
+
+
+def test_room_is_kept_across_a_restart_by_the_pods_own_status() -> None:
+    """A scheduler that has just come up sees the nomination and nothing else: the more important newcomer waits."""
+    scene = unfolding(f"{LEAVING}\n{NEWCOMER}")
+    assert lines(scene.cycle()) == []
+    scene.end_terminating()
+    assert lines(scene.cycle()) == ["bind owner-0 -> n1"]
+
+
+def test_without_the_nomination_the_newcomer_would_have_it() -> None:
+    scene = unfolding(f"{LEAVING.replace(' nominated=n1', '')}\n{NEWCOMER}")
+    scene.end_terminating()
+    assert lines(scene.cycle())[0] == "bind urgent-0 -> n1"
+
+
+def test_whoever_waits_is_told_for_whom_the_room_is_kept() -> None:
+    plan = decide(f"{LEAVING}\n{NEWCOMER}", RULES)
+    told = {effect.job: effect for effect in plan.of(Explain)}
+    assert told["default/urgent"].ahead == ("job default/owner",)
+    assert told["default/owner"].message == "waits for room that is being freed for 1 of its pods"
+    assert told["default/owner"].unblock == "node n1: the pods that leave it must be gone"
+
+
+def test_room_is_released_when_its_owner_is_gone() -> None:
+    scene = unfolding(f"{LEAVING}\n{NEWCOMER}")
+    del scene.objects["Pod", "default/owner-0"]
+    assert lines(scene.cycle()) == ["nominate urgent-0 -> n1"]
+    scene.end_terminating()
+    assert lines(scene.cycle()) == ["bind urgent-0 -> n1"]
+
+
+def test_room_is_released_when_its_owner_is_placed_elsewhere() -> None:
+    """Its node is cordoned meanwhile: the owner goes elsewhere, and the room it had been promised is anybody's."""
+    scene = unfolding(f"{LEAVING}\njob next: 1 x cpu=4")
+    _schedulable(scene, "n1", False)
+    _schedulable(scene, "n2", True)
+    assert lines(scene.cycle()) == ["bind owner-0 -> n2"]
+    _schedulable(scene, "n1", True)
+    scene.end_terminating()
+    assert lines(scene.cycle()) == ["bind next-0 -> n1"]
+
+
+def test_a_nomination_is_taken_back_when_its_owner_can_start_nowhere_any_more() -> None:
+    scene = unfolding(LEAVING)
+    _schedulable(scene, "n1", False)
+    assert lines(scene.cycle()) == ["nominate owner-0 -> nowhere"]
+    assert lines(scene.cycle()) == []
+
+
+def test_a_gang_keeps_all_of_its_room_while_a_part_of_it_is_still_being_freed() -> None:
+    text = """
+    node n1 cpu=4
+    node n2 cpu=4
+    class high value=9
+    job old: 1 x cpu=4 on=n1 releasing
+    job owner: 1 x cpu=4 nominated=n1, 1 x cpu=4 nominated=n2
+    """
+    scene = unfolding(f"{text}\n{NEWCOMER}")
+    assert lines(scene.cycle()) == []
+    scene.end_terminating()
+    assert lines(scene.cycle()) == ["bind owner-0 -> n1", "bind owner-1 -> n2"]
+
+
+def _schedulable(scene: Unfolding, name: str, is_so: bool) -> None:
+    node = scene.objects["Node", name]
+    assert isinstance(node, core.Node)
+    spec = msgspec.structs.replace(node.spec, unschedulable=not is_so)
+    scene.objects["Node", name] = msgspec.structs.replace(node, spec=spec)

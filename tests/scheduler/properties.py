@@ -1,0 +1,194 @@
+"""What holds in every world, as functions from a case to what is wrong with it: nothing, if all is well."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from random import Random
+
+import numpy as np
+
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.closing import close
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.promises import promises
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import Object, State
+from volcanopy.scheduler.statement import Statement
+from volcanopy.scheduler.status import Status
+from volcanopy.testing import reference
+from volcanopy.testing.dice import Case
+from volcanopy.testing.notation import NOW, world
+from volcanopy.testing.unfolding import Unfolding
+
+REST = 5
+"""In at most so many cycles a world in which nothing happens comes to rest."""
+
+
+def seen(objects: Iterable[Object]) -> Snapshot:
+    state = State()
+    for thing in objects:
+        state.upsert(thing)
+    return state.snapshot(NOW, "test")
+
+
+@lru_cache(maxsize=2)
+def _config(document: str) -> SchedulerConfig:
+    return Case("", document).config()
+
+
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> tuple[Object, ...]:
+    return tuple(world(text))
+
+
+def _objects(text: str) -> list[Object]:
+    return list(_parsed(text))
+
+
+def sound(case: Case, dice: Random) -> list[str]:
+    """No plan does what no plan may do."""
+    config, snapshot = _config(case.document), seen(_objects(case.world))
+    return violations(snapshot, schedule(snapshot, config), promises(config))
+
+
+def orderless(case: Case, dice: Random) -> list[str]:
+    """The order in which objects arrive does not matter, nor is anything left to chance."""
+    config, objects = _config(case.document), _objects(case.world)
+    shuffled = list(objects)
+    dice.shuffle(shuffled)
+    return _differences(schedule(seen(objects), config), schedule(seen(shuffled), config))
+
+
+def twinned(case: Case, dice: Random) -> list[str]:
+    """What is decided with all nodes at once is what is decided node by node."""
+    config, snapshot = _config(case.document), seen(_objects(case.world))
+    session = Session(snapshot, config)
+    session.placement = reference.OneByOne(session.ledger, session.hooks)
+    for name in config.actions:
+        builtin().actions[name](session, config.action_arguments.get(name, {}))
+    return _differences(schedule(snapshot, config), Plan(tuple(close(session))))
+
+
+def resting(case: Case, dice: Random) -> list[str]:
+    """With nothing arriving and nothing ending, cycles come to rest; each of their plans is sound, every eviction pays.
+
+    Victims vanish, or are made anew by their controllers. ``shuffle`` stays out: moving things once in a while is its purpose.
+    """
+    config = _without_shuffle(_config(case.document))
+    unfolding = Unfolding(_objects(case.world), config, replaced=bool(dice.randint(0, 1)))
+    promised, owed = promises(config), dict[str, str]()
+    plans: list[Plan] = []
+    admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
+    for _ in range(REST + 1):
+        snapshot = unfolding.snapshot()
+        plan = unfolding.cycle()
+        unfolding.end_terminating()
+        plans.append(plan)
+        wrong = violations(snapshot, plan, promised)
+        bound = {effect.pod: effect.node for effect in plan.of(Bind)}
+        wrong += [f"pod {pod} was not bound to {node}" for pod, node in owed.items() if bound.get(pod) != node]
+        if wrong:
+            return [*wrong, *_told(plans)]
+        owed = kept_for(plan) if admits_first else {}
+        if not plan.of(Bind, Evict, Nominate):
+            return []
+    return ["comes to no rest", *_told(plans)]
+
+
+def reversible(case: Case, dice: Random) -> list[str]:
+    """What a statement did is undone without a trace, from any point of it on."""
+    ledger = Ledger(seen(_objects(case.world)))
+    with Statement(ledger) as statement:
+        states = [(0, _columns(ledger))]
+        for _ in range(3):
+            _random_operations(ledger, statement, dice)
+            states.append((statement.checkpoint(), _columns(ledger)))
+        while states:
+            mark, before = states.pop()
+            statement.rollback(mark)
+            after = _columns(ledger)
+            traces = [name for name in before if not (before[name] == after[name]).all()]
+            if traces or (not mark and (statement.evicted or statement.placed or ledger.evictions)):
+                return [f"left a trace in {', '.join(traces) or 'the statement'}"]
+    return []
+
+
+def recovering(case: Case, dice: Random) -> list[str]:
+    """The state kept current equals the state built anew: objects come, change and go in any order."""
+    objects, other = _objects(case.world), _objects(case.world.replace("cpu=1", "cpu=2"))
+    dice.shuffle(other)
+    state = State()
+    for thing in other[: len(other) // 2]:
+        state.upsert(thing)
+    for thing in other[: len(other) // 4]:
+        state.delete(thing)
+    known = {(type(thing), thing.metadata.key) for thing in objects}
+    for thing in other:
+        if (type(thing), thing.metadata.key) not in known:
+            state.delete(thing)
+    dice.shuffle(objects)
+    for thing in objects:
+        state.upsert(thing)
+    same = reference.canonical(state.snapshot(NOW)) == reference.canonical(seen(objects))
+    return [] if same else ["the state kept current is another one than the state built anew"]
+
+
+PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
+    "sound": sound,
+    "orderless": orderless,
+    "twinned": twinned,
+    "resting": resting,
+    "reversible": reversible,
+    "recovering": recovering,
+}
+
+
+def kept_for(plan: Plan) -> dict[str, str]:
+    """The pods that others left for, with their nodes."""
+    gainers = {effect.beneficiary for effect in plan.of(Evict)}
+    return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in gainers and effect.node}
+
+
+def _without_shuffle(config: SchedulerConfig) -> SchedulerConfig:
+    actions = tuple(name for name in config.actions if name != "shuffle")
+    return SchedulerConfig(actions, config.tiers, config.action_arguments, config.metrics)
+
+
+def _differences(one: Plan, other: Plan) -> list[str]:
+    if str(one) == str(other):
+        return []
+    first, second = str(one).splitlines(), str(other).splitlines()
+    return [f"only here: {line}" for line in first if line not in second] + [
+        f"only there: {line}" for line in second if line not in first
+    ] or ["the effects are in another order"]
+
+
+def _told(plans: Iterable[Plan]) -> list[str]:
+    return [
+        f"  cycle {number}: {effect}"
+        for number, plan in enumerate(plans, 1)
+        for effect in plan.of(Bind, Evict, Nominate)
+    ]
+
+
+def _columns(ledger: Ledger) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+    return {name: column.copy() for name, column in vars(ledger).items() if isinstance(column, np.ndarray)}
+
+
+def _random_operations(ledger: Ledger, statement: Statement, dice: Random) -> None:
+    nodes = len(ledger.snapshot.nodes)
+    for row in np.flatnonzero(ledger.status != Status.ABSENT).tolist():
+        status = ledger.status[row]
+        if dice.randint(0, 2):
+            continue
+        if status == Status.PENDING:
+            dice.choice([statement.allocate, statement.pipeline])(row, dice.randrange(nodes))
+        elif status == Status.RUNNING:
+            statement.evict(row, "test")
+        elif any(row == victim for victim, _ in statement.evicted):
+            statement.spare(row)
+        elif status in {Status.ALLOCATED, Status.PIPELINED}:
+            statement.withdraw(row)

@@ -1,0 +1,36 @@
+"""What reclaiming must leave: the guarantee of every queue, whichever plugins agreed on the victims."""
+
+from collections.abc import Sequence
+
+from volcanopy.scheduler.cluster import Cluster
+from volcanopy.scheduler.resources import Ints
+from volcanopy.scheduler.views import TaskView
+
+
+def sparing_guarantees(
+    cluster: Cluster, reclaimer: TaskView, victims: Sequence[TaskView], in_tree: bool = False
+) -> list[TaskView]:
+    """The victims, in order, as far as no queue that loses one holds less of anything it asks for than it is guaranteed.
+
+    ``in_tree``: what a queue loses also counts against the queues above it, up to those that the reclaimer is below as well.
+    """
+    queues, ledger = cluster.snapshot.queues, cluster.ledger
+    guarantee = queues.guarantee.values
+    if not guarantee.any():
+        return list(victims)
+    table = ledger.tree_allocated if in_tree else ledger.queue_allocated
+    own = reclaimer.job
+    shared = set() if own is None or not in_tree else set(own.queue.line.tolist())
+    held: dict[int, Ints] = {}
+    going = []
+    for victim in victims:
+        job = victim.job
+        if job is None:
+            continue
+        taken = victim.request.values
+        losers = [row for row in (job.queue.line.tolist() if in_tree else [job.queue.row]) if row not in shared]
+        rest = {row: held.get(row, table[:, row]) - taken for row in losers}
+        if all(not ((taken > 0) & (rest[row] < guarantee[:, row])).any() for row in losers):
+            held |= rest
+            going.append(victim)
+    return going

@@ -1,0 +1,60 @@
+"""Every placement of a gang, tried one after the other: what a search that leaves nothing out would find.
+
+For worlds of a few nodes and tasks only; it is what greedy placement is measured against.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.statement import Statement
+from volcanopy.scheduler.views import TaskView
+
+
+def placement_of(snapshot: Snapshot, config: SchedulerConfig, job: str) -> dict[str, str] | None:
+    """Nodes with free room for so many of a job's pending tasks that it is ready; None if no placement does that.
+
+    Asked are the rules of nodes (room and predicates) and of the gang; limits of queues are not.
+    """
+    session = Session(snapshot, config)
+    (view,) = (one for one in session.jobs() if one.key == job)
+    tasks = session.pending_tasks().get(view.row)
+    if tasks is None:
+        return None
+    with session.statement() as statement:
+        if _search(session, statement, tasks.tolist()):
+            names, keys = snapshot.nodes.names, snapshot.tasks.keys
+            return {
+                str(keys[int(row)]): names[int(node)]
+                for rows, nodes in statement.placed
+                for row, node in zip(rows, nodes, strict=True)
+            }
+    return None
+
+
+def _search(session: Session, statement: Statement, tasks: Sequence[int]) -> bool:
+    """Place some of these tasks so that their job is ready."""
+    job = TaskView(session.ledger, tasks[0]).job if tasks else None
+    if job is not None and session.hooks.job_ready(job):
+        return True
+    for at, row in enumerate(tasks):
+        task = TaskView(session.ledger, row)
+        rest = tasks[at + 1 :]
+        for node in _open_to(session, task):
+            mark = statement.checkpoint()
+            statement.allocate(row, node)
+            own = task.job
+            if (own is not None and session.hooks.job_ready(own)) or _search(session, statement, rest):
+                return True
+            statement.rollback(mark)
+    return False
+
+
+def _open_to(session: Session, task: TaskView) -> Iterator[int]:
+    request = task.request.values
+    for node in range(len(session.snapshot.nodes)):
+        room = session.ledger.idle[:, node]
+        fits = all(units <= room[dim] for dim, units in enumerate(request) if units)
+        if fits and not session.placement.refused(task, node):
+            yield node
