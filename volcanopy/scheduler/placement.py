@@ -8,84 +8,61 @@ a node's own columns (:class:`~volcanopy.scheduler.plugin.Scope`).
 
 import heapq
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.api import quantity
+from volcanopy.scheduler.abreast import NOWHERE, Abreast, Answers
 from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.hooks import Hooks
 from volcanopy.scheduler.ledger import Ledger
 from volcanopy.scheduler.plugin import Refusal, Scope
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.whynot import Why, judge
 
 _VIRTUAL = 1 << 14
 """How many rows a table of scores for a run may have at first; more are reckoned when the run needs them."""
-_NOWHERE = -np.inf
-
-
-@dataclass
-class Answers:
-    """What is known about one kind of task on every node."""
-
-    task: TaskView
-    request: Ints
-    dims: Rows
-    passes: Mask
-    idle_ok: Mask
-    future_ok: Mask
-    score: Floats
-    ranked: Floats
-    """The score where the task fits into free room, else minus infinity."""
-    seen: int = 0
-
-
-@dataclass
-class Why:
-    """Why no node takes a task: how many nodes refuse for which reason, and which of them for good."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    nodes: int = 0
-    final: Mask | None = None
-
-    def __str__(self) -> str:
-        if not self.nodes:
-            return "there are no nodes"
-        reasons = ", ".join(f"{count} {reason}" for reason, count in self.ordered())
-        return f"0/{self.nodes} nodes are available: {reasons}" if reasons else f"0/{self.nodes} nodes are available"
-
-    def ordered(self) -> list[tuple[str, int]]:
-        """The reasons, those of most nodes first."""
-        return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+_FEW = 512
+"""So many touched nodes are asked about as they are noted: to ask of one twice is cheaper than to look for such."""
 
 
 class Placement:
-    """Chooses nodes for the tasks of one session."""
+    """Chooses nodes for the tasks of one session, among those of ``reach`` if it is given."""
 
-    def __init__(self, ledger: Ledger, hooks: Hooks) -> None:
+    def __init__(self, ledger: Ledger, hooks: Hooks, reach: Rows | None = None) -> None:
         self._ledger = ledger
         self._hooks = hooks
         self._answers: dict[Hashable, Answers] = {}
         self._all: Rows = np.arange(len(ledger.snapshot.nodes))
+        self._reach = self._all if reach is None else reach
+        self._within: Mask | None = None
+        self._abreast = Abreast(ledger, hooks, self._update) if reach is None else None
+        if reach is not None:
+            self._within = np.zeros(len(self._all), dtype=np.bool_)
+            self._within[reach] = True
 
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
         """The best node, and whether its room is free already (else it is being freed); None if there is no node."""
-        if task.nominated >= 0:
+        if task.nominated >= 0 and (self._within is None or self._within[task.nominated]):
             chosen = self.choose_on(task, task.nominated)
             if chosen is not None:
                 return chosen
-        if self._hooks.scope(task) is Scope.CLUSTER:
-            return self._choose_among(task, self._all)
-        answers = self._current(task)
+        answers = self._known(task)
+        if answers.scope is Scope.CLUSTER:
+            return self._choose_among(task, self._reach)
+        self._update(answers)
+        if self._abreast is not None:
+            self._abreast.join(answers)
         if not len(answers.ranked):
             return None
         best = int(answers.ranked.argmax())
-        if answers.ranked[best] != _NOWHERE:
+        if answers.ranked[best] != NOWHERE:
             return best, True
-        later = np.where(answers.passes & answers.future_ok, answers.score, _NOWHERE)
+        fits = (self._ledger.future >= answers.wanted).all(axis=0)
+        later = np.where(answers.passes & fits, answers.score, NOWHERE)
         best = int(later.argmax())
-        return (best, False) if later[best] != _NOWHERE else None
+        return (best, False) if later[best] != NOWHERE else None
 
     def choose_on(self, task: TaskView, node: int) -> tuple[int, bool] | None:
         """As :meth:`choose`, of one node only."""
@@ -101,9 +78,9 @@ class Placement:
         )
 
     def refused(self, task: TaskView, node: int, final: bool = False) -> bool:
-        """Whether a predicate refuses the node (for good)."""
+        """Whether a predicate refuses the node, also when those that leave it have left (for good)."""
         refusals = self._hooks.predicate(task, NodesView(self._ledger, np.array([node])))
-        return any(bool(one.nodes[0]) and (one.final or not final) for one in refusals)
+        return any(bool(one.nodes[0]) and (one.final if final else not one.passing) for one in refusals)
 
     def refused_for_good(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot be whoever leaves there."""
@@ -114,6 +91,11 @@ class Placement:
         """(N,): how well each node suits the task."""
         return self._current(task).score
 
+    def open_to(self, task: TaskView) -> Mask:
+        """(N,): the nodes whose free room the task could have, as far as their own rules go."""
+        open_: Mask = self._current(task).ranked != NOWHERE
+        return open_
+
     @staticmethod
     def _dims(task: TaskView) -> Rows:
         return np.flatnonzero(task.request.values)
@@ -123,10 +105,13 @@ class Placement:
 
         Empty where one of the hooks couples the placements of equal tasks: then :meth:`choose` is the way.
         """
-        if count < 2 or task.nominated >= 0 or self._hooks.scope(task) is not Scope.COLUMNS:
+        if count < 2 or task.nominated >= 0:
             return np.empty(0, dtype=np.intp)
-        answers = self._current(task)
-        candidates = np.flatnonzero(answers.ranked != _NOWHERE)
+        answers = self._known(task)
+        if answers.scope is not Scope.COLUMNS:
+            return np.empty(0, dtype=np.intp)
+        self._update(answers)
+        candidates = np.flatnonzero(answers.ranked != NOWHERE)
         if not len(candidates):
             return candidates
         best_first = candidates[np.argsort(-answers.ranked[candidates], kind="stable")][:count]
@@ -135,48 +120,9 @@ class Placement:
         return _Run(self._ledger, self._hooks, task, best_first, capacity, answers.ranked[best_first]).take(count)
 
     def why_not(self, task: TaskView) -> Why:
-        """Why no node takes the task, in kube-scheduler's words."""
-        nodes = NodesView(self._ledger, self._all)
-        refusals = self._hooks.predicate(task, nodes)
-        why = Why(nodes=len(self._all), final=np.zeros(len(self._all), dtype=np.bool_))
-        counted = np.zeros(len(self._all), dtype=np.bool_)
-        for refusal in refusals:
-            number = int(refusal.nodes.sum())
-            if number:
-                why.counts[refusal.reason] = why.counts.get(refusal.reason, 0) + number
-                counted |= refusal.nodes
-                if refusal.final and why.final is not None:
-                    why.final |= refusal.nodes
-        request = task.request.values
-        for position in np.flatnonzero(request):
-            short = ~counted & (self._ledger.future[position] < request[position])
-            if short.any():
-                name = self._ledger.snapshot.axis.names[position]
-                reason = "Too many pods" if name == "pods" else f"Insufficient {name}"
-                why.counts[reason] = why.counts.get(reason, 0) + int(short.sum())
-        return why
-
-    def smallest_gap(self, task: TaskView) -> str:
-        """The least that would have to become free on one node for the task to fit there; empty if room is not the cause.
-
-        Measured as the shortfall relative to the request, summed over resources, on nodes that no predicate refuses.
-        """
-        nodes = NodesView(self._ledger, self._all)
-        passes = ~_union(self._hooks.predicate(task, nodes), len(self._all))
-        request = task.request.values
-        dims = np.flatnonzero(request)
-        missing = np.maximum(request[dims, None] - self._ledger.future[dims], 0)
-        distance = (missing / request[dims, None]).sum(axis=0)
-        distance[~passes] = np.inf
-        if not len(distance) or not np.isfinite(distance).any():
-            return ""
-        node = int(distance.argmin())
-        if not distance[node]:
-            return ""
-        names = self._ledger.snapshot.axis.names
-        gaps = [(names[dim], int(units)) for dim, units in zip(dims, missing[:, node], strict=True) if units]
-        listed = ", ".join(f"{quantity.text(name, units)} more {name}" for name, units in gaps)
-        return f"{listed} on node {self._ledger.snapshot.nodes.names[node]}"
+        """Why no node takes the task, in kube-scheduler's words, and what comes nearest to taking it."""
+        refusals = self._hooks.predicate(task, NodesView(self._ledger, self._all))
+        return judge(self._ledger, refusals, task, self._all)
 
     def _choose_among(self, task: TaskView, rows: Rows) -> tuple[int, bool] | None:
         if not len(rows):
@@ -184,9 +130,9 @@ class Placement:
         request = task.request.values
         dims = np.flatnonzero(request)
         wanted = request[dims, None]
-        passes = ~_union(self._hooks.predicate(task, NodesView(self._ledger, rows)), len(rows))
+        now, later = _passing(self._hooks.predicate(task, NodesView(self._ledger, rows)), len(rows))
         for room, is_free in ((self._ledger.free(dims, rows), True), (self._ledger.future[np.ix_(dims, rows)], False)):
-            fit = rows[passes & (room >= wanted).all(axis=0)]
+            fit = rows[(now if is_free else later) & (room >= wanted).all(axis=0)]
             if len(fit):
                 if len(fit) == 1:
                     return int(fit[0]), is_free
@@ -194,42 +140,48 @@ class Placement:
         return None
 
     def _current(self, task: TaskView) -> Answers:
+        answers = self._known(task)
+        self._update(answers)
+        return answers
+
+    def _known(self, task: TaskView) -> Answers:
+        """What is known about tasks like this one, which may be out of date."""
         key = self._hooks.likeness(task)
         answers = self._answers.get(key)
-        touched = self._ledger.touched
         if answers is None:
-            count = len(self._all)
-            request = task.request.values
-            answers = self._answers[key] = Answers(
-                task=task,
-                request=request,
-                dims=np.flatnonzero(request),
-                passes=np.zeros(count, dtype=np.bool_),
-                idle_ok=np.zeros(count, dtype=np.bool_),
-                future_ok=np.zeros(count, dtype=np.bool_),
-                score=np.zeros(count, dtype=np.float64),
-                ranked=np.full(count, _NOWHERE, dtype=np.float64),
-            )
-            self._renew(answers, self._all)
-        elif answers.seen < len(touched):
-            stale = np.unique(np.array(touched[answers.seen :], dtype=np.intp))
-            self._renew(answers, stale)
-        answers.seen = len(touched)
+            answers = self._answers[key] = Answers.about(task, self._hooks.scope(task), len(self._all))
         return answers
+
+    def _update(self, answers: Answers) -> None:
+        """Ask anew about the nodes that were touched since."""
+        touched = self._ledger.touched
+        now = len(touched)
+        if answers.seen == now or (self._abreast is not None and self._abreast.renews(answers)):
+            return
+        if answers.seen == NONE or now - answers.seen >= len(self._reach):
+            self._renew(answers, self._reach)
+        else:
+            stale = touched[answers.seen :]
+            if self._within is not None:
+                stale = stale[self._within[stale]]
+            self._renew(answers, stale if len(stale) < _FEW else np.unique(stale))
+        answers.seen = now
 
     def _renew(self, answers: Answers, rows: Rows) -> None:
         if not len(rows):
             return
         view = NodesView(self._ledger, rows)
-        wanted = answers.request[answers.dims, None]
-        passes = ~_union(self._hooks.predicate(answers.task, view), len(rows))
-        idle_ok = (self._ledger.free(answers.dims, rows) >= wanted).all(axis=0)
         score = self._hooks.node_order(answers.task, view)
-        answers.passes[rows] = passes
-        answers.idle_ok[rows] = idle_ok
-        answers.future_ok[rows] = (self._ledger.future[np.ix_(answers.dims, rows)] >= wanted).all(axis=0)
+        fits = (self._ledger.free_of(rows) >= answers.wanted).all(axis=0)
+        refusals = self._hooks.predicate(answers.task, view)
+        if refusals:
+            now, later = _passing(refusals, len(rows))
+            answers.passes[rows] = later
+            fits &= now
+        else:
+            answers.passes[rows] = True
         answers.score[rows] = score
-        answers.ranked[rows] = np.where(passes & idle_ok, score, _NOWHERE)
+        answers.ranked[rows] = np.where(fits, score, NOWHERE)
 
 
 class _Run:
@@ -258,7 +210,7 @@ class _Run:
             level = levels[place]
             if level >= len(self._scores[place]) and level < self._capacity[place]:
                 self._extend(np.array([place]), deep * 2)
-            if level < len(self._scores[place]) and self._scores[place][level] != _NOWHERE:
+            if level < len(self._scores[place]) and self._scores[place][level] != NOWHERE:
                 heapq.heapreplace(heap, (-self._scores[place][level], row, place))
             else:
                 heapq.heappop(heap)
@@ -274,11 +226,16 @@ class _Run:
         within = np.arange(len(owner)) - np.repeat(np.cumsum(wanted) - wanted, wanted)
         view = NodesView(self._ledger, self._nodes[places][owner], self._task, known[owner] + within)
         refused = _union(self._hooks.predicate(self._task, view), len(owner))
-        scores = np.where(refused, _NOWHERE, self._hooks.node_order(self._task, view)).tolist()
+        scores = np.where(refused, NOWHERE, self._hooks.node_order(self._task, view)).tolist()
         start = 0
         for place, number in zip(places.tolist(), wanted.tolist(), strict=True):
             self._scores[place].extend(scores[start : start + number])
             start += number
+
+
+def _passing(refusals: Sequence[Refusal], count: int) -> tuple[Mask, Mask]:
+    """Where the task can be now, and where once those that leave have left."""
+    return ~_union(refusals, count), ~_union([one for one in refusals if not one.passing], count)
 
 
 def _union(refusals: Sequence[Refusal], count: int) -> Mask:

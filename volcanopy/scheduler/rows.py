@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volcanopy.scheduler.resources import Axis
+from volcanopy.scheduler.resources import Axis, Mask
 
 K = TypeVar("K", bound=Hashable)
 
@@ -93,3 +93,41 @@ class RowTable(Generic[K]):
                 wider = np.zeros((table.shape[0], self._capacity), dtype=np.int64)
                 wider[:, : table.shape[1]] = table
                 tables[name] = wider
+
+
+class RowSet:
+    """A set of rows, which a snapshot sees as a mask; freezing it costs a copy if it changed, else nothing."""
+
+    def __init__(self) -> None:
+        self._mask: Mask = np.zeros(16, dtype=np.bool_)
+        self._frozen: Mask | None = None
+
+    def __contains__(self, row: int) -> bool:
+        return row < len(self._mask) and bool(self._mask[row])
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._mask))
+
+    def add(self, row: int) -> None:
+        """Put a row in."""
+        if row >= len(self._mask):
+            longer = np.zeros(2 * (row + 1), dtype=np.bool_)
+            longer[: len(self._mask)] = self._mask
+            self._mask = longer
+        self._mask[row] = True
+        self._frozen = None
+
+    def discard(self, row: int) -> None:
+        """Take a row out, if it is in."""
+        if row in self:
+            self._mask[row] = False
+            self._frozen = None
+
+    def mask(self, size: int) -> Mask:
+        """The (size,) mask, which nobody can write; no row in the set is beyond it."""
+        if self._frozen is None or len(self._frozen) != size:
+            self._frozen = np.zeros(size, dtype=np.bool_)
+            known = self._mask[:size]
+            self._frozen[: len(known)] = known
+            self._frozen.setflags(write=False)
+        return self._frozen

@@ -7,23 +7,25 @@ Between a plan and its echo from the API server the state *assumes* the plan: a 
 at once, a pod that is being evicted counts as leaving.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-import numpy as np
-
-from volcanopy.api import core, policy, quantity
-from volcanopy.scheduler import reading, tables
+from volcanopy.api import core, network, nodeinfo, policy, quantity
+from volcanopy.scheduler import holders, reading, tables
+from volcanopy.scheduler.counting import count
+from volcanopy.scheduler.loading import load
 from volcanopy.scheduler.plan import Bind, Evict, Plan
 from volcanopy.scheduler.resources import Axis
-from volcanopy.scheduler.rows import RowTable
+from volcanopy.scheduler.rows import RowSet, RowTable
 from volcanopy.scheduler.shapes import Shapes
 from volcanopy.scheduler.snapshot import NONE, NodeTraits, Snapshot
-from volcanopy.scheduler.status import COUNT, HOLDING, ON_NODE, Status
+from volcanopy.scheduler.status import COUNT, ON_NODE, Status
+from volcanopy.scheduler.stock import KINDS, Stock, Supply
+from volcanopy.scheduler.subgroups import Marks
 
-Policy = policy.ResourceQuota | policy.PodDisruptionBudget
-Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy
+Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo.NumaTopology | network.HyperNode
+Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | Supply
 
 
 class State:
@@ -50,10 +52,21 @@ class State:
         self.namespaces: dict[str, core.Namespace] = {}
         self.quotas: dict[str, policy.ResourceQuota] = {}
         self.budgets: dict[str, policy.PodDisruptionBudget] = {}
+        self.numa: dict[str, nodeinfo.NumaTopology] = {}
+        self._kept: dict[type[Any], dict[str, Any]] = {
+            policy.ResourceQuota: self.quotas,
+            policy.PodDisruptionBudget: self.budgets,
+            nodeinfo.NumaTopology: self.numa,
+        }
+        self.hypernodes: dict[str, network.HyperNode] = {}
+        self.stock = Stock()
+        self.marks = Marks()
         self.job_roles: dict[int, dict[str, int]] = {}
-        self.matches: list[set[int]] = []
+        self.matches: list[RowSet] = []
         self.assumed: dict[str, tuple[str, str]] = {}
         """Pod key to (uid, node) for pods that a plan bound, until the API server says so."""
+        self.coming: dict[str, Mapping[str, str]] = {}
+        """Pod key to the annotations that come with a bind which is assumed."""
         self.evicted: dict[str, str] = {}
         """Pod key to uid for pods that a plan evicted, until they are seen to leave."""
         self.layout = tables.Layout()
@@ -82,10 +95,17 @@ class State:
             case core.Namespace():
                 self.namespaces[thing.metadata.name] = thing
                 self._rematch()
-            case policy.ResourceQuota():
-                self.quotas[thing.metadata.key] = thing
-            case policy.PodDisruptionBudget():
-                self.budgets[thing.metadata.key] = thing
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo.NumaTopology():
+                self._kept[type(thing)][thing.metadata.key] = thing
+            case network.HyperNode():
+                self.layout.network_changed()
+                self.hypernodes[thing.metadata.name] = thing
+            case _ if isinstance(thing, KINDS):
+                self.stock.upsert(thing)
+
+    def load(self, pods: Collection[core.Pod]) -> None:
+        """Take in many pods as they are now: as :meth:`upsert` of each, several times faster where most are new."""
+        load(self, pods)
 
     def delete(self, thing: Object) -> None:
         """Forget an object."""
@@ -95,6 +115,7 @@ class State:
             case core.Pod():
                 self._drop_pod(thing.metadata.key)
                 self.assumed.pop(thing.metadata.key, None)
+                self.coming.pop(thing.metadata.key, None)
                 self.evicted.pop(thing.metadata.key, None)
             case core.Node():
                 self._drop_node(name)
@@ -108,10 +129,13 @@ class State:
             case core.Namespace():
                 self.namespaces.pop(name, None)
                 self._rematch()
-            case policy.ResourceQuota():
-                self.quotas.pop(thing.metadata.key, None)
-            case policy.PodDisruptionBudget():
-                self.budgets.pop(thing.metadata.key, None)
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo.NumaTopology():
+                self._kept[type(thing)].pop(thing.metadata.key, None)
+            case network.HyperNode():
+                self.layout.network_changed()
+                self.hypernodes.pop(name, None)
+            case _ if isinstance(thing, KINDS):
+                self.stock.delete(thing)
 
     def assume(self, plan: Plan) -> None:
         """Count the plan's binds and evictions as done until the API server shows them, or :meth:`forget` is called."""
@@ -122,6 +146,9 @@ class State:
                     continue
                 if isinstance(effect, Bind):
                     self.assumed[effect.pod] = (pod.metadata.uid, effect.node)
+                    self.stock.assume(effect, pod.metadata.uid)
+                    if effect.annotations:
+                        self.coming[effect.pod] = effect.annotations
                 else:
                     self.evicted[effect.pod] = pod.metadata.uid
                 self._set_task(pod)
@@ -130,6 +157,7 @@ class State:
     def forget(self, pod_key: str) -> None:
         """Take back what was assumed of a pod: its bind or eviction failed."""
         self.assumed.pop(pod_key, None)
+        self.coming.pop(pod_key, None)
         self.evicted.pop(pod_key, None)
         pod = self._pod(pod_key)
         if pod is not None:
@@ -165,6 +193,7 @@ class State:
         bind = self.assumed.get(key)
         if bind is not None and (pod.spec.node_name or pod.metadata.uid != bind[0] or reading.is_over(pod)):
             del self.assumed[key]
+            self.coming.pop(key, None)
         if key in self.evicted and (pod.metadata.deletion_timestamp or pod.metadata.uid != self.evicted[key]):
             del self.evicted[key]
         job = reading.job_key(pod)
@@ -180,10 +209,10 @@ class State:
         columns = self.tasks.plain
         previous = columns["pods"][row]
         alike = previous is not None and reading.same_shape(previous, pod)
-        shape = int(columns["shape"][row]) if alike else self._shape(pod)
+        shape = int(columns["shape"][row]) if alike else self.shape_of(pod)
         job_before = int(columns["job"][row])
         if previous is not None:
-            self._count(row, -1)
+            count(self, row, -1)
             self._unmatch(row)
         status, node = reading.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
         job = reading.job_key(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
@@ -194,19 +223,21 @@ class State:
         columns["pods"][row] = pod
         columns["status"][row] = status
         columns["job"][row] = job_row
-        columns["role"][row] = self._role(job_row, reading.role_of(pod)) if job else NONE
+        columns["role"][row] = self.role_row(job_row, reading.role_of(pod)) if job else NONE
+        columns["mark"][row] = self.marks.of(self.jobs.plain["groups"][job_row], pod) if job else NONE
         columns["shape"][row] = shape
-        columns["node"][row] = self._node_row(node) if node else NONE
+        columns["node"][row] = self.node_row(node) if node else NONE
         nominated = pod.status.nominated_node_name
-        columns["nominated"][row] = self._node_row(nominated) if nominated and status == Status.PENDING else NONE
+        columns["nominated"][row] = self.node_row(nominated) if nominated and status == Status.PENDING else NONE
         columns["priority"][row] = reading.task_priority(pod)
         columns["created"][row] = reading.seconds(pod.metadata.creation_timestamp)
         columns["started"][row] = reading.seconds(pod.status.start_time)
+        columns["runtime"][row] = reading.runtime(pod)
         columns["ordinal"][row] = reading.ordinal(pod.metadata.name)
         columns["preemptable"][row] = reading.flag(pod.metadata, "volcanopy.io/preemptable", absent=True)
         columns["gated"][row] = bool(pod.spec.scheduling_gates)
         self._match(row)
-        self._count(row, +1)
+        count(self, row, +1)
         if job_before not in {NONE, job_row}:
             self._drop_job_if_empty(job_before)
 
@@ -218,12 +249,13 @@ class State:
         for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
             self.matches[number].discard(row)
 
-    def _shape(self, pod: core.Pod) -> int:
+    def shape_of(self, pod: core.Pod) -> int:
+        """The number of a pod's shape; what it brings that was not known is made known."""
         known = len(self.shapes.selectors)
         number = self.shapes.number(pod, self.namespaces)
         self._widen(self.shapes.all[number].request)
         if len(self.shapes.selectors) > known:
-            self.matches += [set() for _ in self.shapes.selectors[known:]]
+            self.matches += [RowSet() for _ in self.shapes.selectors[known:]]
             self._rematch(known)
         return number
 
@@ -238,59 +270,40 @@ class State:
             now = {first + number for number, one in enumerate(fresh) if one.matches(pod, self.namespaces)}
             if now == {number for number in old.matched if number >= first}:
                 continue
-            self._count(row, -1)
+            count(self, row, -1)
             self._unmatch(row)
             self.tasks.plain["shape"][row] = self.shapes.number(pod, self.namespaces)
             self._match(row)
-            self._count(row, +1)
+            count(self, row, +1)
 
     def _drop_pod(self, key: str) -> None:
         row = self.tasks.rows.get(key)
         if row is None:
             return
-        self._count(row, -1)
+        count(self, row, -1)
         job = int(self.tasks.plain["job"][row])
         self._unmatch(row)
         self.tasks.remove(key)
         if job != NONE:
             self._drop_job_if_empty(job)
 
-    def _count(self, row: int, sign: int) -> None:
-        """Add a task to, or take it from, the sums of its node, its job and its role."""
-        columns = self.tasks.plain
-        status, job, node = int(columns["status"][row]), int(columns["job"][row]), int(columns["node"][row])
-        shape = self.shapes.all[columns["shape"][row]]
-        where = self.axis.index
-        if node != NONE and ON_NODE[status]:
-            used, leaving = self.nodes.amounts["used"], self.nodes.amounts["releasing"]
-            for name, units in shape.request.items():
-                used[where[name], node] += sign * units
-                if status == Status.RELEASING:
-                    leaving[where[name], node] += sign * units
-            self.nodes.counts["nonzero"][0, node] += sign * shape.nonzero[0]
-            self.nodes.counts["nonzero"][1, node] += sign * shape.nonzero[1]
-        if node != NONE:
-            self.nodes.plain["tasks"][node] += sign
-        if job == NONE:
-            return
-        self.jobs.counts["counts"][status, job] += sign
-        self.jobs.plain["tasks"][job] += sign
-        role = int(columns["role"][row])
-        if role != NONE:
-            self.roles.counts["counts"][status, role] += sign
-        if status == Status.PENDING and shape.best_effort:
-            self.jobs.plain["best_effort"][job] += sign
-            if role != NONE:
-                self.roles.plain["best_effort"][role] += sign
-        sums = "allocated" if HOLDING[status] else "pending" if status == Status.PENDING else ""
-        if sums:
-            table = self.jobs.amounts[sums]
-            for name, units in shape.request.items():
-                table[where[name], job] += sign * units
+    def hold(self, row: int, node: int, sign: int) -> None:
+        """Add a task to, or take it from, the holders of its node, if it is one."""
+        column = self.nodes.plain["holders"]
+        known: holders.Holders = column[node] or ()
+        if sign < 0:
+            if known:
+                column[node] = holders.without(known, row)
+        elif ON_NODE[self.tasks.plain["status"][row]]:
+            key, pod = self.tasks.plain["keys"][row], self.tasks.plain["pods"][row]
+            one = holders.holder(row, pod, self.coming.get(key, {}))
+            if one is not None:
+                column[node] = holders.with_holder(known, one)
 
     # Nodes
 
-    def _node_row(self, name: str) -> int:
+    def node_row(self, name: str) -> int:
+        """The row of the node of this name, which need not exist yet."""
         known = name in self.nodes.rows
         row = self.nodes.row(name)
         if not known:
@@ -298,12 +311,14 @@ class State:
         return row
 
     def _upsert_node(self, node: core.Node) -> None:
-        row = self._node_row(node.metadata.name)
+        row = self.node_row(node.metadata.name)
         previous = self.nodes.plain["objects"][row]
         if previous is not None and reading.same_node(previous, node):
             return
         if previous is None or not reading.same_traits(previous, node):
             self.layout.nodes_changed()
+        elif previous.status.images != node.status.images:
+            self.layout.images_changed()
         room = quantity.amounts(node.status.allocatable or node.status.capacity)
         self._widen(room)
         self.nodes.plain["objects"][row] = node
@@ -323,7 +338,9 @@ class State:
         row = self.jobs.row(group.metadata.key)
         columns = self.jobs.plain
         columns["keys"][row] = group.metadata.key
-        columns["groups"][row] = group
+        known, columns["groups"][row] = columns["groups"][row], group
+        columns["structured"][row] = bool(group.spec.network_topology or group.spec.sub_group_policy)
+        self.marks.renew(self.tasks.plain, row, known, group)
         columns["queue"][row] = self._queue_row(group.spec.queue or self.default_queue)
         columns["min_available"][row] = group.spec.min_member
         columns["created"][row] = reading.seconds(group.metadata.creation_timestamp)
@@ -340,14 +357,15 @@ class State:
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0
         for name, minimum in group.spec.min_task_member.items():
-            role = self._role(row, name)  # first: a new row may make the table anew
+            role = self.role_row(row, name)  # first: a new row may make the table anew
             self.roles.plain["minimum"][role] = minimum
 
     def _drop_group(self, key: str) -> None:
         row = self.jobs.rows.get(key)
         if row is None:
             return
-        self.jobs.plain["groups"][row] = None
+        known, self.jobs.plain["groups"][row] = self.jobs.plain["groups"][row], None
+        self.marks.renew(self.tasks.plain, row, known, None)
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0
         self._drop_job_if_empty(row)
@@ -359,7 +377,8 @@ class State:
             self.roles.remove((row, name))
         self.jobs.remove(self.jobs.plain["keys"][row])
 
-    def _role(self, job: int, name: str) -> int:
+    def role_row(self, job: int, name: str) -> int:
+        """The row of a job's role."""
         known = self.job_roles.setdefault(job, {})
         row = known.get(name)
         if row is None:
@@ -396,10 +415,3 @@ class State:
         """The rows of the nodes that exist, in the order of their names."""
         objects = self.nodes.plain["objects"]
         return [row for _, row in sorted(self.nodes.rows.items()) if objects[row] is not None]
-
-    def matching(self, number: int, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """The mask over ``size`` task rows of those that match a selector."""
-        mask = np.zeros(size, dtype=np.bool_)
-        mask[list(self.matches[number])] = True
-        mask.setflags(write=False)
-        return mask

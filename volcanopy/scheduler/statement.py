@@ -8,8 +8,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from volcanopy.scheduler.ledger import Ledger
 from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.snapshot import NONE
@@ -42,9 +40,7 @@ class Statement:
 
     def allocate(self, task: int, node: int) -> None:
         """Give a pending task room that is free."""
-        self._move(task, Status.ALLOCATED, node)
-        self.placed.append((np.array([task]), np.array([node])))
-        self._undo.append(self._forget_placed)
+        self.allocate_run(self._ledger.single(task), self._ledger.single(node))
 
     def allocate_run(self, tasks: Rows, nodes: Rows) -> None:
         """Give equal pending tasks of one job room that is free, the first task on the first node and so on."""
@@ -56,6 +52,10 @@ class Statement:
     def pipeline(self, task: int, node: int) -> None:
         """Give a pending task room that is being freed."""
         self._move(task, Status.PIPELINED, node)
+
+    def run(self, task: int, node: int) -> None:
+        """Show a pending task as one that runs already: to look at the time after, and to be rolled back."""
+        self._move(task, Status.RUNNING, node)
 
     def evict(self, task: int, reason: str) -> None:
         """Make a running task leave."""

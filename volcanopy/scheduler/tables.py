@@ -1,6 +1,6 @@
 """The columns of the state, and how they are frozen into a snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +23,7 @@ from volcanopy.scheduler.snapshot import (
     UsageTable,
 )
 from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.topology import HyperNodeTable, forest, looks_at_labels, without
 
 if TYPE_CHECKING:
     from volcanopy.scheduler.state import State
@@ -39,11 +40,18 @@ TASK_COLUMNS: dict[str, tuple[Any, Any]] = {
     "priority": (np.int64, 0),
     "created": (np.float64, 0.0),
     "started": (np.float64, 0.0),
+    "runtime": (np.float64, 0.0),
     "ordinal": (np.int64, NONE),
     "preemptable": (np.bool_, False),
     "gated": (np.bool_, False),
+    "mark": (np.int32, NONE),
 }
-NODE_COLUMNS: dict[str, tuple[Any, Any]] = {"names": (object, None), "objects": (object, None), "tasks": (np.int64, 0)}
+NODE_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "names": (object, None),
+    "objects": (object, None),
+    "tasks": (np.int64, 0),
+    "holders": (object, None),
+}
 JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "keys": (object, None),
     "groups": (object, None),
@@ -57,6 +65,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "has_min_resources": (np.bool_, False),
     "preemptable": (np.bool_, False),
     "unschedulable": (np.bool_, False),
+    "structured": (np.bool_, False),
 }
 ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "names": (object, ""),
@@ -79,18 +88,46 @@ class Layout:
     def __init__(self) -> None:
         self._rows: list[int] | None = None
         self._traits = NodeTraits(())
+        self._images_hold = True
         self._shapes: tuple[int, int, ShapeTable] | None = None
         self._usage: tuple[tuple[str, ...], Measured, UsageTable] | None = None
+        self._network: tuple[tuple[str, ...], NodeTraits, HyperNodeTable] | None = None
 
     def nodes_changed(self) -> None:
         """A node came, went, or has other traits."""
         self._rows = None
 
+    def images_changed(self) -> None:
+        """A node holds other images; what follows from the rest of its traits still holds."""
+        self._images_hold = False
+
+    def network_changed(self) -> None:
+        """A HyperNode came, went, or holds something else."""
+        self._network = None
+
+    def hypernodes(self, state: "State", names: tuple[str, ...], traits: NodeTraits) -> HyperNodeTable:
+        """The network: made anew when HyperNodes, the list of nodes, or labels that they are chosen by change."""
+        known = self._network
+        if known is not None and known[1] is not traits:
+            alike = known[0] == names and (
+                not looks_at_labels(state.hypernodes.values()) or same_labels(known[1].objects, traits.objects)
+            )
+            known = self._network = (names, traits, known[2]) if alike else None
+        if known is None:
+            made = forest(state.hypernodes, traits.objects) if state.hypernodes else without(len(names))
+            known = self._network = (names, traits, made)
+        return known[2]
+
     def nodes(self, state: "State") -> tuple[list[int], NodeTraits]:
         """The rows of the nodes in the order of their names, and what they are like."""
         if self._rows is None:
             self._rows = state.node_rows()
+            lasting = self._traits.lasting
             self._traits = state.traits(self._rows)
+            self._traits.lasting = lasting
+        elif not self._images_hold:
+            self._traits = self._traits.with_images_of(state.traits(self._rows))
+        self._images_hold = True
         return self._rows, self._traits
 
     def shapes(self, state: "State") -> ShapeTable:
@@ -131,10 +168,19 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         namespaces=dict(state.namespaces),
         quotas=tuple(state.quotas[key] for key in sorted(state.quotas)),
         budgets=tuple(state.budgets[key] for key in sorted(state.budgets)),
+        numa=dict(state.numa),
         priority_classes=dict(state.priority_classes),
         usage=state.layout.usage(state, nodes.names),
         previous=state.previous,
+        hypernodes=state.layout.hypernodes(state, nodes.names, traits),
+        supplies=state.stock.supplies(),
+        declared=tuple(state.hypernodes[name] for name in sorted(state.hypernodes)),
     )
+
+
+def same_labels(old: Sequence[core.Node], new: Sequence[core.Node]) -> bool:
+    """Whether nodes, one by one, have the same labels."""
+    return all(a.metadata.labels == b.metadata.labels for a, b in zip(old, new, strict=True))
 
 
 def _columns(axis: Axis, values: Ints) -> Columns:
@@ -154,6 +200,7 @@ def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTabl
         used=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["used"][:, rows])),
         releasing=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["releasing"][:, rows])),
         nonzero=nonzero,
+        holders=tuple(state.nodes.plain["holders"][rows].tolist()),
     )
 
 
@@ -174,10 +221,14 @@ def _task_table(state: "State", rank: Index) -> TaskTable:
         priority=copy("priority"),
         created=copy("created"),
         started=copy("started"),
+        runtime=copy("runtime"),
         ordinal=copy("ordinal"),
         preemptable=copy("preemptable"),
         gated=copy("gated"),
-        selectors=tuple(state.matching(number, state.tasks.size) for number in range(len(state.matches))),
+        mark=copy("mark"),
+        marks=tuple(state.marks.all),
+        selectors=tuple(rows.mask(state.tasks.size) for rows in state.matches),
+        hints=state.tasks.rows,
     )
 
 
@@ -204,6 +255,7 @@ def _job_table(state: "State") -> JobTable:
         roles=tuple(roles),
         reported=copy("reported"),
         unschedulable=copy("unschedulable"),
+        structured=copy("structured"),
     )
 
 

@@ -1,0 +1,149 @@
+"""Many pods taken in at once are as many taken in one by one."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from volcanopy.api import core
+from volcanopy.scheduler import loading
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.plan import Bind, Evict, Plan
+from volcanopy.scheduler.snapshot import NONE
+from volcanopy.scheduler.state import State
+from volcanopy.testing import reference
+from volcanopy.testing.notation import NOW, config, world
+from volcanopy.testing.strategies import worlds
+
+RICH = """
+queue q weight=2
+node n1 cpu=8 memory=16Gi pods=20 labels=zone:a
+node n2 cpu=8 memory=16Gi pods=20 labels=zone:b
+"""
+
+
+def columns(state: State) -> dict[str, Any]:
+    """All that is known of tasks and nodes, by name."""
+    tasks, nodes = state.tasks.plain, state.nodes
+
+    def name(table: Any, row: int) -> str:
+        return "" if row == NONE else str(table[row])
+
+    return {
+        key: (
+            int(tasks["status"][row]),
+            name(state.jobs.plain["keys"], tasks["job"][row]),
+            name(state.roles.plain["names"], tasks["role"][row]),
+            "" if tasks["mark"][row] == NONE else state.marks.all[tasks["mark"][row]],
+            name(nodes.plain["names"], tasks["node"][row]),
+            name(nodes.plain["names"], tasks["nominated"][row]),
+            [tasks[one][row] for one in ("priority", "created", "started", "ordinal", "preemptable", "gated")],
+            sorted(state.shapes.selectors[one].key() for one in state.shapes.all[tasks["shape"][row]].matched),
+            sorted(state.shapes.selectors[one].key() for one, rows in enumerate(state.matches) if row in rows),
+            state.shapes.all[tasks["shape"][row]].request,
+            tasks["pods"][row],
+        )
+        for key, row in state.tasks.rows.items()
+    } | {
+        f"node {key}": (
+            int(nodes.plain["tasks"][row]),
+            sorted(one.pod.metadata.key for one in nodes.plain["holders"][row] or ()),
+        )
+        for key, row in nodes.rows.items()
+    }
+
+
+def same(one: State, other: State) -> None:
+    assert columns(one) == columns(other)
+    assert reference.canonical(one.snapshot(NOW)) == reference.canonical(other.snapshot(NOW))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(), worlds(), st.data())
+def test_loading_pods_is_taking_them_in_one_by_one(text: str, later: str, data: st.DataObject) -> None:
+    """Whatever was known before, whether some come twice, and whatever a plan had decided about them."""
+    things = world(text)
+    pods = [thing for thing in things if isinstance(thing, core.Pod)]
+    again = [thing for thing in world(later) if isinstance(thing, core.Pod)]
+    known = data.draw(st.lists(st.sampled_from(pods), unique_by=id)) if pods else []
+    states = State(), State()
+    for state in states:
+        for thing in things:
+            if not isinstance(thing, core.Pod):
+                state.upsert(thing)
+        for pod in known:
+            state.upsert(pod)
+    snapshot = states[0].snapshot(NOW)
+    plan = schedule(snapshot, config("gang, predicates"))
+    running = [pod for pod in known if pod.status.phase == "Running"][:2]
+    plan = Plan((*plan.of(Bind), *(Evict(pod.metadata.key, "test", "", "") for pod in running)))
+    arriving = data.draw(st.permutations([*pods, *again]))
+    for state in states:
+        state.assume(plan)
+    for pod in arriving:
+        states[0].upsert(pod)
+    least, loading.MANY = loading.MANY, 1
+    try:
+        states[1].load(arriving)
+    finally:
+        loading.MANY = least
+    same(*states)
+    plans = [schedule(state.snapshot(NOW, "one"), config("gang, predicates, proportion")) for state in states]
+    assert list(map(str, plans[0].effects)) == list(map(str, plans[1].effects))
+
+
+def pod(name: str, **said: Any) -> core.Pod:
+    meta = core.Meta(
+        name=name,
+        namespace="ns",
+        uid=name,
+        labels=said.pop("labels", {}),
+        annotations={"scheduling.k8s.io/group-name": "g", **said.pop("annotations", {})},
+    )
+    requests: core.Quantities = {"cpu": said.pop("cpu", "1")}
+    container = core.Container(name="main", resources=core.ResourceRequirements(requests=requests))
+    status = core.PodStatus(phase="Running" if said.get("node_name") else "Pending")
+    return core.Pod(
+        metadata=meta, spec=core.PodSpec(scheduler_name="volcanopy", containers=(container,), **said), status=status
+    )
+
+
+def test_pods_that_speak_of_others_or_hold_something_are_among_those_loaded() -> None:
+    """A selector that comes with the last pod is held against all, and what a pod holds of its node is known."""
+    away = core.Affinity(
+        pod_anti_affinity=core.PodAffinity(
+            required=(
+                core.PodAffinityTerm(topology_key="zone", label_selector=core.LabelSelector(match_labels={"app": "a"})),
+            )
+        )
+    )
+    volume = core.Volume(name="v", persistent_volume_claim=core.ClaimSource(claim_name="c"))
+    pods = [
+        *(pod(f"p-x-{number}", labels={"app": "ab"[number % 2]}, node_name="n1") for number in range(40)),
+        pod("card", node_name="n2", annotations={"volcanopy.io/gpu-index": "1"}),
+        pod("claims", node_name="n2", volumes=(volume,)),
+        pod("other", cpu="3", annotations={"volcanopy.io/task-spec": "b", "volcanopy.io/task-priority": "x"}),
+        pod("away", labels={"app": "b"}, affinity=away),
+    ]
+    one, other = State(), State()
+    for state in (one, other):
+        for thing in world(RICH):
+            state.upsert(thing)
+    for each in pods:
+        one.upsert(each)
+    other.load(pods)
+    same(one, other)
+    assert {len(rows) for rows in other.matches} == {20}
+
+
+def test_a_pod_that_comes_twice_is_as_it_was_told_last() -> None:
+    first = [pod(f"p-x-{number}") for number in range(40)]
+    told = replace(first[3], spec=replace(first[3].spec, node_name="n1"), status=core.PodStatus(phase="Running"))
+    over = replace(first[5], status=core.PodStatus(phase="Succeeded"), spec=replace(first[5].spec, scheduler_name="x"))
+    one, other = State(), State()
+    for each in [*first, told, over]:
+        one.upsert(each)
+    other.load([*first, told, over])
+    same(one, other)
+    assert "ns/p-x-5" not in other.tasks.rows

@@ -1,0 +1,154 @@
+"""Kinds of tasks that take turns: after a placement, its node is scored for all of them in one go.
+
+Many small jobs of many shapes ask for a node one after the other, and each placement makes what all shapes know of that
+node stale. To score one node for two hundred shapes costs little more than for one; to score two hundred nodes each time
+that a shape's turn comes round costs many times that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from volcanopy.scheduler.hooks import Hooks
+from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.plugin import Scope, ScoreOf
+from volcanopy.scheduler.resources import UNLIMITED, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.snapshot import NONE
+from volcanopy.scheduler.views import TaskView
+
+NOWHERE = -np.inf
+LEAST, MOST = 4, 256
+"""So many kinds are worth being kept abreast, and may be."""
+_NODES = 4
+"""When more nodes than this changed since the last question, each kind asks for itself."""
+
+
+@dataclass(eq=False)
+class Answers:
+    """What is known about one kind of task on every node."""
+
+    task: TaskView
+    request: Ints
+    dims: Rows
+    wanted: Ints
+    """(R, 1): the request; where it asks for nothing, less than any node can be short of."""
+    scope: Scope
+    passes: Mask
+    """Where the task can be, at the latest when those that leave have left."""
+    score: Floats
+    ranked: Floats
+    """The score where the task fits into free room, else minus infinity."""
+    seen: int = NONE
+    """How many changes of nodes are reckoned in."""
+    member: bool = False
+    alone: bool = False
+    """Whether it is of no use to keep it abreast of others."""
+
+    @classmethod
+    def about(cls, task: TaskView, scope: Scope, nodes: int) -> Answers:
+        """Nothing is known yet."""
+        request = task.request.values
+        return cls(
+            task=task,
+            request=request,
+            dims=np.flatnonzero(request),
+            wanted=np.where(request != 0, request, -UNLIMITED)[:, None],
+            scope=scope,
+            passes=np.zeros(nodes, dtype=np.bool_),
+            score=np.zeros(nodes, dtype=np.float64),
+            ranked=np.full(nodes, NOWHERE, dtype=np.float64),
+        )
+
+
+class Abreast:
+    """The kinds of tasks of one session that are kept up with every placement."""
+
+    def __init__(self, ledger: Ledger, hooks: Hooks, renew: Callable[[Answers], None]) -> None:
+        """``renew`` brings one kind up to date by itself."""
+        self._ledger, self._hooks, self._renew = ledger, hooks, renew
+        self._members: list[Answers] = []
+        self._coming: list[Answers] = []
+        self._seen = 0
+        self._scores: tuple[ScoreOf, ...] = ()
+
+    def renews(self, answers: Answers) -> bool:
+        """Bring a kind up to date if it is kept here; whether it is."""
+        if not answers.member or not self._catch_up():
+            return False
+        answers.seen = self._seen
+        return True
+
+    def join(self, answers: Answers) -> None:
+        """Keep a kind that was asked about, as soon as there are enough of them."""
+        if answers.member:
+            return
+        self._catch_up()  # while others ask the members must not fall behind too far
+        if answers.alone:
+            return
+        if any(one is answers for one in self._coming):
+            # Its turn came round again: there are not many more to wait for.
+            if len(self._members) + len(self._coming) >= LEAST:
+                self._form()
+            return
+        asks = answers.scope is Scope.COLUMNS and self._hooks.by_shape and self._hooks.is_steady(answers.task)
+        if not asks or len(self._members) + len(self._coming) >= MOST:
+            answers.alone = not asks
+            return
+        self._coming.append(answers)
+        if len(self._coming) >= max(LEAST, len(self._members) // 2):
+            self._form()
+
+    def _form(self) -> None:
+        coming = self._coming
+        self._coming = []
+        self._catch_up()
+        members = [*self._members, *coming]
+        scores = self._hooks.scores_of_many([one.task for one in members])
+        if scores is None:
+            for one in coming:
+                one.alone = True
+            return
+        for one in coming:
+            self._renew(one)
+        self._scores, self._members, self._seen = scores, members, len(self._ledger.touched)
+        self._wanted = [np.array(column) for column in np.concatenate([one.wanted for one in members], axis=1)]
+        self._passes = np.stack([one.passes for one in members])
+        self._score = np.stack([one.score for one in members])
+        self._ranked = np.stack([one.ranked for one in members])
+        for place, one in enumerate(members):
+            one.passes, one.score, one.ranked = self._passes[place], self._score[place], self._ranked[place]
+            one.member, one.seen = True, self._seen
+
+    def _catch_up(self) -> bool:
+        """Score the nodes that changed since for all members; if there are too many, nobody is a member any more."""
+        touched = self._ledger.touched
+        now = len(touched)
+        if now == self._seen:
+            return True
+        nodes = set(touched[self._seen :].tolist()) if now - self._seen <= 2 * _NODES else set(range(_NODES + 1))
+        if len(nodes) > _NODES:
+            for one in self._members:
+                one.member, one.seen = False, self._seen
+            self._members = []
+            self._seen = now
+            return False
+        if self._members:
+            for node in nodes:
+                self._mend(node)
+        self._seen = now
+        return True
+
+    def _mend(self, node: int) -> None:
+        scores: Floats = self._scores[0](node)
+        for more in self._scores[1:]:
+            scores += more(node)
+        fits = self._passes[:, node].copy()
+        ledger = self._ledger
+        free = ledger.idle[:, node] if ledger.is_plain else np.minimum(ledger.idle[:, node], ledger.future[:, node])
+        for wanted, room in zip(self._wanted, free.tolist(), strict=True):
+            fits &= wanted <= room
+        self._score[:, node] = scores
+        self._ranked[:, node] = np.where(fits, scores, NOWHERE)
