@@ -146,3 +146,34 @@ def test_a_queue_that_deserves_nothing_goes_after_one_with_as_large_a_share() ->
     plugin = capacity("node n1 cpu=4\nqueue a\nqueue b deserved.cpu=2\njob x queue=b: 1 x cpu=2 on=n1")
     queues = [plugin.cluster.queue(plugin.cluster.snapshot.queues.index[name]) for name in ("a", "b")]
     assert [queue.name for queue in sorted(queues, key=plugin.queue_order)] == ["b", "a"]
+
+
+def test_in_a_tree_too_guarantees_of_idle_queues_are_left_free() -> None:
+    text = """
+        node n1 cpu=10
+        queue root
+        queue idle parent=root guarantee.cpu=4
+        queue busy parent=root
+        job a min=0 queue=busy: 10 x cpu=1
+        """
+    assert len(decide(text, in_a_tree("allocate")).of(Bind)) == 6
+
+
+def test_a_job_larger_than_the_cluster_may_be_admitted_in_a_tree_as_the_cluster_may_grow() -> None:
+    text = "node n1 cpu=10\nqueue root\nqueue q parent=root\njob a queue=q phase=Pending minres.cpu=20:"
+    assert [effect.phase for effect in decide(text, in_a_tree("enqueue")).of(SetPodGroup)] == ["Inqueue"]
+
+
+def test_a_guarantee_of_one_resource_does_not_keep_what_is_borrowed_of_another() -> None:
+    """Queue v is guaranteed gpus that it does not use; the cpus that it borrows are given back all the same."""
+    text = """
+        node n1 cpu=8 gpu=4
+        queue v guarantee.gpu=4 deserved.cpu=2
+        queue w deserved.cpu=6
+        job a min=0 queue=v: 8 x cpu=1 on=n1
+        job b min=0 queue=w: 1 x cpu=1
+        """
+    plugin = capacity(text.replace("guarantee.gpu", "guarantee.nvidia.com/gpu"))
+    rows = plugin.cluster.snapshot.task_rows
+    candidates = [plugin.cluster.task(rows[f"default/a-{number}"]) for number in range(8)]
+    assert len(plugin.reclaimable(plugin.cluster.task(rows["default/b-0"]), candidates)) == 6

@@ -1,13 +1,15 @@
 """binpack: fill nodes one after the other."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Arguments, Plugin, Scope
-from volcanopy.scheduler.resources import Floats
+from volcanopy.scheduler.plugin import Arguments, Plugin, Scope, ScoreOf, by_shape
+from volcanopy.scheduler.resources import Floats, Mask
 from volcanopy.scheduler.views import TaskView
 
 _PREFIX = "binpack.resources."
@@ -39,40 +41,112 @@ class BinpackArguments(Arguments):
         return {**rest, "binpack.resources": weights}
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is weighed for one shape: position on the axis, request and weight of each resource; and what scales the sum."""
+
+    weighed: tuple[tuple[int, int, int], ...]
+    scale: float
+
+
 class Binpack(Plugin[BinpackArguments]):
     """Prefer the fullest node that still fits."""
 
     name: ClassVar[str] = "binpack"
     arguments: ClassVar[type[Arguments]] = BinpackArguments
+    likeness = by_shape
 
     def open(self) -> None:
         """Lay the weights along the axis."""
         args = self.args
         weights = {"cpu": args.cpu, "memory": args.memory, **args.resources}
         self._weights = self.cluster.axis.vector(weights)
+        self._asked: dict[int, _Asked] = {}
+        self._everywhere: dict[int, bool] = {}
 
     def scope(self, task: TaskView) -> Scope:
         """The score is of the node's own columns."""
         return Scope.COLUMNS
 
-    def likeness(self, task: TaskView) -> None:
-        """Nothing but the request matters."""
-
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
         """The weighted mean of how full the node is with the task on it, times 100; 0 where the task does not fit."""
-        request = task.request.values
-        weighed = np.flatnonzero((request > 0) & (self._weights > 0))
-        if not self.args.weight or not len(weighed):
+        asked = self._of(task)
+        if not self.args.weight or not asked.weighed:
             return np.zeros(len(nodes), dtype=np.float64)
-        weights = self._weights[weighed]
-        after = nodes.used.values[weighed] + request[weighed, None]
-        room = nodes.allocatable.values[weighed]
-        full = np.divide(after, room, out=np.zeros(after.shape, dtype=np.float64), where=room > 0)
-        scores: Floats = np.zeros(len(nodes), dtype=np.float64)
-        for weight, column in zip(
-            weights.tolist(), full, strict=True
-        ):  # a matrix product need not add in a fixed order
-            scores += weight * column
-        scores *= 100.0 * self.args.weight / float(weights.sum())
-        scores[((after > room) & (room > 0)).any(axis=0)] = 0.0
+        used, allocatable = nodes.used.values, nodes.allocatable.values
+        scores: Floats | None = None
+        beyond: Mask | None = None
+        for position, units, weight in asked.weighed:  # a matrix product need not add in a fixed order
+            after, room = used[position] + units, allocatable[position]
+            over = after > room
+            if self._is_everywhere(position):
+                full = after / room
+            else:
+                there = room > 0
+                full = np.divide(after, room, out=np.zeros(len(nodes), dtype=np.float64), where=there)
+                over &= there
+            if weight != 1:
+                full *= weight
+            scores = full if scores is None else np.add(scores, full, out=scores)
+            beyond = over if beyond is None else np.logical_or(beyond, over, out=beyond)
+        assert scores is not None
+        assert beyond is not None
+        scores *= asked.scale
+        scores[beyond] = 0.0
         return scores
+
+    def score_of_many(self, tasks: Sequence[TaskView]) -> ScoreOf | None:
+        """Column by column over the tasks, where every node has all that is weighed."""
+        asked = [self._of(task) for task in tasks]
+        places = sorted({place for one in asked for place, _, _ in one.weighed})
+        if not self.args.weight or not places or not all(map(self._is_everywhere, places)):
+            return None
+        by_place = [{place: (units, weight) for place, units, weight in one.weighed} for one in asked]
+        columns = [
+            (
+                place,
+                np.array([float(one.get(place, (0, 0))[0]) for one in by_place]),
+                np.array([float(one.get(place, (0, 0))[1]) for one in by_place]),
+                np.array([place in one for one in by_place]),
+            )
+            for place in places
+        ]
+        scale = np.array([one.scale for one in asked])
+        used, allocatable = self.cluster.ledger.used, self.cluster.snapshot.nodes.allocatable.values
+
+        def score(node: int) -> Floats:
+            total: Floats | None = None
+            beyond = np.zeros(len(tasks), dtype=np.bool_)
+            for place, units, weight, weighed in columns:
+                after, room = units + float(used[place, node]), float(allocatable[place, node])
+                beyond |= (after > room) & weighed
+                after /= room
+                after *= weight
+                total = after if total is None else np.add(total, after, out=total)
+            assert total is not None
+            total *= scale
+            total[beyond] = 0.0
+            return total
+
+        return score
+
+    def _of(self, task: TaskView) -> _Asked:
+        shape = task.shape
+        known = self._asked.get(shape)
+        if known is None:
+            request = task.request.values
+            places = np.flatnonzero((request > 0) & (self._weights > 0)).tolist()
+            total = float(self._weights[places].sum())
+            known = self._asked[shape] = _Asked(
+                weighed=tuple((place, int(request[place]), int(self._weights[place])) for place in places),
+                scale=100.0 * self.args.weight / total if places else 0.0,
+            )
+        return known
+
+    def _is_everywhere(self, position: int) -> bool:
+        """Whether every node has some of a resource: then nothing is divided by zero."""
+        known = self._everywhere.get(position)
+        if known is None:
+            allocatable = self.cluster.snapshot.nodes.allocatable.values
+            known = self._everywhere[position] = bool((allocatable[position] > 0).all())
+        return known

@@ -4,27 +4,38 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from volcanopy.api import quantity
 from volcanopy.scheduler import claims
-from volcanopy.scheduler.plugin import PERMIT, Arguments, Denial, Plugin, Vote, reject
+from volcanopy.scheduler.devicequota import DeviceQuota
+from volcanopy.scheduler.guarantees import sparing_guarantees
+from volcanopy.scheduler.plugin import PERMIT, Arguments, Denial, Plugin, Taking, Vote, reject
 from volcanopy.scheduler.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.words import Shortage, closed, misplaced
 
 
 class CapacityArguments(Arguments):
-    """How far up the tree of queues claims are looked at when room is taken back."""
+    """How far up the tree of queues claims are looked at when room is taken back, and whether devices are counted."""
 
     level: int = Field(0, alias="ancestorReclaimLevel", ge=0)
+    dynamic_resources: bool = Field(True, alias="capacity.DynamicResourceAllocationEnable")
+    consumable: bool = Field(False, alias="capacity.DRAConsumableCapacityEnable")
+
+    @field_validator("consumable")
+    @classmethod
+    def _counts_only(cls, consumable: bool) -> bool:
+        if consumable:
+            raise ValueError("must be false: devices are limited by their number, not by parts of them")
+        return consumable
 
 
 class Capacity(Plugin[CapacityArguments]):
     """Each queue holds at most its capability, keeps its guarantee, and is owed what it deserves.
 
     With ``enableHierarchy`` queues form a tree: only its leaves take jobs, and what a leaf holds also counts against
-    every queue above it.
+    every queue above it. A capability may also limit the devices of a class that claims are for: ``deviceclass/<class>``.
     """
 
     name: ClassVar[str] = "capacity"
@@ -34,15 +45,17 @@ class Capacity(Plugin[CapacityArguments]):
         """Lay down the limits of each queue."""
         snapshot = self.cluster.snapshot
         queues = snapshot.queues
+        self._devices = DeviceQuota(self.cluster) if self.args.dynamic_resources else None
         self._pods = self.cluster.axis.index["pods"]
         self._guarantee: Ints = queues.guarantee.values
         if self.hierarchy:
             self._deserved: Ints = np.maximum(queues.deserved.values, self._guarantee)
             self._named: Mask = queues.deserved_set | (self._guarantee > 0)
-            self._limit = self._limits_down_the_tree()
+            self._limit = self._limits_down_the_tree(np.where(snapshot.total > 0, snapshot.total, UNLIMITED))
+            self._most: Ints = self._limits_down_the_tree(np.full(len(snapshot.total), UNLIMITED))
             self._promised = queues.rolled_up(claims.asked_by_admitted(self.cluster))
         else:
-            self._limit = claims.within_guarantees(snapshot.total, queues)
+            self._limit = self._most = claims.within_guarantees(snapshot.total, queues)
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             self._deserved = np.maximum(np.minimum(queues.deserved.values, bounded), self._guarantee)
             self._named = queues.deserved_set | (self._guarantee > 0)
@@ -74,15 +87,8 @@ class Capacity(Plugin[CapacityArguments]):
         for row in self._line(queue):
             short = claims.first_short(held[:, row] + asked, self._limit[:, row], asked, self._pods)
             if short is not None:
-                name = self.cluster.axis.names[short]
-                has, limit = (int(table[short, row]) for table in (held, self._limit))
-                wants = quantity.text(name, int(asked[short]) // count)
-                return Denial(
-                    "capability",
-                    f"queue {self._name(row)} may hold {quantity.text(name, limit)} {name} and holds"
-                    f" {quantity.text(name, has)}: {wants} more is too much",
-                )
-        return None
+                return Denial("capability", self._shortage("capability", row, asked, each=count))
+        return self._without_devices(queue, task, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
         """A queue takes back only while what it holds stays, for a resource that is asked for, within what it deserves.
@@ -103,10 +109,15 @@ class Capacity(Plugin[CapacityArguments]):
         )
 
     def entitled(self, queue: QueueView, claim: Resources) -> bool:
-        """What the queue deserves covers the claim."""
-        deserved = self._deserved[:, queue.row]
-        return (
-            self._closed(queue) is None and claims.first_short(claim.values, deserved, claim.values, self._pods) is None
+        """As far as it may take room back (:meth:`preemptive`), the queue would hold the claim within what it deserves."""
+        if self._closed(queue) is not None:
+            return False
+        more = claim.values - self.cluster.ledger.queue_allocated[:, queue.row]
+        held, wanted = self._held(), more > 0
+        wanted[self._pods] = False
+        return any(
+            bool((wanted & (held[:, row] + more <= self._deserved[:, row])).any())
+            for row in (queue.row, *self._ancestors(queue))
         )
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
@@ -131,7 +142,7 @@ class Capacity(Plugin[CapacityArguments]):
             queue = job.queue
             if not self._share_a_resource(asked, taken):
                 continue
-            if (self._guarantee[:, queue.row] > now(queue.row) - taken).any():
+            if ((taken > 0) & (self._guarantee[:, queue.row] > now(queue.row) - taken)).any():
                 continue
             relatives = unprotected and self._are_relatives(own.queue, queue)
             if not self._gives(queue.row, now(queue.row), taken, relatives):
@@ -143,6 +154,36 @@ class Capacity(Plugin[CapacityArguments]):
                 held[row] = now(row) - taken
             victims.append(candidate)
         return victims
+
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """As many as leave each queue what it is guaranteed; in a tree also each above it that the reclaimer is not below."""
+        return sparing_guarantees(self.cluster, reclaimer, victims, in_tree=self.hierarchy)
+
+    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Between queues, tasks of those that hold more than they deserve of what the task takes; guarantees are kept."""
+        own = taking.task.job
+        if not taking.across or own is None:
+            return None
+        if self._closed(own.queue) is not None:
+            return []
+        table = self._held()
+        held: dict[int, Ints] = {}
+        victims = []
+        for candidate in candidates:
+            job = candidate.job
+            if job is None or not self._is_sound(job.queue.row):
+                continue
+            row, taken = job.queue.row, candidate.request.values
+            now = held.get(row, table[:, row])
+            keeps_guarantee = not ((taken > 0) & (self._guarantee[:, row] > now - taken)).any()
+            if keeps_guarantee and self._gives(row, now, taken, relatives=False):
+                held[row] = now - taken
+                victims.append(candidate)
+        return victims
+
+    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Between queues, as :meth:`reclaimable_at_all`."""
+        return self.reclaimable_at_all(taking.task, victims) if taking.across else victims
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum fits what its queue, and each queue above it, may ever hold beside its promises."""
@@ -158,23 +199,25 @@ class Capacity(Plugin[CapacityArguments]):
         held = self._held()
         for row in self._line(queue):
             asked = least.values + held[:, row] + self._promised[:, row] + admitted[:, row]
-            short = claims.first_short(asked, self._limit[:, row], least.values, self._pods)
+            short = claims.first_short(asked, self._most[:, row], least.values, self._pods)
             if short is not None:
-                name = self.cluster.axis.names[short]
-                has, wants = (quantity.text(name, int(units[short])) for units in (self._limit[:, row], asked))
-                return reject(
-                    "quota",
-                    f"queue {self._name(row)} can hold {has} {name} at most: with this job it would have promised"
-                    f" {wants}",
-                )
+                promised = self._promised[:, row] + admitted[:, row]
+                return reject("capability", self._shortage("admission", row, least.values, promised))
         return PERMIT
 
     # The tree
 
-    def _limits_down_the_tree(self) -> Ints:
+    def _limits_down_the_tree(self, whole: Ints) -> Ints:
+        """(R, Q): the most that each queue may have when the root has ``whole`` at most, and guarantees are kept.
+
+        What is handed out is part of the cluster. What is promised need not be: a cluster may grow with what waits.
+        """
         queues = self.cluster.snapshot.queues
         limit = claims.capability(queues)
         capability = limit.copy()
+        root = queues.index.get("root")
+        if root is not None:
+            limit[:, root] = np.minimum(limit[:, root], whole)
         order = sorted(range(len(queues)), key=lambda row: len(queues.lines[row]))
         spoken_for = np.zeros_like(limit)
         below = np.flatnonzero(queues.parent != NONE)
@@ -208,17 +251,38 @@ class Capacity(Plugin[CapacityArguments]):
     def _closed(self, queue: QueueView) -> Denial | None:
         """Why the queue takes no jobs at all."""
         if not queue.is_open:
-            return Denial("queue", f"queue {queue.name} is closed")
+            return Denial("queue", closed(queue.name))
         if not self._is_sound(queue.row):
-            return Denial("queue", f"queue {queue.name} is not below the queue root: check the parents of its line")
+            message = f"queue {queue.name} is not below the queue root: check the parents of its line"
+            return Denial("queue", misplaced(queue.name, message, f"queue {queue.name} must be below root"))
         if self.hierarchy and queue.is_parent:
-            return Denial("queue", f"queue {queue.name} has queues below it: jobs belong into one of those")
+            message = f"queue {queue.name} has queues below it: jobs belong into one of those"
+            return Denial("queue", misplaced(queue.name, message, f"the job must name a queue below {queue.name}"))
         return None
+
+    def _shortage(self, kind: str, row: int, wanted: Ints, promised: Ints | None = None, each: int = 1) -> Shortage:
+        limits = self._limit if promised is None else self._most
+        held, limit = self._held()[:, row].tolist(), limits[:, row].tolist()
+        more = () if promised is None else tuple(promised.tolist())
+        names = self.cluster.axis.names
+        short = Shortage(kind, self._name(row), names, tuple(wanted.tolist()), tuple(held), tuple(limit), more, each)
+        return short._replace(total=tuple(self.cluster.snapshot.total.tolist()))
 
     def _name(self, row: int) -> str:
         return self.cluster.snapshot.queues.names[row]
 
     # Claims
+
+    def _without_devices(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+        """Why the queue may not have the devices that ``count`` such tasks claim."""
+        beyond = self._devices.beyond(self._line(queue), task, count) if self._devices else None
+        if beyond is None:
+            return None
+        row, name, limit, held, asked = beyond
+        return Denial(
+            "capability",
+            f"queue {self._name(row)} may hold {limit} devices of class {name} and holds {held}: {asked} more is too much",
+        )
 
     def _rank(self, row: int) -> tuple[float, bool]:
         named = self._deserved[:, row] > 0

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from volcanopy.scheduler import reading
-from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.views import TaskView
 
@@ -24,6 +24,18 @@ class Cdp(Plugin[NoArguments]):
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Those that have cooled down."""
         return self.preemptable(reclaimer, candidates)
+
+    def preemptable_at_all(self, preemptor: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Those that have cooled down."""
+        return self.preemptable(preemptor, victims)
+
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Those that have cooled down."""
+        return self.preemptable(reclaimer, victims)
+
+    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Those that have cooled down."""
+        return self.preemptable(taking.task, victims)
 
     def _is_hot(self, task: TaskView) -> bool:
         pod = task.pod

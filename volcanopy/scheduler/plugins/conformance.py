@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
 from volcanopy.scheduler.views import TaskView
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -21,6 +21,22 @@ class Conformance(Plugin[NoArguments]):
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """All but the critical ones."""
         return self.preemptable(reclaimer, candidates)
+
+    def preemptable_at_all(self, preemptor: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """All but the critical ones."""
+        return self.preemptable(preemptor, victims)
+
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """All but the critical ones."""
+        return self.preemptable(reclaimer, victims)
+
+    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """All but the critical ones."""
+        return self.preemptable(taking.task, candidates)
+
+    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """All but the critical ones."""
+        return self.preemptable(taking.task, victims)
 
     def may_leave(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """All but the critical ones."""

@@ -1,11 +1,17 @@
-"""drf: dominant resource fairness between jobs."""
+"""drf: dominant resource fairness between jobs, and with ``enableHierarchy`` between queues in a tree."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, Self, cast
 
-from volcanopy.scheduler.plugin import NoArguments, Plugin
-from volcanopy.scheduler.resources import Resources
-from volcanopy.scheduler.views import JobView, TaskView
+import numpy as np
+
+from volcanopy.scheduler.cluster import Cluster
+from volcanopy.scheduler.fairness import Standing, Tree, path
+from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.resources import Ints, Resources
+from volcanopy.scheduler.snapshot import NONE
+from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 _EQUAL = 1e-6
 """Shares nearer than this count as equal when victims are chosen (Volcano's figure)."""
@@ -15,6 +21,10 @@ class Drf(Plugin[NoArguments]):
     """The job that holds the smallest dominant share of the cluster comes first."""
 
     name: ClassVar[str] = "drf"
+
+    def __new__(cls, args: NoArguments, cluster: Cluster, hierarchy: bool = False) -> Self:  # noqa: ARG004
+        """With the switch ``enableHierarchy`` it is a :class:`HierarchicalDrf`, which answers more hooks."""
+        return cast("Self", object.__new__(HierarchicalDrf if hierarchy else cls))
 
     def open(self) -> None:
         """Note what shares are of."""
@@ -42,3 +52,103 @@ class Drf(Plugin[NoArguments]):
             if share < other or abs(share - other) <= _EQUAL:
                 victims.append(candidate)
         return victims
+
+
+class HierarchicalDrf(Drf):
+    """Queues form a tree: at each level the part that holds the smallest share for its weight comes first (HDRF).
+
+    A queue's place in the tree is its annotation ``volcanopy.io/hierarchy``, with ``volcanopy.io/hierarchy-weights``;
+    without them it is that of its ``spec.parent``, with the weights of the queues.
+    """
+
+    def open(self) -> None:
+        """Nothing is reckoned before it is asked."""
+        super().open()
+        self._known: dict[object, list[bool]] = {}
+        self._seen = -1
+
+    @cached_property
+    def _tree(self) -> Tree:
+        snapshot, ledger = self.cluster.snapshot, self.cluster.ledger
+        jobs, queues = snapshot.jobs, snapshot.queues
+        rows = self.cluster.job_rows()
+        queue_of = np.full(len(jobs), NONE, dtype=np.intp)
+        queue_of[rows] = jobs.queue[rows]
+        within = jobs.allocated.values[:, rows].sum(axis=1)
+        taken = (snapshot.nodes.used.values - snapshot.nodes.releasing.values).sum(axis=1)
+        return Tree(
+            [path(queues, row) for row in range(len(queues))],
+            queue_of,
+            jobs.allocated.values + jobs.pending.values - snapshot.gated,
+            ledger.job_allocated,
+            snapshot.total,
+            np.maximum(taken - within, 0),
+        )
+
+    def _now(self) -> Tree:
+        changes = self.cluster.ledger.changes
+        if changes != self._seen:
+            self._seen = changes
+            if self._tree.follow(self.cluster.ledger.job_allocated):
+                self._known.clear()
+        return self._tree
+
+    def queue_order(self, queue: QueueView) -> Standing:
+        """From the root down: what can still grow before what is saturated, then the smaller share by weight."""
+        return self._now().standing(queue.row)
+
+    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+        """The weights of the queue, among all that ask for something, give it as large a share of the cluster."""
+        return claim.share_of(self._total) <= self._tree.fair(queue.row)
+
+    def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Tasks of queues that would, without the task, still stand worse than the reclaimer's with its own.
+
+        Who goes first counts as gone for those after.
+        """
+        own = reclaimer.job
+        if own is None:
+            return []
+        tree = self._now()
+        jobs = [candidate.job for candidate in candidates]
+        asked = tuple((-1 if job is None else job.row, task.shape) for job, task in zip(jobs, candidates, strict=True))
+        key = (own.row, reclaimer.shape, asked)
+        if key not in self._known:
+            self._known[key] = _goes(tree, own, reclaimer, jobs, candidates)
+        return [candidate for candidate, goes in zip(candidates, self._known[key], strict=True) if goes]
+
+    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Between queues, as :meth:`reclaimable`."""
+        return self.reclaimable(taking.task, candidates) if taking.across else None
+
+
+def _goes(
+    tree: Tree, own: JobView, reclaimer: TaskView, jobs: Sequence[JobView | None], candidates: Sequence[TaskView]
+) -> list[bool]:
+    done: list[tuple[int, Ints]] = []
+
+    def move(job: int, amount: Ints) -> None:
+        tree.move(np.array([job]), amount[:, None])
+        done.append((job, amount))
+
+    def back() -> None:
+        job, amount = done.pop()
+        tree.move(np.array([job]), -amount[:, None])
+
+    verdicts = []
+    refused: set[tuple[int, int]] = set()
+    move(own.row, reclaimer.request.values)
+    for job, candidate in zip(jobs, candidates, strict=True):
+        goes = False
+        if job is not None and (job.row, candidate.shape) not in refused:
+            move(job.row, -candidate.request.values)
+            goes = tree.comes_before(own.queue.row, job.queue.row)
+            if goes:
+                refused.clear()
+            else:
+                back()
+                refused.add((job.row, candidate.shape))
+        verdicts.append(goes)
+    while done:
+        back()
+    return verdicts

@@ -1,10 +1,12 @@
 """gang: all members of a job's minimum, or none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from volcanopy.scheduler.plan import GroupCondition
-from volcanopy.scheduler.plugin import PERMIT, Invalid, NoArguments, Plugin, Vote, reject
+from volcanopy.scheduler.plugin import PERMIT, Invalid, NoArguments, Plugin, Taking, Vote, reject
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.subjobs import SubJobView, lacking
 from volcanopy.scheduler.views import JobView, RoleView, TaskView
 
 
@@ -13,17 +15,34 @@ class Gang(Plugin[NoArguments]):
 
     name: ClassVar[str] = "gang"
 
+    def open(self) -> None:
+        """Find the jobs that have roles with a minimum: with most there is nothing to ask."""
+        roles = self.cluster.snapshot.roles
+        self._jobs_with_minima = frozenset(roles.job[roles.minimum > 0].tolist())
+        self._conditions: dict[object, GroupCondition | None] = {}
+        """What is said of jobs without such roles, by what they need and have."""
+
     def job_valid(self, job: JobView) -> Invalid | None:
         """Enough members must exist."""
-        for role in _bound_roles(job):
+        for role in self._bound(job):
             if role.valid < role.minimum:
                 return Invalid(
                     "NotEnoughPodsOfTask",
                     f"{role.valid} of the {role.minimum} pods that task {role.name} needs at least exist",
+                    f"{_pods(role.minimum - role.valid)} of task {role.name} must be made",
+                    {"exist": str(role.valid), "needed": str(role.minimum), "task": role.name},
                 )
+        missing = self._lacking(job, lambda _: True)
+        if missing:
+            return Invalid("NotEnoughPodsOfTask", f"too few sub-groups of the policy {missing} exist")
         valid = job.valid_count
         if valid < job.min_available:
-            return Invalid("NotEnoughTasks", f"{valid} of the {job.min_available} pods that the gang needs exist")
+            return Invalid(
+                "NotEnoughTasks",
+                f"{valid} of the {job.min_available} pods that the gang needs exist",
+                f"{_pods(job.min_available - valid)} must be made",
+                {"exist": str(valid), "needed": str(job.min_available)},
+            )
         return None
 
     def job_order(self, job: JobView) -> int:
@@ -32,7 +51,11 @@ class Gang(Plugin[NoArguments]):
 
     def job_ready(self, job: JobView) -> bool:
         """Every role and the whole have their minimum."""
-        return job.is_ready and all(role.ready >= role.minimum for role in _bound_roles(job))
+        return (
+            job.is_ready
+            and all(role.ready >= role.minimum for role in self._bound(job))
+            and not self._lacking(job, lambda part: part.is_ready)
+        )
 
     def shortfall(self, job: JobView) -> int:
         """The members that the minimum lacks."""
@@ -40,9 +63,25 @@ class Gang(Plugin[NoArguments]):
 
     def job_pipelined(self, job: JobView) -> Vote:
         """Every role and the whole will have their minimum."""
-        if job.is_pipelined and all(role.ready + role.pipelined >= role.minimum for role in _bound_roles(job)):
+        if (
+            job.is_pipelined
+            and all(role.ready + role.pipelined >= role.minimum for role in self._bound(job))
+            and not self._lacking(job, lambda part: part.is_pipelined)
+        ):
             return PERMIT
         return reject("gang", "the gang lacks members")
+
+    def subjob_order(self, part: SubJobView) -> int:
+        """Those that cannot start yet before those that run already."""
+        return int(part.is_ready)
+
+    def subjob_ready(self, part: SubJobView) -> bool:
+        """Its own minimum."""
+        return part.is_ready
+
+    def subjob_pipelined(self, part: SubJobView) -> Vote:
+        """Its own minimum, counting room that is being freed."""
+        return PERMIT if part.is_pipelined else reject("gang", "the sub-group lacks members")
 
     def job_starving(self, job: JobView) -> bool:
         """While the minimum lacks members."""
@@ -66,17 +105,48 @@ class Gang(Plugin[NoArguments]):
         """Members beyond the minimum of their job."""
         return self.preemptable(reclaimer, candidates)
 
+    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Everyone: that a gang leaves whole is what bundles are for."""
+        return candidates
+
     def job_condition(self, job: JobView) -> GroupCondition | None:
         """Scheduled once the minimum has places, Unschedulable until then."""
+        if job.row in self._jobs_with_minima or self.cluster.snapshot.jobs.structured[job.row]:
+            return self._condition(job)
+        tally = job.tally
+        if tally not in self._conditions:
+            self._conditions[tally] = self._condition(job)
+        return self._conditions[tally]
+
+    def _condition(self, job: JobView) -> GroupCondition | None:
         if not job.count():
             return None
-        if job.is_ready:
+        if job.is_ready and not self._lacking(job, lambda part: part.is_ready):
             return GroupCondition("Scheduled", "GangReady", "the gang has the members that it needs")
+        if _is_leaving(job):
+            return None
         invalid = self.job_valid(job)
         return GroupCondition("Unschedulable", invalid.reason if invalid else "NotEnoughResources")
 
+    def _lacking(self, job: JobView, counts: Callable[[SubJobView], bool]) -> str:
+        """The name of a policy that needs more sub-groups which count; empty if none does, as with most jobs."""
+        if not self.cluster.snapshot.jobs.structured[job.row] or not job.group.spec.sub_group_policy:
+            return ""
+        return lacking(job, self.cluster.parts(job), counts)
 
-def _bound_roles(job: JobView) -> list[RoleView]:
-    """The roles whose minimum binds: all, unless the job is content with fewer than their sum (Volcano's rule)."""
-    roles = [role for role in job.roles if role.minimum > 0]
-    return roles if job.min_available >= sum(role.minimum for role in roles) else []
+    def _bound(self, job: JobView) -> Sequence[RoleView]:
+        """The roles whose minimum binds: all, unless the job is content with fewer than their sum (Volcano's rule)."""
+        if job.row not in self._jobs_with_minima:
+            return ()
+        roles = [role for role in job.roles if role.minimum > 0]
+        return roles if job.min_available >= sum(role.minimum for role in roles) else ()
+
+
+def _pods(count: int) -> str:
+    return "1 more pod" if count == 1 else f"{count} more pods"
+
+
+def _is_leaving(job: JobView) -> bool:
+    """Whether the gang lacks members only because they are on their way out: none of it waits for a place."""
+    leaving, waiting = job.count(Status.RELEASING), job.count(Status.PENDING, Status.PIPELINED)
+    return leaving > 0 and not waiting and job.scheduled_count + leaving >= job.min_available

@@ -5,7 +5,7 @@ the asked nodes gets 100) are so among the nodes that are asked about; where all
 number, and couple nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -16,10 +16,10 @@ from pydantic import Field
 from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.nodes import images, labels, taints
 from volcanopy.scheduler.nodes.census import Census
-from volcanopy.scheduler.nodes.fullness import Demand, Fullness, demand
+from volcanopy.scheduler.nodes.fullness import Demand, Fullness, demand, plus
 from volcanopy.scheduler.nodes.interpod import InterPod
 from volcanopy.scheduler.nodes.spread import Spreading
-from volcanopy.scheduler.plugin import Arguments, Plugin, Scope
+from volcanopy.scheduler.plugin import Arguments, Plugin, Scope, ScoreOf, by_shape
 from volcanopy.scheduler.resources import Floats, Ints, Rows
 from volcanopy.scheduler.views import TaskView
 
@@ -55,6 +55,7 @@ class NodeOrder(Plugin[NodeOrderArguments]):
 
     name: ClassVar[str] = "nodeorder"
     arguments: ClassVar[type[Arguments]] = NodeOrderArguments
+    likeness = by_shape
 
     def open(self) -> None:
         """Nothing is reckoned before it is asked."""
@@ -67,9 +68,6 @@ class NodeOrder(Plugin[NodeOrderArguments]):
     def _fullness(self) -> Fullness:
         return Fullness(self.cluster)
 
-    def likeness(self, task: TaskView) -> None:
-        """A task's shape says it all."""
-
     def scope(self, task: TaskView) -> Scope:
         """CLUSTER where a relative score can tell nodes apart, else COLUMNS."""
         return self._of(task).scope
@@ -77,18 +75,37 @@ class NodeOrder(Plugin[NodeOrderArguments]):
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
         """The weighted sum of the scores."""
         args, rows, asked = self.args, nodes.rows, self._of(task)
-        total: Floats = np.full(len(rows), asked.constant)
         if args.balanced_resource and asked.demand.is_balanced:
-            total += args.balanced_resource * self._fullness.balance(asked.demand, nodes)
+            total = _weighed(args.balanced_resource, self._fullness.balance(asked.demand, nodes))
+            total += asked.constant
+        else:
+            total = np.full(len(rows), asked.constant)
         if args.least_requested or args.most_requested:
-            wanted = nodes.nonzero + asked.demand.nonzero
+            wanted = plus(nodes.nonzero, asked.demand.nonzero)
             if args.least_requested:
-                total += args.least_requested * self._fullness.least(wanted, rows)
+                total += _weighed(args.least_requested, self._fullness.least(wanted, rows))
             if args.most_requested:
-                total += args.most_requested * self._fullness.most(wanted, rows)
+                total += _weighed(args.most_requested, self._fullness.most(wanted, rows))
         for part in asked.parts:
             total += part(rows)
         return total
+
+    def score_of_many(self, tasks: Sequence[TaskView]) -> ScoreOf | None:
+        """By columns over the tasks, where cpu and memory are all that is looked at."""
+        args, asked = self.args, [self._of(task) for task in tasks]
+        full = self._fullness.of_many([one.demand for one in asked], args.balanced_resource, args.least_requested)
+        if args.most_requested or full is None or any(one.scope is not Scope.COLUMNS for one in asked):
+            return None
+        constant = np.array([one.constant for one in asked])
+        rows = np.arange(len(self.cluster.snapshot.nodes))
+        fixed = [sum((part(rows) for part in one.parts), start=np.zeros(len(rows))) for one in asked]
+        static = np.stack(fixed) if any(one.parts for one in asked) else None
+
+        def score(node: int) -> Floats:
+            total = full(constant, node)
+            return total if static is None else np.add(total, static[:, node], out=total)
+
+        return score
 
     def _of(self, task: TaskView) -> _Asked:
         shape = task.shape
@@ -124,6 +141,13 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         if evenness is not None:
             coupled.append(lambda rows: args.pod_topology_spread * evenness(rows))
         return _Asked(constant, demand(task), (*alone, *coupled), Scope.CLUSTER if coupled else Scope.COLUMNS)
+
+
+def _weighed(weight: int, score: Floats) -> Floats:
+    """The score times its weight; it is the plugin's own, and may be overwritten."""
+    if weight != 1:
+        score *= weight
+    return score
 
 
 def _is_constant(column: Ints) -> bool:

@@ -5,11 +5,11 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volcanopy.api import quantity
 from volcanopy.scheduler.plugin import PERMIT, Arguments, Plugin, Vote, reject
 from volcanopy.scheduler.resources import Ints
 from volcanopy.scheduler.status import HOLDING
 from volcanopy.scheduler.views import JobView
+from volcanopy.scheduler.words import Overpromise
 
 
 class OvercommitArguments(Arguments):
@@ -47,17 +47,18 @@ class Overcommit(Plugin[OvercommitArguments]):
         short = np.flatnonzero((least.values > 0) & (asked > self._room))
         if not len(short):
             return PERMIT
-        name = self.cluster.axis.names[short[0]]
-        over = quantity.text(name, int(asked[short[0]] - self._room[short[0]]))
-        sentence = f"admitted jobs ask for so much {name} that this one exceeds what the cluster may promise by {over}"
-        return reject("quota", sentence, yields=True)
+        return reject("overcommit", Overpromise.of(self.cluster.axis.names, least.values, asked, self._room), yields=True)
 
     def _asked_by_admitted(self) -> Ints:
-        """(R, J): what admitted jobs may still ask for: the minimum of those in line, the rest of it of those that run."""
+        """(R, J): what admitted jobs may still ask for: the minimum of those in line, the rest of it of those that run.
+
+        What scheduling gates hold back is not asked for.
+        """
         jobs = self.cluster.snapshot.jobs
         least = jobs.min_resources.values
         inqueue = jobs.phase == "Inqueue"
         started = (jobs.phase == "Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
         rest = np.maximum(least - jobs.allocated.values, 0)
-        asked: Ints = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
-        return asked
+        asked = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
+        ungated: Ints = np.maximum(asked - self.cluster.snapshot.gated, 0)
+        return ungated

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volcanopy.api import core, policy
-from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
 from volcanopy.scheduler.selectors import matches
 from volcanopy.scheduler.views import TaskView
 
@@ -31,6 +31,18 @@ class Pdb(Plugin[NoArguments]):
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Those whom all their budgets let go, in the order given."""
         return self._within_budgets(candidates)
+
+    def preemptable_at_all(self, preemptor: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Those whom all their budgets let go, in the order given."""
+        return self._within_budgets(victims)
+
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Those whom all their budgets let go, in the order given."""
+        return self._within_budgets(victims)
+
+    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Those whom all their budgets let go, in the order given."""
+        return self._within_budgets(victims)
 
     def may_leave(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Those whom all their budgets let go, in the order given."""

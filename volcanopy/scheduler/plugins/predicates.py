@@ -6,8 +6,9 @@ final (evicting pods would not help) come first, since a node that nothing helps
 could free.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar
 
 import msgspec
@@ -16,11 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from volcanopy.api import core
 from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.nodes import labels, ports, taints
+from volcanopy.scheduler.nodes import disks, labels, ports, taints
 from volcanopy.scheduler.nodes.census import Census
+from volcanopy.scheduler.nodes.claimed import Claimed
 from volcanopy.scheduler.nodes.interpod import InterPod
 from volcanopy.scheduler.nodes.memo import kept
 from volcanopy.scheduler.nodes.spread import Spreading
+from volcanopy.scheduler.nodes.volumes import Rules
+from volcanopy.scheduler.plan import Claims
 from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
 from volcanopy.scheduler.resources import Mask, Rows, frozen
 from volcanopy.scheduler.snapshot import Index
@@ -30,6 +34,7 @@ _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+DISKS = "node(s) had no available disk"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 NEAR = "node(s) didn't match pod affinity rules"
 AWAY = "node(s) didn't match pod anti-affinity rules"
@@ -113,21 +118,41 @@ class Predicates(Plugin[PredicatesArguments]):
         self._interpod = InterPod(self.cluster, census)
         self._spreading = Spreading(self.cluster, census)
         self._asked: dict[int, _Asked] = {}
+        args = self.args
+        rules = Rules(args.volume_binding, args.volume_zone, args.node_volume_limits)
+        self._claims = Claimed(self.cluster, rules, args.dynamic_resources, args.volume_binding_timeout)
+        self._mixed = self._claims.mixed()
 
-    def likeness(self, task: TaskView) -> None:
-        """A task's shape says it all."""
+    @property
+    def alike(self) -> bool:
+        """A task's shape says it all, but for claims that are made for each pod."""
+        return not self._mixed
+
+    def likeness(self, task: TaskView) -> Hashable:
+        """What tells a task's own claims from those of its like."""
+        return self._claims.likeness(task)
 
     def scope(self, task: TaskView) -> Scope:
         """How far the filters of the task's shape reach."""
-        return self._of(task).scope
+        scope = self._of(task).scope
+        return max(scope, self._claims.scope(task)) if task.shape in self._claims.shapes else scope
+
+    def is_steady(self, task: TaskView) -> bool:
+        """Where only the nodes' own traits are looked at."""
+        return not self._of(task).filters and task.shape not in self._claims.shapes
+
+    def bind_claims(self, task: TaskView, node: int) -> Claims | None:
+        """The volumes and devices that the task's claims get with its node."""
+        return self._claims.chosen(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[Refusal]:
         """The filters' refusals, each node in the first one only."""
         asked = self._of(task)
         causes = asked.fixed.causes
-        if causes is None and not asked.filters:
-            return ()
         rows = nodes.rows
+        of_claims = self._claims.refusals(task, rows) if task.shape in self._claims.shapes else []
+        if causes is None and not asked.filters and not of_claims:
+            return ()
         answer: list[Refusal] = []
         refused = np.zeros(len(rows), dtype=np.bool_)
         if causes is not None:
@@ -135,11 +160,18 @@ class Predicates(Plugin[PredicatesArguments]):
             refused = found != 0
             numbers = np.flatnonzero(np.bincount(found)).tolist()
             answer += [Refusal(asked.fixed.reasons[one], found == one, final=True) for one in numbers if one]
-        for one in asked.filters:
-            mask = one.refused(rows) & ~refused
+        filters = ((one.reason, one.refused(rows), one.final, False) for one in asked.filters)
+        parts = (
+            ((one.reason, one.nodes, True, False) for one in of_claims if one.final),
+            filters,
+            ((one.reason, one.nodes, False, False) for one in of_claims if not one.final and not one.passing),
+            ((one.reason, one.nodes, False, True) for one in of_claims if one.passing),
+        )
+        for reason, found_by, final, passing in chain.from_iterable(parts):
+            mask = found_by & ~refused
             if mask.any():
                 refused = refused | mask
-                answer.append(Refusal(one.reason, mask, one.final))
+                answer.append(Refusal(reason, mask, final, passing))
         return answer
 
     def _of(self, task: TaskView) -> _Asked:
@@ -167,6 +199,9 @@ class Predicates(Plugin[PredicatesArguments]):
         if args.node_ports:
             shapes = self.cluster.snapshot.shapes
             add(about_node, PORTS, ports.taken(task.shape, shapes, self.cluster.traits, self._census))
+        if args.volume_binding:
+            shapes = self.cluster.snapshot.shapes
+            add(about_node, DISKS, disks.taken(task.shape, shapes, self.cluster.traits, self._census))
         coupling: list[_Filter] = []
         if args.pod_affinity:
             add(coupling, AWAY, self._interpod.away(task))

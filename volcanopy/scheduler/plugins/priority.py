@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.plugin import NoArguments, Plugin
+from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
 from volcanopy.scheduler.resources import Ints, Rows
+from volcanopy.scheduler.subjobs import SubJobView
 from volcanopy.scheduler.views import JobView, TaskView
 
 
@@ -16,6 +17,10 @@ class Priority(Plugin[NoArguments]):
     def job_order(self, job: JobView) -> int:
         """Higher priority first."""
         return -job.priority
+
+    def subjob_order(self, part: SubJobView) -> int:
+        """Higher priority first."""
+        return -part.priority
 
     def task_order(self, tasks: Rows) -> Ints:
         """Higher priority first."""
@@ -41,3 +46,15 @@ class Priority(Plugin[NoArguments]):
             if lower:
                 victims.append(candidate)
         return victims
+
+    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Within a queue, tasks of jobs of lower priority; between queues everyone."""
+        own = taking.task.job
+        if taking.across:
+            return candidates
+        jobs = [candidate.job for candidate in candidates]
+        return [
+            candidate
+            for candidate, job in zip(candidates, jobs, strict=True)
+            if own is not None and job is not None and job.priority < own.priority
+        ]

@@ -1,15 +1,17 @@
 """proportion: queues share the cluster by weight."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from volcanopy.api import quantity
 from volcanopy.scheduler import claims
-from volcanopy.scheduler.plugin import PERMIT, Denial, NoArguments, Plugin, Vote, reject
+from volcanopy.scheduler.guarantees import sparing_guarantees
+from volcanopy.scheduler.plugin import PERMIT, Denial, NoArguments, Plugin, Taking, Vote, reject
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.words import Shortage, closed
 
 
 class Proportion(Plugin[NoArguments]):
@@ -23,6 +25,7 @@ class Proportion(Plugin[NoArguments]):
         queues, jobs = snapshot.queues, snapshot.jobs
         self._limit = claims.within_guarantees(snapshot.total, queues)
         ledger = self.cluster.ledger
+        self._allocated: Ints = ledger.queue_allocated  # a view: it moves with the session
         self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
         self._active[jobs.queue[self.cluster.job_rows()]] = True
         self._requested: Ints = ledger.queue_allocated + ledger.queue_pending
@@ -32,21 +35,20 @@ class Proportion(Plugin[NoArguments]):
 
     def queue_order(self, queue: QueueView) -> tuple[int, float]:
         """Higher priority first, then the smaller share of what is deserved."""
-        held, deserved = queue.allocated.values, self.deserved[:, queue.row]
-        with_share = deserved > 0
-        return (-queue.priority, dominant_share(held[with_share], deserved[with_share]))
+        held, deserved = self._held(queue), self.deserved[:, queue.row]
+        return (-queue.priority, dominant_share(np.where(deserved > 0, held, 0), deserved))
 
     def overused(self, queue: QueueView) -> Denial | None:
         """A queue that holds all that it deserves gets no further turn."""
-        held, deserved = queue.allocated.values, self.deserved[:, queue.row]
-        if (deserved > held).any():
+        deserved = self.deserved[:, queue.row]
+        if any(map(operator.gt, deserved.tolist(), self._held(queue).tolist())):
             return None
-        return Denial("share", f"queue {queue.name} holds all that it deserves: {self._list(deserved)}")
+        return Denial("share", self._shortage("share", queue, (), deserved))
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
         """What a queue holds stays within what it deserves."""
         if not queue.is_open:
-            return Denial("queue", f"queue {queue.name} is closed")
+            return Denial("queue", closed(queue.name))
         return self._beyond(queue, task.request.values * count, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
@@ -57,7 +59,7 @@ class Proportion(Plugin[NoArguments]):
     def entitled(self, queue: QueueView, claim: Resources) -> bool:
         """The share that a queue would deserve if its waiting jobs were admitted covers the claim."""
         if self._owed is None:
-            self._owed = self._fill(self._requested + claims.asked_by_waiting(self.cluster))
+            self._owed = self._fill(self._requested + claims.asked_by_waiting(self.cluster, self._limit))
         pods = self.cluster.axis.index["pods"]
         owed = self._owed[:, queue.row]
         return queue.is_open and claims.first_short(claim.values, owed, claim.values, pods) is None
@@ -77,11 +79,23 @@ class Proportion(Plugin[NoArguments]):
                 held[row] = now - candidate.request.values
         return victims
 
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """As many as leave each queue what it is guaranteed, of what they hold."""
+        return sparing_guarantees(self.cluster, reclaimer, victims)
+
+    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Between queues, as :meth:`reclaimable`."""
+        return self.reclaimable(taking.task, candidates) if taking.across else None
+
+    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Between queues, as :meth:`reclaimable_at_all`."""
+        return self.reclaimable_at_all(taking.task, victims) if taking.across else victims
+
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum fits what its queue may ever hold, beside what it holds and has promised."""
         queue = job.queue
         if not queue.is_open:
-            return reject("queue", f"queue {queue.name} is closed: it takes no new jobs")
+            return reject("queue", closed(queue.name, ": it takes no new jobs"))
         least = job.min_resources
         if least is None:
             return PERMIT
@@ -90,36 +104,33 @@ class Proportion(Plugin[NoArguments]):
         short = claims.first_short(asked, limit, least.values, self.cluster.axis.index["pods"])
         if short is None:
             return PERMIT
-        name = self.cluster.axis.names[short]
-        has = quantity.text(name, int(limit[short]))
-        wants = quantity.text(name, int(asked[short]))
-        return reject(
-            "quota", f"queue {queue.name} can hold {has} {name} at most: with this job it would have promised {wants}"
-        )
+        promised = asked - least.values - queue.allocated.values
+        return reject("capability", self._shortage("admission", queue, least.values.tolist(), limit, promised.tolist()))
 
     def _beyond(self, queue: QueueView, asked: Ints, count: int) -> Denial | None:
-        held, pods = self.cluster.ledger.queue_allocated[:, queue.row], self.cluster.axis.index["pods"]
+        held, pods = self._held(queue), self.cluster.axis.index["pods"]
         deserved, limit = self.deserved[:, queue.row], self._limit[:, queue.row]
-        beyond_share = claims.first_short(held + asked, deserved, asked, pods)
+        wanted = held + asked
+        beyond_share = claims.first_short(wanted, deserved, asked, pods)
         if beyond_share is None:
             return None
-        beyond_limit = claims.first_short(held + asked, limit, asked, pods)
-        position = beyond_share if beyond_limit is None else beyond_limit
-        name = self.cluster.axis.names[position]
-        has, wants, share, most = (
-            quantity.text(name, int(units[position])) for units in (held, asked // count, deserved, limit)
-        )
+        beyond_limit = claims.first_short(wanted, limit, asked, pods)
         if beyond_limit is not None:
-            sentence = f"queue {queue.name} may hold {most} {name} and holds {has}: {wants} more is too much"
-            return Denial("capability", sentence)
-        return Denial(
-            "share", f"queue {queue.name} deserves {share} {name} and holds {has}: {wants} more is beyond its share"
-        )
+            return Denial("capability", self._shortage("capability", queue, asked.tolist(), limit, each=count))
+        return Denial("share", self._shortage("share", queue, asked.tolist(), deserved, each=count))
 
-    def _list(self, units: Ints) -> str:
+    def _shortage(
+        self, kind: str, queue: QueueView, wanted: Iterable[int], limit: Ints, promised: Iterable[int] = (), each: int = 1
+    ) -> Shortage:
+        held = tuple(self._held(queue).tolist())
         names = self.cluster.axis.names
-        shown = [f"{name} {quantity.text(name, int(value))}" for name, value in zip(names, units, strict=True) if value]
-        return ", ".join(shown) or "nothing"
+        most, total = tuple(self._limit[:, queue.row].tolist()), tuple(self.cluster.snapshot.total.tolist())
+        short = Shortage(kind, queue.name, names, tuple(wanted), held, tuple(limit.tolist()), tuple(promised), each)
+        return short._replace(most=most, total=total)
+
+    def _held(self, queue: QueueView) -> Ints:
+        held: Ints = self._allocated[:, queue.row]
+        return held
 
     def _fill(self, requested: Ints) -> Ints:
         snapshot = self.cluster.snapshot

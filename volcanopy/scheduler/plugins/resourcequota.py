@@ -1,5 +1,6 @@
 """resourcequota: a job is not admitted before its namespace's quotas let its pods be made."""
 
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from volcanopy.api import core, policy, quantity
 from volcanopy.scheduler.plugin import PERMIT, NoArguments, Plugin, Vote, reject
 from volcanopy.scheduler.views import JobView
+from volcanopy.scheduler.words import Words
 
 _REQUESTS = "requests."
 
@@ -51,12 +53,7 @@ class ResourceQuota(Plugin[NoArguments]):
             for name, units in asked.items():
                 taken = used.get(name, 0) + promised.get(name, 0)
                 if units and name in hard and taken + units > hard[name]:
-                    has, wants, of = (quantity.text(name, amount) for amount in (hard[name], units, taken))
-                    return reject(
-                        "quota",
-                        f"resource quota {quota.metadata.name} of namespace {namespace} allows {has} {name}, of which"
-                        f" {of} are used or promised: the job needs {wants} more",
-                    )
+                    return reject("quota", _words(quota.metadata.key, name, hard[name], units, taken))
         return PERMIT
 
     def _asks(self, job: JobView) -> dict[str, int]:
@@ -74,3 +71,22 @@ def _limits(resources: core.Quantities) -> dict[str, int]:
         ("pods" if name == "count/pods" else name.removeprefix(_REQUESTS)): text for name, text in resources.items()
     }
     return {name: quantity.amount(name.removeprefix("limits."), text) for name, text in plain.items()}
+
+
+@lru_cache(maxsize=4096)
+def _words(quota: str, name: str, hard: int, wanted: int, taken: int) -> Words:
+    namespace, _, own = quota.partition("/")
+    has, wants, of, free, gap = (
+        quantity.text(name, units) for units in (hard, wanted, taken, max(hard - taken, 0), taken + wanted - hard)
+    )
+    never = wanted > hard
+    more = quantity.text(name, wanted - hard)
+    return Words(
+        f"resource quota {own} of namespace {namespace} allows {has} {name}, of which {of} are used or promised: the job"
+        f" needs {wants} more",
+        {"quota": own, "namespace": namespace},
+        {"wanted": {name: wants}, "held": {name: of}, "limit": {name: has}, "free": {name: free}},
+        f"resource quota {own} must allow {more} {name} more, or the job ask for that much less"
+        if never
+        else f"{gap} {name} of resource quota {own} must become free",
+    )

@@ -1,6 +1,7 @@
 """usage: go where it is quiet, by the nodes' real load."""
 
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from volcanopy.api import quantity
 from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.nodes.load import DIMS, estimates, limits_by_shape
 from volcanopy.scheduler.nodes.memo import kept_of_shapes
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope, by_shape
 from volcanopy.scheduler.resources import Floats, Mask, Rows
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.status import COUNT, Status
@@ -95,6 +96,7 @@ class Usage(Plugin[UsageArguments]):
 
     name: ClassVar[str] = "usage"
     arguments: ClassVar[type[Arguments]] = UsageArguments
+    likeness = by_shape
 
     def open(self) -> None:
         """Read the measurements, and find the pods that they do not show."""
@@ -126,9 +128,6 @@ class Usage(Plugin[UsageArguments]):
     def scope(self, task: TaskView) -> Scope:
         """All follows from the node's own pods, and more of the same can be reckoned beforehand."""
         return Scope.COLUMNS
-
-    def likeness(self, task: TaskView) -> None:
-        """A task's shape says what it brings."""
 
     def predicate(self, task: TaskView, nodes: NodesView) -> list[Refusal]:
         """Nodes whose real load is above a limit are full, whatever was requested there."""
@@ -168,12 +167,27 @@ class Usage(Plugin[UsageArguments]):
         changes = ledger.changes
         if self._seen == changes:
             return
-        touched = np.unique(np.array(ledger.touched_since(self._seen), dtype=np.intp))
+        touched = np.unique(ledger.touched_since(self._seen))
         self._seen = changes
+        # Who can be there: who was there when the session began, and who was moved since.
+        there = [self._at_first(node) for node in touched.tolist()]
+        rows = np.unique(np.concatenate([*there, ledger.moved_since(0)]))
         here = np.zeros(len(self._fresh) + 1, dtype=np.bool_)  # the last entry serves tasks without a node
         here[touched] = True
-        rows = np.flatnonzero(here[ledger.node])
+        rows = rows[here[ledger.node[rows]]]
         self._add(rows[self._is_unseen(rows)], touched)
+
+    def _at_first(self, node: int) -> Rows:
+        """The tasks that were on a node when the session began."""
+        order, starts = self._by_node
+        return order[starts[node] : starts[node + 1]]
+
+    @cached_property
+    def _by_node(self) -> tuple[Rows, Rows]:
+        """All tasks in the order of their nodes, and where those of each node begin."""
+        where = self.cluster.snapshot.tasks.node
+        order = np.argsort(where, kind="stable")
+        return order, np.searchsorted(where[order], np.arange(len(self._fresh) + 1))
 
     def _is_unseen(self, rows: Rows) -> Mask:
         status: NDArray[np.int8] = self.cluster.ledger.status[rows]

@@ -1,0 +1,106 @@
+"""A small cluster over time: pods end when their time is up, others come, and a scheduler decides once a minute."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from volcanopy.api import core
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.state import State
+from volcanopy.testing.notation import START, world
+
+MINUTE = timedelta(minutes=1)
+
+
+class PassingTime:
+    """A world that starts at minute 0. How long the pods of a job run, in minutes, is told when the job comes."""
+
+    def __init__(self, text: str, config: SchedulerConfig) -> None:
+        self.config = config
+        self.minute = 0
+        self.pods: dict[str, core.Pod] = {}
+        self.groups: dict[str, core.PodGroup] = {}
+        self.rest: list[object] = []
+        self.started: dict[str, int] = {}
+        """The minute in which each pod began to run."""
+        self.runs: dict[str, int] = {}
+        """How many minutes each pod runs."""
+        self._add(text, 10_000)
+
+    @property
+    def now(self) -> datetime:
+        return START + self.minute * MINUTE
+
+    def come(self, text: str, minutes: int = 10_000) -> None:
+        """Jobs arrive; their pods run that long."""
+        self._add(text, minutes)
+
+    def _add(self, text: str, minutes: int) -> None:
+        for made in world(text):
+            thing = replace(made, metadata=replace(made.metadata, creation_timestamp=self.now))
+            if isinstance(thing, core.Pod):
+                self.runs[thing.metadata.key] = minutes
+                runs = bool(thing.spec.node_name)
+                status = replace(thing.status, start_time=self.now if runs else None)
+                self.pods[thing.metadata.key] = replace(thing, status=status)
+                if runs:
+                    self.started[thing.metadata.key] = self.minute
+            elif isinstance(thing, core.PodGroup):
+                self.groups[thing.metadata.key] = thing
+            else:
+                self.rest.append(thing)
+
+    def cycle(self) -> Plan:
+        """Let what is over end, decide, and carry it out: at once, by a scheduler that knows nothing of before."""
+        for key, start in list(self.started.items()):
+            if key in self.pods and self.minute >= start + self.runs[key]:
+                del self.pods[key]
+        for key in [key for key in self.groups if not any(_of(pod, key) for pod in self.pods.values())]:
+            del self.groups[key]
+        state = State()
+        for thing in (*self.rest, *self.groups.values(), *self.pods.values()):
+            state.upsert(thing)  # type: ignore[arg-type]
+        snapshot = state.snapshot(self.now, f"minute-{self.minute}")
+        plan = schedule(snapshot, self.config)
+        assert violations(snapshot, plan) == []
+        for effect in plan.effects:
+            self._apply(effect)
+        self.minute += 1
+        return plan
+
+    def until(self, pod: str, most: int, each_minute: Callable[[], None] = lambda: None) -> int | None:
+        """The minute in which a pod begins to run; None if it does not within ``most`` minutes."""
+        for _ in range(most):
+            each_minute()
+            self.cycle()
+            if f"default/{pod}" in self.started:
+                return self.started[f"default/{pod}"]
+        return None
+
+    def runs_on(self, pod: str) -> str:
+        """The node of a pod; empty if it has none, or is over."""
+        found = self.pods.get(f"default/{pod}")
+        return "" if found is None else found.spec.node_name
+
+    def _apply(self, effect: object) -> None:
+        match effect:
+            case Bind(key, node):
+                pod = self.pods[key]
+                status = replace(pod.status, phase="Running", start_time=self.now, nominated_node_name="")
+                self.pods[key] = replace(pod, spec=replace(pod.spec, node_name=node), status=status)
+                self.started[key] = self.minute
+            case Evict(key):
+                del self.pods[key]
+            case Nominate(key, node):
+                pod = self.pods[key]
+                self.pods[key] = replace(pod, status=replace(pod.status, nominated_node_name=node))
+            case SetPodGroup(name, phase):
+                self.groups[name] = replace(self.groups[name], status=replace(self.groups[name].status, phase=phase))
+
+
+def _of(pod: core.Pod, group: str) -> bool:
+    return f"{pod.metadata.namespace}/{pod.metadata.annotations.get('scheduling.k8s.io/group-name', '')}" == group

@@ -1,0 +1,306 @@
+"""What is kept for big jobs that wait, and who uses it meanwhile."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scheduler.plugins.passing_time import PassingTime
+from tests.scheduler.plugins.scene import complaint
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plan import Bind, Explain, Plan
+from volcanopy.scheduler.session import Session
+from volcanopy.testing.notation import decide, snapshot
+
+KEPT: Mapping[str, Any] = {"after": "5m"}
+FULL = "node n1 cpu=4\nnode n2 cpu=4\nclass high value=9\nclass low value=1"
+
+
+def configured(arguments: Mapping[str, Any] | None = KEPT, actions: str = "enqueue, allocate") -> SchedulerConfig:
+    """Priority, gang and predicates, with the plugin if it has arguments."""
+    first: list[dict[str, Any]] = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]
+    if arguments is not None:
+        first.append({"name": "reservation", "arguments": dict(arguments)})
+    second = [{"name": "overcommit"}, {"name": "predicates"}, {"name": "binpack"}]
+    document = {"actions": actions, "tiers": [{"plugins": first}, {"plugins": second}]}
+    return parse(msgspec.json.encode(document).decode(), builtin())
+
+
+def stream(time: PassingTime, minutes: int = 6, words: str = "", waiting: int = 6) -> Callable[[], None]:
+    """There are always some jobs of one cpu that wait, each of which runs some minutes."""
+    count = 0
+
+    def keep_coming() -> None:
+        nonlocal count
+        pending = sum(not pod.spec.node_name and "small" in pod.metadata.name for pod in time.pods.values())
+        for _ in range(max(waiting - pending, 0)):
+            time.come(f"job small{count:03}{words}: 1 x cpu=1", minutes + count % 3)
+            count += 1
+
+    return keep_coming
+
+
+@pytest.mark.parametrize(("arguments", "starts"), [(None, False), (KEPT, True)])
+def test_a_stream_of_small_jobs_starves_a_big_gang_unless_room_is_kept(
+    arguments: Mapping[str, Any] | None, starts: bool
+) -> None:
+    time = PassingTime(FULL, configured(arguments))
+    small = stream(time)
+    for _ in range(8):
+        small()
+        time.cycle()
+    time.come("job big priority=high: 2 x cpu=4")
+    assert (time.until("big-0", 60, small) is not None) == starts
+
+
+LIMITED = "note.volcanopy.io/max-runtime"
+HALF = f"""
+node n1 cpu=4
+node n2 cpu=4
+class high value=9
+class low value=1
+job run: 1 x cpu=4 on=n1 {LIMITED}=30m
+job big priority=high: 2 x cpu=4
+"""
+"""Node n2 is free, n1 will be in half an hour: then the big job fits."""
+
+
+def bound(plan: Plan) -> dict[str, str]:
+    return {effect.pod.removeprefix("default/"): effect.node for effect in plan.of(Bind)}
+
+
+def said(plan: Plan, job: str) -> Explain:
+    found: list[Explain] = [effect for effect in plan.of(Explain) if effect.job == f"default/{job}"]
+    return found[0]
+
+
+def test_who_ends_in_time_uses_the_room_that_is_kept() -> None:
+    plan = decide(f"{HALF}job small: 1 x cpu=2 {LIMITED}=29m", configured())
+    assert bound(plan) == {"small-0": "n2"}
+
+
+def test_who_may_not_end_in_time_does_not() -> None:
+    plan = decide(f"{HALF}job small: 1 x cpu=2 {LIMITED}=31m\njob other: 1 x cpu=2", configured())
+    assert bound(plan) == {}
+    assert said(plan, "small").message == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had room kept for job default/big"
+    )
+    assert said(plan, "small").ahead == ("job default/big",)
+
+
+def test_without_the_plugin_it_would() -> None:
+    assert bound(decide(f"{HALF}job small: 1 x cpu=2", configured(None))) == {"small-0": "n2"}
+
+
+def test_a_deadline_says_as_much_as_the_annotation() -> None:
+    text = f"{HALF}job small: 1 x cpu=2"
+    time = PassingTime(text, configured({"after": "0s"}))
+    pod = time.pods["default/small-0"]
+    spec = msgspec.structs.replace(pod.spec, active_deadline_seconds=29 * 60)
+    time.pods["default/small-0"] = msgspec.structs.replace(pod, spec=spec)
+    time.cycle()
+    assert time.runs_on("small-0") == "n2"
+
+
+def test_one_who_waits_is_told_where_room_is_kept_and_from_when_on_if_that_is_certain() -> None:
+    numbers = said(decide(HALF, configured()), "big").numbers
+    assert (numbers["kept"], numbers["expected"]) == ("n1, n2", "2030-01-02T00:30:00Z")
+    guessed = said(decide(HALF.replace(f" {LIMITED}=30m", ""), configured()), "big").numbers
+    assert guessed["kept"] == "n1, n2"
+    assert "expected" not in guessed
+
+
+def test_room_beyond_what_the_job_needs_is_anybodys() -> None:
+    plan = decide(f"{HALF}node n3 cpu=3\njob long min=1: 3 x cpu=2", configured())
+    assert bound(plan) == {"long-0": "n3"}
+    plan = decide(HALF.replace("n2 cpu=4", "n2 cpu=5") + "job long min=1: 3 x cpu=1", configured())
+    assert bound(plan) == {"long-0": "n2"}
+
+
+def test_the_first_job_to_wait_gets_the_nodes_that_are_ready_first() -> None:
+    world = f"""
+    node n1 cpu=4
+    node n2 cpu=4
+    node n3 cpu=4
+    job a: 1 x cpu=4 on=n1 {LIMITED}=60m
+    job b: 1 x cpu=4 on=n2 {LIMITED}=20m
+    job c: 1 x cpu=4 on=n3 {LIMITED}=40m
+    job big: 2 x cpu=4
+    """
+    numbers = said(decide(world, configured()), "big").numbers
+    assert (numbers["kept"], numbers["expected"]) == ("n2, n3", "2030-01-02T00:40:00Z")
+
+
+def test_who_can_be_made_to_leave_uses_the_room_if_preempt_is_there_to_do_it() -> None:
+    world = f"{HALF}job small priority=low: 1 x cpu=2"
+    assert bound(decide(world, configured(), "enqueue, allocate")) == {}
+    text = HALF.replace("job run:", "job run priority=high:")
+    time = PassingTime(text, configured(actions="enqueue, allocate, preempt"))
+    time.runs["default/run-0"] = 30
+    for _ in range(6):
+        time.cycle()
+    time.come("class low value=1\njob small priority=low: 1 x cpu=2")
+    time.cycle()
+    assert time.runs_on("small-0") == "n2"
+    assert time.until("big-0", 40) == 31, "it made small leave when n1 was free, in the minute after"
+
+
+def test_room_is_kept_only_after_some_time_and_only_in_the_queues_that_are_named() -> None:
+    time = PassingTime(HALF, configured({"after": "5m"}))
+    time.come("job small: 1 x cpu=2")
+    time.cycle()
+    assert time.runs_on("small-0") == "n2"
+    world = f"{HALF}queue other\njob small: 1 x cpu=2"
+    assert bound(decide(world, configured({"queues": ["other"]}))) == {"small-0": "n2"}
+    assert bound(decide(world, configured({"queues": "other, default"}))) == {}
+
+
+def test_room_is_released_when_the_job_is_gone() -> None:
+    time = PassingTime(HALF, configured({"after": "0s"}))
+    time.come("job small: 1 x cpu=2")
+    time.cycle()
+    assert time.runs_on("small-0") == ""
+    time.pods = {key: pod for key, pod in time.pods.items() if "big" not in key}
+    time.cycle()
+    assert time.runs_on("small-0") == "n2"
+
+
+def test_room_is_kept_for_as_many_jobs_of_a_queue_as_the_arguments_say() -> None:
+    world = f"""
+    node n1 cpu=4
+    node n2 cpu=4
+    node n3 cpu=2
+    job run: 1 x cpu=4 on=n1 {LIMITED}=30m
+    job wide: 2 x cpu=4
+    job next: 2 x cpu=2
+    job late: 1 x cpu=2
+    """
+    assert bound(decide(world, configured())) == {"late-0": "n3"}
+    assert bound(decide(world, configured({"heads": 2, "after": "1m"}))) == {"late-0": "n3"}, "nothing helps next"
+    more = world.replace("job late", f"node n4 cpu=2\njob r2: 1 x cpu=2 on=n4 {LIMITED}=9m\njob late")
+    assert bound(decide(more, configured({"heads": 2, "after": "1m"}))) == {}
+
+
+def test_a_job_that_can_never_fit_keeps_nothing() -> None:
+    world = "node n1 cpu=4\njob huge: 1 x cpu=5\njob run: 1 x cpu=1 on=n1\njob small: 1 x cpu=1"
+    assert bound(decide(world, configured())) == {"small-0": "n1"}
+
+
+def test_more_important_jobs_of_the_queue_are_not_kept_out() -> None:
+    world = HALF.replace("job big priority=high", "job big") + "job urgent priority=high: 1 x cpu=2"
+    time = PassingTime(world, configured())
+    time.minute = 1
+    assert bound(decide(world, configured({"after": "0s", "heads": 1}))) == {"urgent-0": "n2"}
+
+
+def test_a_job_for_which_room_is_kept_is_admitted_although_the_cluster_is_full() -> None:
+    world = "node n1 cpu=4\njob run: 4 x cpu=1 on=n1\njob big phase=Pending minres.cpu=4: 1 x cpu=4"
+    assert "podgroup big Pending" in str(decide(world, configured(None)))
+    assert "podgroup big Inqueue" in str(decide(world, configured()))
+
+
+def test_what_a_queue_has_left_is_kept_where_its_limit_is_what_the_job_waits_for() -> None:
+    tiers = [
+        {"name": "priority"},
+        {"name": "gang"},
+        {"name": "reservation"},
+        {"name": "capacity"},
+        {"name": "predicates"},
+    ]
+    document = {"actions": "enqueue, allocate", "tiers": [{"plugins": tiers}]}
+    config = parse(msgspec.json.encode(document).decode(), builtin())
+    world = f"""
+    node n1 cpu=8
+    queue q capability.cpu=4
+    job run queue=q: 2 x cpu=1 on=n1 {LIMITED}=30m
+    job big queue=q: 4 x cpu=1
+    """
+    plan = decide(f"{world}job small queue=q: 1 x cpu=1", config)
+    assert bound(plan) == {}
+    assert (said(plan, "small").gate, said(plan, "small").message) == (
+        "capability",
+        "what queue q has left is kept for job default/big",
+    )
+    assert said(plan, "small").ahead == ("job default/big",)
+    assert bound(decide(f"{world}job small queue=q: 1 x cpu=1 {LIMITED}=9m", config)) == {"small-0": "n1"}
+    assert bound(decide(f"{world}job small: 1 x cpu=1", config)) == {"small-0": "n1"}, "another queue"
+    never = world.replace("4 x cpu=1", "5 x cpu=1")
+    assert bound(decide(f"{never}job small queue=q: 1 x cpu=1", config)) == {"small-0": "n1"}
+
+
+def test_room_is_kept_for_roles_that_differ() -> None:
+    world = f"""
+    node n1 cpu=4
+    node n2 cpu=4
+    job run: 1 x cpu=4 on=n1 {LIMITED}=30m
+    job big: 1 x cpu=3 role=ps min=1, 2 x cpu=2 role=worker min=2
+    job fits: 1 x cpu=1
+    job small: 1 x cpu=1
+    """
+    assert len(bound(decide(world, configured()))) == 1, "one cpu is left over"
+
+
+def test_pods_without_requests_are_not_kept_out() -> None:
+    made = decide(f"{HALF}job idle: 1 x cpu=0", configured(actions="enqueue, allocate, backfill"))
+    assert bound(made) == {"idle-0": "n1"}
+
+
+def test_while_nobody_waits_long_all_tasks_of_a_shape_are_alike() -> None:
+    seen = snapshot("node n1 cpu=4\njob a: 2 x cpu=1")
+    assert Session(seen, configured({"after": "25h"})).hooks.by_shape
+    assert not Session(seen, configured({"after": "23h"})).hooks.by_shape
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"after": "soon"}, "must be a duration such as 10m or 1h30m"),
+        ({"heads": 0}, "greater than or equal to 1"),
+        ({"queue": "q"}, "queues"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: Mapping[str, Any], sentence: str) -> None:
+    assert sentence in complaint("reservation", arguments)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from(("", "10m", "30m", "2h"))), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from(("", "5m", "20m", "3h"))), max_size=5),
+    st.tuples(st.integers(1, 3), st.integers(1, 4)),
+)
+def test_nobody_who_is_let_in_delays_the_job(
+    running: list[tuple[int, str]], coming: list[tuple[int, str]], gang: tuple[int, int]
+) -> None:
+    """The moment that is certain for a job is no later when others were let in, and stays certain."""
+
+    def words(runtime: str) -> str:
+        return f" {LIMITED}={runtime}" if runtime else ""
+
+    lines = [f"node n{number} cpu=4" for number in range(1, 4)]
+    free = dict.fromkeys(range(1, 4), 4)
+    for number, (cpu, runtime) in enumerate(running):
+        node = number % 3 + 1
+        if free[node] >= cpu:
+            free[node] -= cpu
+            lines.append(f"job r{number}: 1 x cpu={cpu} on=n{node}{words(runtime)}")
+    lines.append(f"job big: {gang[0]} x cpu={gang[1]}")
+    lines += [f"job c{number}: 1 x cpu={cpu}{words(runtime)}" for number, (cpu, runtime) in enumerate(coming)]
+    first = decide("\n".join(lines), configured())
+    if "big-0" in bound(first):
+        return
+    expected = said(first, "big").numbers.get("expected")
+    places = bound(first)
+    after = [
+        f"{line} on={places[line.split(':')[0].removeprefix('job ') + '-0']}"
+        if line.startswith("job c") and line.split(":")[0].removeprefix("job ") + "-0" in places
+        else line
+        for line in lines
+    ]
+    again = said(decide("\n".join(after), configured()), "big").numbers
+    if expected is not None:
+        assert again["expected"] == expected

@@ -1,0 +1,170 @@
+"""Numbers worked out by hand from the definitions: who is admitted, who starves, what a queue may have."""
+
+import json
+from typing import Any
+
+import pytest
+
+from volcanopy.scheduler import claims
+from volcanopy.scheduler.cluster import Cluster
+from volcanopy.scheduler.config import parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.plan import SetPodGroup
+from volcanopy.scheduler.plugin import NoArguments
+from volcanopy.scheduler.plugins.proportion import Proportion
+from volcanopy.scheduler.session import Session
+from volcanopy.testing.notation import snapshot
+
+
+def session(text: str, *tiers: dict[str, dict[str, Any]], actions: str = "enqueue") -> Session:
+    """A session with tiers of plugins, each with its arguments."""
+    document = {
+        "actions": actions,
+        "tiers": [{"plugins": [{"name": name, "arguments": said} for name, said in tier.items()]} for tier in tiers],
+    }
+    return Session(snapshot(text), parse(json.dumps(document), builtin()))
+
+
+def admits(asked: Session, job: str) -> bool:
+    found = next(view for view in asked.jobs() if view.key == f"default/{job}")
+    return asked.hooks.job_enqueueable(found).value >= 0
+
+
+# Votes
+
+OVERDUE: dict[str, dict[str, Any]] = {"sla": {"sla-waiting-time": "1h"}}
+EARLY: dict[str, dict[str, Any]] = {"sla": {"sla-waiting-time": "48h"}}
+FULL: dict[str, dict[str, Any]] = {"overcommit": {"overcommit-factor": 1.0}}
+AMPLE: dict[str, dict[str, Any]] = {"overcommit": {"overcommit-factor": 9.0}}
+"""The job waits for a day and asks for eight of four cpus."""
+
+
+@pytest.mark.parametrize(
+    ("tiers", "admitted"),
+    [
+        ([OVERDUE, FULL], True),
+        ([OVERDUE | FULL], False),
+        ([EARLY, AMPLE | {"proportion": {}}], False),
+        ([EARLY], True),
+        ([EARLY, AMPLE], True),
+        ([FULL, OVERDUE], False),
+    ],
+    ids=[
+        "a permit of an earlier tier ends the vote",
+        "in one tier a rejection stands",
+        "a permit does not outvote a rejection of its own tier",
+        "when all abstain it is admitted",
+        "who abstains leaves it to the next tier",
+        "a rejection of an earlier tier stands",
+    ],
+)
+def test_jobs_are_admitted_by_votes(tiers: list[dict[str, dict[str, Any]]], admitted: bool) -> None:
+    text = "node n1 cpu=4\njob a phase=Pending minres.cpu=8:"
+    assert admits(session(text, *tiers), "a") is admitted
+
+
+@pytest.mark.parametrize(("cpus", "admitted"), [(5, True), (6, False)])
+def test_overcommit_takes_off_what_runs_and_what_was_promised(cpus: int, admitted: bool) -> None:
+    """Of ten, that is twelve, three are used, and one more job of four is admitted: five are left."""
+    text = f"""
+        node n1 cpu=10
+        job r: 3 x cpu=1 on=n1
+        job i minres.cpu=4:
+        job a phase=Pending minres.cpu={cpus}:
+    """
+    assert admits(session(text, {"overcommit": {}}), "a") is admitted
+
+
+@pytest.mark.parametrize(("cpus", "admitted"), [(8, True), (9, False)])
+def test_overcommit_counts_of_a_running_job_only_what_it_lacks(cpus: int, admitted: bool) -> None:
+    """Of twelve three are used by a job whose minimum is four: eight are left."""
+    text = f"""
+        node n1 cpu=10
+        job r min=3 phase=Running minres.cpu=4: 3 x cpu=1 on=n1
+        job a phase=Pending minres.cpu={cpus}:
+    """
+    assert admits(session(text, {"overcommit": {}}), "a") is admitted
+
+
+def test_overcommit_never_admits_into_a_cluster_that_is_over_full() -> None:
+    text = "node n1 cpu=2\njob r: 4 x cpu=1 on=n1\njob a phase=Pending minres.cpu=1:"
+    assert not admits(session(text, {"overcommit": {}}), "a")
+
+
+@pytest.mark.parametrize("plugin", ["overcommit", "proportion", "capacity"])
+@pytest.mark.parametrize(("flag", "admitted"), [("", False), ("gated", True)])
+def test_no_room_is_promised_to_pods_behind_a_gate(plugin: str, flag: str, admitted: bool) -> None:
+    """Ten of ten are promised to a job that waits; if its pods are gated it cannot take them, and another is admitted."""
+    text = f"""
+        node n1 cpu=10
+        job i min=10 minres.cpu=10: 10 x cpu=1 {flag}
+        job a phase=Pending minres.cpu=5:
+    """
+    assert admits(session(text, {plugin: {}}), "a") is admitted
+
+
+@pytest.mark.parametrize(("flag", "admitted"), [("", 1), ("gated", 2)])
+def test_nor_to_those_of_a_job_that_this_session_admits(flag: str, admitted: int) -> None:
+    text = f"""
+        node n1 cpu=10
+        job i min=10 phase=Pending minres.cpu=10: 10 x cpu=1 {flag}
+        job a phase=Pending minres.cpu=5:
+    """
+    asked = session(text, {"proportion": {}})
+    plan = schedule(asked.snapshot, asked.config)
+    assert sum(effect.phase == "Inqueue" for effect in plan.of(SetPodGroup)) == admitted
+
+
+# What a queue may have
+
+
+def test_the_guarantees_of_others_are_kept_free() -> None:
+    """Ten cpus, of which queue a is guaranteed four: a may have all, the others six."""
+    world = snapshot("node n1 cpu=10\nqueue a guarantee.cpu=4\nqueue b\nqueue c weight=2")
+    limits = claims.within_guarantees(world.total, world.queues)
+    index = world.queues.index
+    assert {name: int(limits[0, index[name]]) for name in "abc"} == {"a": 10000, "b": 6000, "c": 6000}
+
+
+def test_queues_that_hold_all_that_they_ask_for_are_both_done() -> None:
+    text = "node n1 cpu=10\nqueue a\nqueue b\njob a queue=a: 3 x cpu=1 on=n1\njob b queue=b: 3 x cpu=1 on=n1"
+    cluster = Cluster(Ledger(snapshot(text)))
+    plugin = Proportion(NoArguments(), cluster)
+    index = cluster.snapshot.queues.index
+    assert all(plugin.overused(cluster.queue(index[name])) is not None for name in "ab")
+
+
+# Gangs
+
+GANG: dict[str, dict[str, Any]] = {"priority": {}, "gang": {}}
+
+
+@pytest.mark.parametrize(("running", "starves"), [(1, True), (2, False), (3, False)])
+def test_by_default_a_job_starves_while_its_gang_lacks_members(running: int, starves: bool) -> None:
+    """Three pods, two of which must run together: priority would starve up to the third, gang only up to the second."""
+    rest = f", {3 - running} x cpu=1" if running < 3 else ""
+    asked = session(f"node n1 cpu=9\njob a min=2: {running} x cpu=1 on=n1{rest}", GANG)
+    assert asked.hooks.job_starving(asked.jobs()[0]) is starves
+
+
+@pytest.mark.parametrize(
+    ("before", "running", "after"),
+    [("Inqueue", 1, "Unknown"), ("Inqueue", 0, "Inqueue"), ("Running", 0, "Pending"), ("Pending", 0, "Pending")],
+)
+def test_what_becomes_of_a_gang_of_three_that_cannot_start(before: str, running: int, after: str) -> None:
+    runs = f"{running} x cpu=1 on=n1, " if running else ""
+    asked = session(f"node n1 cpu=1\njob a min=3 phase={before}: {runs}{3 - running} x cpu=9", GANG, {"predicates": {}})
+    config = parse(json.dumps({"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}), builtin())
+    if before == "Pending":
+        config = parse(json.dumps({"actions": "backfill", "tiers": [{"plugins": [{"name": "gang"}]}]}), builtin())
+    plan = schedule(asked.snapshot, config)
+    assert {effect.phase for effect in plan.of(SetPodGroup)} == {after}
+
+
+def test_a_gang_that_is_on_its_way_out_is_not_called_unschedulable() -> None:
+    plan = schedule(
+        snapshot("node n1 cpu=4\njob a min=2 phase=Running: 1 x cpu=1 on=n1, 1 x cpu=1 on=n1 releasing"),
+        parse(json.dumps({"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}), builtin()),
+    )
+    assert [effect.condition for effect in plan.of(SetPodGroup)] == [None]
