@@ -3,7 +3,7 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.kube.recheck import recheck
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Plan, SetPodGroup
+from volcanopy.scheduler.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.state import Object, State
 from volcanopy.testing.notation import NOW, config, world
@@ -94,3 +94,15 @@ def test_of_many_groups_only_those_that_fail_are_dropped() -> None:
     left = recheck(plan, basis, seen(*things, without=lost), {"gang"})
     assert set(left.dropped) == {"default/j7", "default/j31"}
     assert len(binds(left.plan)) == 38
+
+
+def test_nobody_leaves_for_a_job_that_has_gone() -> None:
+    """What others left for is looked at again as well: with the gainer's pod gone the eviction would be in vain."""
+    things = world("class high value=9\nnode n1 cpu=1\njob v min=0: 1 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1")
+    basis = seen(*things)
+    plan = schedule(basis, config("priority, gang", "preempt"))
+    assert [effect.pod for effect in plan.of(Evict)] == ["default/v-0"]
+    assert recheck(plan, basis, seen(*things), {"gang"}).plan is plan
+    left = recheck(plan, basis, seen(*things, without=frozenset({"a-0"})), {"gang"})
+    assert left.dropped == {"default/a": "pod default/v-0 is evicted for default/a, which gets no place"}
+    assert left.plan.of(Evict) == []

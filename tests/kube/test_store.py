@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.kube.store import Store, _slim_pod
+from volcanopy.kube.slimming import slim_pod
+from volcanopy.kube.store import Store
 from volcanopy.kube.watch import Change, ChangeType
 from volcanopy.scheduler.plan import Bind, GroupCondition, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.status import Status
@@ -211,7 +212,7 @@ def test_what_nobody_reads_is_not_kept() -> None:
         metadata=core.Meta(name="p", annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "k": "v"}),
         status=core.PodStatus(phase="Running", container_statuses=(core.ContainerStatus(name="c"),)),
     )
-    slim = _slim_pod(pod)
+    slim = slim_pod(pod)
     assert slim.metadata.annotations == {"k": "v"}
     assert slim.status == core.PodStatus(phase="Running")
 

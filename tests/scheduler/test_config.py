@@ -96,6 +96,17 @@ def test_the_default_is_that_of_the_chart() -> None:
             ),
         ),
         (
+            "actions: allocate\nconfigurations:\n- name: allocate\n  arguments: [predicateErrorCacheEnable]",
+            "configurations[0].arguments (allocate): must be a mapping",
+        ),
+        (
+            "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n    arguments: {ancestorReclaimLevel: -1}",
+            (
+                "tiers[0].plugins[0].arguments (capacity).ancestorReclaimLevel: input should be greater than or equal to 0,"
+                " not -1"
+            ),
+        ),
+        (
             "actions: allocate\ntiers:\n- plugins:\n  - name: proportion\n  - name: drf\n    enableHierarchy: true",
             "tiers[0]: proportion and drf with enableHierarchy contradict each other: remove one of them",
         ),
@@ -111,3 +122,18 @@ def test_a_file_that_is_no_yaml_is_refused_in_one_line() -> None:
     with pytest.raises(ConfigError, match="is not YAML") as refused:
         parse("actions: [", builtin())
     assert "\n" not in str(refused.value)
+
+
+SWITCHES = """
+    enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable enableReclaimable
+    enablePreemptive enableQueueOrder enabledClusterOrder enablePredicate enableBestNode enableNodeOrder enableTargetJob
+    enableReservedNodes enableJobEnqueued enabledVictim enableJobStarving enabledOverused enabledAllocatable
+    enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined enabledSubJobOrder enabledHyperNodeGradient
+"""
+
+
+@pytest.mark.parametrize("switch", SWITCHES.split())
+def test_every_switch_of_volcano_is_known(switch: str) -> None:
+    text = f"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    {switch}: "
+    assert parse(text + "true", builtin()).tiers[0][0].off == frozenset()
+    assert parse(text + "false", builtin()).tiers[0][0].off <= {switch}

@@ -89,8 +89,9 @@ class Cluster:
 
     @property
     def groups(self) -> dict[str, Json]:
-        """PodGroups by the name of their job."""
-        return {one["metadata"]["ownerReferences"][0]["name"]: one for one in self._groups.objects.values()}
+        """PodGroups by the name of their job, or of another owner."""
+        owned = (one for one in self._groups.objects.values() if one["metadata"].get("ownerReferences"))
+        return {one["metadata"]["ownerReferences"][0]["name"]: one for one in owned}
 
     def phase(self, job: str) -> str:
         """The phase of a job."""

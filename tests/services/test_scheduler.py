@@ -2,30 +2,24 @@
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
 
 from tests.kube.cluster import Cluster, running_cluster
-from volcanopy.api import core
 from volcanopy.kube.slices import POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.statuses import pod_condition
 from volcanopy.kube.telling import Timing
-from volcanopy.scheduler.config import ConfigError, default
-from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Plan
+from volcanopy.scheduler.config import ConfigError
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plan import Bind
 from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.state import State
-from volcanopy.services.dump import dump, objects
 from volcanopy.services.scheduler import run
 from volcanopy.services.settings import SchedulerSettings
-from volcanopy.testing import notation
 
 QUICK = Timing(settle=0.05, reword=0.2, retell=0.5)
 POLICY = """\
@@ -258,31 +252,6 @@ async def test_a_plugin_with_a_bug_leaves_the_world_on_disk_and_the_process_aliv
         assert report["problems"] == ["RuntimeError: a bug"]
         conf.write_text(POLICY % "enqueue, allocate")
         await cluster.until(lambda: placed(cluster, 1))
-
-
-def test_a_dumped_world_gives_the_same_plan_again(tmp_path: Path) -> None:
-    """Pods that were being bound stand on their nodes, and a node has the room that was counted."""
-    state = State()
-    text = """
-        node n1 cpu=4
-        node n2 cpu=4
-        job  a  min=2: 2 x cpu=2
-        job  b  min=2: 2 x cpu=2
-    """
-    for thing in notation.world(text):
-        state.upsert(thing)
-    state.assume(Plan((Bind("default/a-0", "n1"), Bind("default/a-1", "n1"))))
-    snapshot = state.snapshot(notation.NOW, "s1")
-    first = schedule(snapshot, default(builtin()))
-    file = dump(tmp_path, snapshot, first, [])
-    again = State()
-    kinds = {"Node": core.Node, "Pod": core.Pod, "PodGroup": core.PodGroup, "Queue": core.Queue}
-    for item in json.loads(file.read_bytes())["items"]:
-        again.upsert(msgspec.convert(item, kinds[item["kind"]]))
-    second = schedule(again.snapshot(notation.NOW, "s1"), default(builtin()))
-    assert {effect.pod: effect.node for effect in second.of(Bind)} == {"default/b-0": "n2", "default/b-1": "n2"}
-    assert second.of(Bind) == first.of(Bind)
-    assert Counter(one["kind"] for one in objects(snapshot)) == {"Node": 2, "Pod": 4, "PodGroup": 2, "Queue": 1}
 
 
 async def waits_loudly(cluster: Cluster, pod: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from volcanopy.kube.errors import NoCluster, describe
+from volcanopy.kube.traffic import Traffic
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +137,8 @@ class Connection:
     context: str = ""
     proxy: str | None = None
     server_name: str | None = None
+    traffic: Traffic = field(default_factory=Traffic, compare=False, repr=False)
+    """What all clients of this connection have asked."""
 
     @staticmethod
     def load(kubeconfig: Path | None = None, context: str | None = None) -> Connection:

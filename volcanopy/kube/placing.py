@@ -23,6 +23,7 @@ from typing import Any
 from volcanopy.api import core
 from volcanopy.kube import statuses
 from volcanopy.kube.backoff import Backoff
+from volcanopy.kube.claiming import Claiming, Settled
 from volcanopy.kube.client import Client, Json, Patch
 from volcanopy.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, describe
 from volcanopy.kube.events import EventRecorder, EventType, ObjectReference
@@ -82,12 +83,48 @@ class Placing:
 
     def __init__(self, means: Means) -> None:
         self._means = means
+        self._claiming = Claiming(means)
+        self._settled: dict[str, Settled] = {}
+        """By uid: what was done about the claims of pods that are being bound."""
         self._refusals: OrderedDict[str, Backoff] = OrderedDict()
 
     # Bind
 
     async def bind(self, effect: Bind, uid: str) -> bool:
-        """Put the pod of this uid on its node. True once it is there; False if it is not and waits again."""
+        """Put the pod of this uid on its node. True once it is there; False if it is not and waits again.
+
+        A pod with claims is put there once these are settled, however long its volumes take.
+        """
+        if effect.claims is None:
+            return await self._bind(effect, uid)
+        means, done = self._means, Settled()
+        self._settled[uid] = done
+        try:
+            await self._claiming.settle(effect, uid, done)
+        except KubeError as fault:
+            pod = means.store.pods.get(effect.pod)
+            if pod is not None and pod.metadata.uid == uid:
+                async with means.lanes.turn(("Pod", effect.pod)):
+                    await self._bind_failed(effect, pod, fault)
+            else:
+                await self._undo(effect, uid)
+                means.store.forget(effect.pod, uid)
+            return False
+        if await self._bind(effect, uid):
+            means.store.state.stock.settle(effect.pod, uid, done.versions)
+            del self._settled[uid]
+            return True
+        await self._undo(effect, uid)
+        return False
+
+    async def _undo(self, effect: Bind, uid: str) -> None:
+        """Take back what was done about the pod's claims, if that has not happened yet."""
+        done = self._settled.pop(uid, None)
+        if done is not None:
+            await self._claiming.undo(uid, done)
+            self._means.store.state.stock.release(effect.pod, uid)
+
+    async def _bind(self, effect: Bind, uid: str) -> bool:
         means, (namespace, _, name) = self._means, effect.pod.partition("/")
         async with means.lanes.turn(("Pod", effect.pod)):
             try:
@@ -114,6 +151,7 @@ class Placing:
 
     async def _bind_failed(self, effect: Bind, pod: core.Pod, fault: KubeError) -> None:
         means = self._means
+        await self._undo(effect, pod.metadata.uid)
         message = f"could not be bound to node {effect.node}: {describe(fault)}"
         log.warning("pod %s %s", effect.pod, message)
         if pod.metadata.deletion_timestamp is None:

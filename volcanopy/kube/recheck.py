@@ -27,7 +27,7 @@ def recheck(plan: Plan, basis: Snapshot, fresh: Snapshot, promised: Iterable[str
     promised = frozenset(promised)
     units: dict[str, list[Effect]] = {}
     for effect in plan.effects:
-        if isinstance(effect, Bind | Evict):
+        if isinstance(effect, Bind | Evict | Nominate):
             units.setdefault(_group(effect), []).append(effect)
     dropped = {group: why for group, effects in units.items() if (why := _replaced(effects, basis, fresh))}
     left = [(group, effects) for group, effects in units.items() if group not in dropped]
@@ -56,7 +56,7 @@ def _replaced(effects: Iterable[Effect], basis: Snapshot, fresh: Snapshot) -> st
     """A pod of the same name is not the pod that was decided upon."""
     for effect in effects:
         if isinstance(effect, Bind | Evict):
-            old, new = basis.task_rows.get(effect.pod), fresh.task_rows.get(effect.pod)
+            old, new = basis.task_row(effect.pod), fresh.task_row(effect.pod)
             if old is None or new is None:
                 return f"pod {effect.pod} is gone"
             if basis.tasks.pods[old].metadata.uid != fresh.tasks.pods[new].metadata.uid:

@@ -23,6 +23,7 @@ _REASONS = {
     # Cluster autoscalers add nodes for this very word: it is for what more nodes would help.
     "nodes": UNSCHEDULABLE,
     "topology": UNSCHEDULABLE,
+    "overcommit": UNSCHEDULABLE,
     "queue": "QueueNotOpen",
     "share": "QueueShare",
     "capability": "QueueCapability",

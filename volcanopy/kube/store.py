@@ -17,19 +17,26 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from volcanopy.api import core, names
+from volcanopy.api import core, names, network, storage
 from volcanopy.kube import statuses
 from volcanopy.kube.client import Client
+from volcanopy.kube.kinds import Kind
+from volcanopy.kube.notices import Bell, Notices
 from volcanopy.kube.slices import (
     DISRUPTION_BUDGETS,
+    HYPER_NODES,
     NAMESPACES,
     NODES,
+    NUMA_TOPOLOGIES,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
     RESOURCE_QUOTAS,
+    SUPPLIES,
 )
+from volcanopy.kube.slimming import slim, slim_node, slim_pod
+from volcanopy.kube.sought import Sought
 from volcanopy.kube.watch import Change, ChangeType, Reflector
 from volcanopy.scheduler import reading
 from volcanopy.scheduler.plan import Nominate, Plan, SetPodGroup, SetQueue
@@ -37,31 +44,6 @@ from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.state import Object, State
 
 S = TypeVar("S", core.Pod, core.PodGroup, core.Queue)
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-class Bell:
-    """Rings when there is something new to decide upon; ``since`` is the clock's time of the first unanswered ring."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.since: float | None = None
-        self._clock = clock
-        self._rung = asyncio.Event()
-
-    def ring(self) -> None:
-        """There is something new."""
-        if self.since is None:
-            self.since = self._clock()
-            self._rung.set()
-
-    def answer(self) -> None:
-        """All that was rung for so far is being looked at."""
-        self.since = None
-        self._rung.clear()
-
-    async def wait(self) -> None:
-        """Until it rings, or at once if it has rung."""
-        await self._rung.wait()
 
 
 class _Expected(NamedTuple):
@@ -83,7 +65,9 @@ class Store:
     ) -> None:
         self.state = State(scheduler_names, default_queue)
         self.changed = Bell(clock)
-        self.reflectors: tuple[Reflector[Any], ...] = ()
+        self.reflectors: tuple[Reflector[Any] | Sought[Any], ...] = ()
+        self.notices = Notices()
+        """Wakes those that wait for a pod or a claim, by its kind and key."""
         self._pods: dict[str, core.Pod] = {}
         self._groups: dict[str, core.PodGroup] = {}
         self._queues: dict[str, core.Queue] = {}
@@ -137,19 +121,27 @@ class Store:
             and key not in self.state.assumed
         )
 
+    def kind_of(self, shape: type[Any]) -> Kind[Any]:
+        """The kind of supply that is read as this type, in the version that the server has."""
+        known = next((one.kind for one in self.reflectors if one.kind.type is shape), None)
+        return known or next(kind for kind in SUPPLIES if kind.type is shape)
+
     # Following the server
 
     async def follow(self, client: Client) -> None:
         """Keep the state current until cancelled."""
         self.reflectors = (
             Reflector(client, NAMESPACES),
-            Reflector(client, PRIORITY_CLASSES, transform=_slim_class),
+            Reflector(client, PRIORITY_CLASSES, transform=slim),
             Reflector(client, RESOURCE_QUOTAS),
             Reflector(client, DISRUPTION_BUDGETS),
+            Sought(client, HYPER_NODES),
+            Sought(client, NUMA_TOPOLOGIES, transform=slim),
             Reflector(client, QUEUES),
             Reflector(client, POD_GROUPS),
-            Reflector(client, NODES, transform=_slim_node),
-            Reflector(client, PODS, transform=_slim_pod),
+            Reflector(client, NODES, transform=slim_node),
+            *(Sought(client, kind, transform=slim) for kind in SUPPLIES),
+            Reflector(client, PODS, transform=slim_pod),
         )
         self._following.set()
         async with asyncio.TaskGroup() as tasks:
@@ -164,8 +156,14 @@ class Store:
 
     def take(self, changes: Iterable[Change[Any]]) -> None:
         """Take in what a watch tells."""
+        new: dict[str, core.Pod] = {}
         for change in changes:
             thing = change.object
+            if change.type is ChangeType.ADDED and self._is_new(thing) and thing.metadata.key not in new:
+                new[thing.metadata.key] = thing
+                continue
+            self._keep_new(new)
+            self._tell_of(thing)
             if change.type is ChangeType.DELETED:
                 matters = self._lose(thing)
             elif self._is_behind(thing):
@@ -174,6 +172,34 @@ class Store:
                 matters = self._keep(thing)
             if matters:
                 self.changed.ring()
+        self._keep_new(new)
+
+    def _is_new(self, thing: Object) -> bool:
+        """Whether this is a pod of which nothing was known or expected so far."""
+        if not isinstance(thing, core.Pod):
+            return False
+        key = thing.metadata.key
+        return key not in self._pods and key not in self._nominations and ("Pod", key) not in self._ahead
+
+    def _keep_new(self, pods: dict[str, core.Pod]) -> None:
+        """Take in new pods, all of a first list at once, and let the list begin anew."""
+        if not pods:
+            return
+        self.state.load(pods.values())
+        kept = {key: pod for key, pod in pods.items() if key in self.state.tasks.rows}
+        self._pods |= kept
+        for key in pods:
+            self.notices.tell(("Pod", key))
+        if kept:
+            self.changed.ring()
+        pods.clear()
+
+    def _tell_of(self, thing: Any) -> None:
+        """Wake those that wait for this; whoever waits for a claim waits for its volume too."""
+        self.notices.tell((type(thing).__name__, thing.metadata.key))
+        if isinstance(thing, storage.PersistentVolume) and thing.spec.claim_ref is not None:
+            reference = thing.spec.claim_ref
+            self.notices.tell(("PersistentVolumeClaim", f"{reference.namespace}/{reference.name}"))
 
     def learn(self, thing: core.Pod | core.PodGroup | core.Queue) -> None:
         """Take in what an answer to a request of ours showed, if it is newer than what the watch has told so far."""
@@ -222,6 +248,10 @@ class Store:
                 before = self.state.namespaces.get(thing.metadata.name)
                 self.state.upsert(thing)
                 return before is None or before.metadata.labels != thing.metadata.labels
+            case network.HyperNode():
+                declared = self.state.hypernodes.get(thing.metadata.name)
+                if declared is not None and declared.spec == thing.spec:
+                    return False  # its status, say: the network is as it was
         self.state.upsert(thing)
         return True
 
@@ -403,30 +433,6 @@ def _pod_matters(old: core.Pod, new: core.Pod) -> bool:
         or old.status.nominated_node_name != new.status.nominated_node_name
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
         or not _same_words(old.metadata, new.metadata)
+        or old.status.resource_claim_statuses != new.status.resource_claim_statuses
         or old.spec != new.spec
     )
-
-
-# Slimmer objects: what nobody reads here, and costs memory per object
-
-
-def _slim_meta(meta: core.Meta) -> core.Meta:
-    if _LAST_APPLIED not in meta.annotations:
-        return meta
-    kept = {key: value for key, value in meta.annotations.items() if key != _LAST_APPLIED}
-    return replace(meta, annotations=kept)
-
-
-def _slim_pod(pod: core.Pod) -> core.Pod:
-    status, meta = pod.status, _slim_meta(pod.metadata)
-    if status.container_statuses or status.init_container_statuses:
-        status = replace(status, container_statuses=(), init_container_statuses=())
-    return pod if status is pod.status and meta is pod.metadata else replace(pod, metadata=meta, status=status)
-
-
-def _slim_node(node: core.Node) -> core.Node:
-    return replace(node, metadata=_slim_meta(node.metadata), status=replace(node.status, conditions=()))
-
-
-def _slim_class(one: core.PriorityClass) -> core.PriorityClass:
-    return replace(one, metadata=_slim_meta(one.metadata))

@@ -21,6 +21,7 @@ import volcanopy
 from volcanopy.kube.backoff import Backoff
 from volcanopy.kube.connection import Connection, Headers
 from volcanopy.kube.errors import ApiError, NoAnswer, TooManyRequests, Unauthorized, describe, from_response
+from volcanopy.kube.traffic import WATCH
 
 CONNECT_TIMEOUT = 10.0
 KEEPALIVE = 60.0
@@ -110,6 +111,7 @@ class Transport:
             fault: ApiError | NoAnswer
             try:
                 left = max(0.001, give_up - self.clock())
+                self.connection.traffic.count(method, path)
                 return await self._once(method, url, body, self._headers_for(credentials, content_type), left)
             except Unauthorized as refusal:
                 if refreshed or not await self.connection.credentials.refresh(credentials):
@@ -158,6 +160,7 @@ class Transport:
         One attempt (two at a 401). Reading raises aiohttp's errors: translate them with :func:`no_answer`.
         """
         url = URL(self.connection.url + path, encoded=True)
+        self.connection.traffic.count(WATCH, path)
         response = await self._open_stream(url, stall)
         try:
             yield response.content

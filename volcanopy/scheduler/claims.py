@@ -7,8 +7,8 @@ is in the ledger.
 import numpy as np
 
 from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.resources import UNLIMITED, Ints, Mask
-from volcanopy.scheduler.snapshot import QueueTable
+from volcanopy.scheduler.resources import UNLIMITED, Ints
+from volcanopy.scheduler.snapshot import NONE, QueueTable
 from volcanopy.scheduler.status import HOLDING
 
 
@@ -30,6 +30,7 @@ def within_guarantees(total: Ints, queues: QueueTable) -> Ints:
 def asked_by_admitted(cluster: Cluster) -> Ints:
     """(R, Q): what admitted jobs may still ask for, less what elastic jobs hold beyond their minimum.
 
+    What scheduling gates hold back is not asked for.
     This is what a queue has promised beside what its jobs hold; it is negative where elastic jobs could shrink.
     """
     snapshot = cluster.snapshot
@@ -37,18 +38,37 @@ def asked_by_admitted(cluster: Cluster) -> Ints:
     least, held = jobs.min_resources.values, jobs.allocated.values
     running = jobs.counts[HOLDING].sum(axis=0)
     admitted = (jobs.phase == "Inqueue") | ((jobs.phase == "Running") & (running >= jobs.min_available))
-    rest = np.where(admitted & jobs.has_min_resources, np.maximum(least - held, 0), 0)
+    rest = np.where(admitted & jobs.has_min_resources, np.maximum(np.maximum(least - held, 0) - snapshot.gated, 0), 0)
     elastic = np.where(jobs.has_min_resources, np.maximum(held - least, 0), held)
     return _by_queue(cluster, rest - elastic, cluster.job_rows())
 
 
-def asked_by_waiting(cluster: Cluster) -> Ints:
-    """(R, Q): the minimal resources of jobs that are not admitted yet, as far as no pods of theirs ask for them already."""
-    jobs = cluster.snapshot.jobs
+def asked_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
+    """(R, Q): the minimal resources of jobs that are not admitted yet, as far as no pods of theirs ask for them already.
+
+    Jobs that an (R, Q) limit can never admit, and those of closed queues, ask for nothing: they would keep from others what
+    they cannot have.
+    """
+    jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
     rows = cluster.job_rows()
-    waiting = rows[jobs.phase[rows] == "Pending"]
+    waiting = rows[(jobs.phase[rows] == "Pending") & queues.is_open[jobs.queue[rows]]]
+    waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
     there = jobs.allocated.values + jobs.pending.values
     return _by_queue(cluster, np.maximum(jobs.min_resources.values - there, 0), waiting)
+
+
+def outstanding(cluster: Cluster) -> Ints:
+    """(R, Q): what admitted jobs may still take of their minimum, as far as they are on the way to it.
+
+    One that was found no room for, and was promised none, is not: it does not keep the next from asking.
+    """
+    snapshot = cluster.snapshot
+    jobs, tasks = snapshot.jobs, snapshot.tasks
+    promised = np.zeros(len(jobs), dtype=np.bool_)
+    promised[tasks.job[(tasks.nominated != NONE) & (tasks.job != NONE)]] = True
+    rows = cluster.job_rows()
+    rows = rows[(jobs.phase[rows] == "Inqueue") & (promised[rows] | ~jobs.unschedulable[rows])]
+    return _by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
 
 
 def _by_queue(cluster: Cluster, amounts: Ints, rows: Ints) -> Ints:
@@ -59,7 +79,7 @@ def _by_queue(cluster: Cluster, amounts: Ints, rows: Ints) -> Ints:
 
 def first_short(asked: Ints, limit: Ints, of: Ints, pods: int) -> int | None:
     """The position of the first resource of ``of`` (but not the count of pods) of which more is asked than the limit."""
-    over: Mask = (of > 0) & (asked > limit)
-    over[pods] = False
-    positions = np.flatnonzero(over)
-    return int(positions[0]) if len(positions) else None
+    amounts = zip(of.tolist(), asked.tolist(), limit.tolist(), strict=True)  # few: lists are quicker than arrays
+    return next(
+        (place for place, (own, units, most) in enumerate(amounts) if own > 0 and units > most and place != pods), None
+    )

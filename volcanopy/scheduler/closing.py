@@ -3,26 +3,31 @@
 Only what changed, and what waits, is looked at one by one.
 """
 
+import operator
 from collections.abc import Iterator
 
 import numpy as np
 
-from volcanopy.api import quantity
+from volcanopy.api import core, quantity
 from volcanopy.scheduler import reading
+from volcanopy.scheduler.explaining import Explainer
 from volcanopy.scheduler.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup, SetQueue
 from volcanopy.scheduler.plugin import Denial
 from volcanopy.scheduler.resources import Ints, Rows
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.status import SCHEDULED, Status
-from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.scheduler.views import JobView
+from volcanopy.scheduler.words import Words
 
 _REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
 
 
 def close(session: Session) -> list[Effect]:
     """All effects of a session, in order of application."""
-    return [*session.effects, *_nominations(session), *_groups(session), *_homeless(session), *_queues(session)]
+    why = Explainer(session)
+    told = [*_groups(session, why), *_homeless(session, why), *_groupless(session)]
+    return [*session.effects, *_nominations(session), *told, *_queues(session)]
 
 
 def _nominations(session: Session) -> Iterator[Effect]:
@@ -41,7 +46,7 @@ def _nominations(session: Session) -> Iterator[Effect]:
         yield Nominate(str(table.keys[row]), node, str(groups[table.job[row]]))
 
 
-def _groups(session: Session) -> Iterator[Effect]:
+def _groups(session: Session, why: Explainer) -> Iterator[Effect]:
     jobs = session.snapshot.jobs
     rows = session.job_rows
     phases = _phases(session, rows)
@@ -52,77 +57,65 @@ def _groups(session: Session) -> Iterator[Effect]:
     waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
     waits |= (phases == "Pending") | (phases == "Unknown")
     look = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
-    for place in sorted(look.tolist(), key=lambda place: str(jobs.keys[rows[place]])):
-        yield from _group(session, JobView(session.ledger, int(rows[place])), str(phases[place]))
+    looked = rows[look]
+    columns = zip(
+        jobs.keys[looked].tolist(),
+        looked.tolist(),
+        phases[look].tolist(),
+        counts[np.ix_(_REPORTED, looked)].T.tolist(),
+        jobs.groups[looked].tolist(),
+        strict=True,
+    )
+    for _, row, phase, now, group in sorted(columns, key=operator.itemgetter(0)):
+        yield from _group(session, JobView(session.ledger, row), (phase, tuple(now)), group.status, why)
 
 
 def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """The phase of each of these jobs, before conditions are looked at (Volcano's rules 2 to 4)."""
+    """The phase of each of these jobs, before conditions are looked at (Volcano's rules 2 to 4).
+
+    An admitted job that has been given room stays admitted: were it to queue up anew, others could have left in vain.
+    """
     counts = session.ledger.job_counts[:, rows]
     over = counts[Status.SUCCEEDED] + counts[Status.FAILED]
     scheduled = counts[np.flatnonzero(SCHEDULED)].sum(axis=0) + counts[Status.RELEASING]
     enough = (scheduled >= session.snapshot.jobs.min_available[rows]) & (scheduled > 0)
-    phases = np.where(session.ledger.phase[rows] == "Inqueue", "Inqueue", "Pending").astype(object)
+    given = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
+    phase = session.ledger.phase[rows]
+    admitted = (phase == "Inqueue") | (given & (phase != "Pending"))
+    phases = np.where(admitted, "Inqueue", "Pending").astype(object)
     phases[enough] = "Running"
     phases[enough & (scheduled == over)] = "Completed"
     return phases
 
 
-def _group(session: Session, job: JobView, phase: str) -> Iterator[Effect]:
+def _group(
+    session: Session, job: JobView, now: tuple[str, tuple[int, ...]], status: core.PodGroupStatus, why: Explainer
+) -> list[Effect]:
+    """What is said of a job, whose phase and reported counts are given: nothing that its status says already."""
+    phase, counts = now
     condition = session.hooks.job_condition(job)
     waits = condition is not None and condition.type == "Unschedulable"
-    explain = _explain(session, job) if waits or phase == "Pending" or job.row in session.why else None
+    explain = why.explain(job)
     if waits and condition is not None and explain is not None:
         condition = GroupCondition(condition.type, condition.reason, explain.message)
-        if job.count(Status.RUNNING) > 0:
+        if counts[0]:
             phase = "Unknown"
     elif phase == "Pending" and explain is not None and job.row in session.why:
-        condition = GroupCondition("Unschedulable", "NotAdmitted", explain.message)
-    group = job.group
-    counts = (job.count(Status.RUNNING), job.count(Status.SUCCEEDED), job.count(Status.FAILED))
-    said = reading.condition(group, "Unschedulable")
+        condition, waits = GroupCondition("Unschedulable", "NotAdmitted", explain.message), True
+    said = reading.condition(job.group, "Unschedulable") if session.snapshot.jobs.unschedulable[job.row] else None
     noted = None if said is None else (said.reason, said.message)
-    wanted = (condition.reason, condition.message) if condition and condition.type == "Unschedulable" else None
-    status = group.status
-    before = ((status.phase or "Pending"), (status.running, status.succeeded, status.failed), noted)
+    wanted = (condition.reason, condition.message) if waits and condition is not None else None
+    before = (status.phase or "Pending", (status.running, status.succeeded, status.failed), noted)
+    effects: list[Effect] = []
     if (phase, counts, wanted) != before:
-        yield SetPodGroup(job.key, phase, condition, *counts)
+        running, succeeded, failed = counts
+        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed))
     if explain is not None:
-        yield explain
+        effects.append(explain)
+    return effects
 
 
-def _explain(session: Session, job: JobView) -> Explain | None:
-    """Why a job waits, in one sentence and in numbers; None if no action had a reason to look at it."""
-    denial, found = session.why.get(job.row), session.why_nodes.get(job.row)
-    pods = [str(session.snapshot.tasks.keys[row]) for row in job.tasks(Status.PENDING, Status.ALLOCATED).tolist()]
-    fitted, needed = session.fitted.get(job.row, 0), max(job.min_available, 1)
-    before = (
-        f"{needed} pods must start together, {fitted} of them fit: for the next, "
-        if fitted and not job.is_ready
-        else ""
-    )
-    if found is not None:
-        task, why = TaskView(session.ledger, found[0]), found[1]
-        sentence = f"{before}{why}"
-        return Explain(
-            job=job.key,
-            gate="nodes",
-            message=sentence,
-            numbers={"needed": str(needed), "fit": str(fitted), "request": str(task.request)},
-            nodes=why.counts,
-            unblock=session.placement.smallest_gap(task),
-            pods=dict.fromkeys(pods, sentence),
-        )
-    if denial is not None:
-        sentence = f"{before}{denial.reason}"
-        return Explain(job.key, denial.gate, sentence, pods=dict.fromkeys(pods, sentence))
-    if job.waiting_count and not job.is_ready:
-        sentence = f"waits for room that is being freed for {job.waiting_count} of its pods"
-        return Explain(job.key, "nodes", sentence, pods=dict.fromkeys(pods, sentence))
-    return None
-
-
-def _homeless(session: Session) -> Iterator[Effect]:
+def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
     """Pod groups whose queue does not exist."""
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
     rows = np.flatnonzero(jobs.queue != NONE)
@@ -133,8 +126,10 @@ def _homeless(session: Session) -> Iterator[Effect]:
         if jobs.groups[row] is None:
             continue
         job = JobView(session.ledger, row)
-        session.refuse(job, Denial("queue", f"queue {job.queue.name} does not exist"))
-        explain = _explain(session, job)
+        name = job.queue.name
+        words = Words(f"queue {name} does not exist", {"queue": name}, unblock=f"queue {name} must be made")
+        session.refuse(job, Denial("queue", words))
+        explain = why.explain(job)
         said = reading.condition(job.group, "Unschedulable")
         if explain is not None:
             if said is None or said.message != explain.message:
@@ -143,6 +138,18 @@ def _homeless(session: Session) -> Iterator[Effect]:
                 counts = (status.running, status.succeeded, status.failed)
                 yield SetPodGroup(job.key, status.phase or "Pending", condition, *counts)
             yield explain
+
+
+def _groupless(session: Session) -> Iterator[Effect]:
+    """Pods whose pod group does not exist."""
+    jobs, counts = session.snapshot.jobs, session.ledger.job_counts
+    rows = [row for row in np.flatnonzero(counts[Status.PENDING]).tolist() if jobs.groups[row] is None]
+    for row in sorted(rows, key=lambda row: str(jobs.keys[row])):
+        key, job = str(jobs.keys[row]), JobView(session.ledger, row)
+        sentence = f"pod group {key} does not exist"
+        pods = sorted(str(session.snapshot.tasks.keys[task]) for task in job.tasks(Status.PENDING).tolist())
+        unblock = f"pod group {key} must be made"
+        yield Explain(key, "gang", sentence, pods=dict.fromkeys(pods, sentence), unblock=unblock)
 
 
 def _queues(session: Session) -> Iterator[Effect]:

@@ -36,6 +36,8 @@ def columns(tiers: Tiers) -> Method:
 def first(tiers: Tiers) -> Method:
     """The first answer that is not None."""
     methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
 
     def ask(*asked: Any) -> Any:
         for method in methods:
@@ -50,6 +52,8 @@ def first(tiers: Tiers) -> Method:
 def every(tiers: Tiers) -> Method:
     """All must agree; nobody asked is agreement."""
     methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
     return lambda *asked: all(method(*asked) for method in methods)
 
 
@@ -67,6 +71,8 @@ def each(tiers: Tiers) -> Method:
 def largest(tiers: Tiers) -> Method:
     """The largest number, 0 of none."""
     methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
     return lambda *asked: max((method(*asked) for method in methods), default=0)
 
 
@@ -107,10 +113,11 @@ def vote(tiers: Tiers) -> Method:
     return ask
 
 
-def intersect(tiers: Tiers) -> Method:
+def intersect(tiers: Tiers, protect: Method | None = None) -> Method:
     """The victims that all plugins of a tier name, in the order of the first; the first tier that leaves any decides.
 
-    A plugin that names none at all makes its tier name none.
+    A plugin that names none at all makes its tier name none. ``protect`` leaves those of the victims that may go
+    whichever tier names them.
     """
     tiers = tuple(tier for tier in tiers if tier)
 
@@ -125,6 +132,8 @@ def intersect(tiers: Tiers) -> Method:
                 victims = list(named) if victims is None else [victim for victim in victims if victim.row in rows]
                 if not victims:
                     break
+            if victims and protect is not None:
+                victims = protect(actor, victims)
             if victims:
                 return victims
         return []
@@ -150,10 +159,11 @@ def narrow(tiers: Tiers) -> Method:
     """What every plugin leaves of what the ones before it left."""
     methods = flat(tiers)
 
-    def ask(candidates: Sequence[Any]) -> list[Any]:
+    def ask(*asked: Any) -> list[Any]:
+        *about, candidates = asked
         left = list(candidates)
         for method in methods:
-            left = list(method(left))
+            left = list(method(*about, left))
         return left
 
     return ask

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from volcanopy.scheduler import measuring
 from volcanopy.scheduler.plugin import SWITCHES, Arguments, Plugin
 from volcanopy.scheduler.registry import Registry
 
@@ -63,7 +64,8 @@ class SchedulerConfig:
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginConfig, ...], ...]
     action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    metrics: Mapping[str, str] = field(default_factory=dict)
+    metrics: measuring.Metrics | None = None
+    """Where the nodes' real load comes from, if it is measured."""
 
     @property
     def plugins(self) -> frozenset[str]:
@@ -88,7 +90,7 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
         actions=actions,
         tiers=tuple(_tier(f"tiers[{number}]", tier, registry) for number, tier in enumerate(tiers)),
         action_arguments=_action_arguments(document.get("configurations") or [], registry),
-        metrics={str(key): str(value) for key, value in (document.get("metrics") or {}).items()},
+        metrics=_metrics(document.get("metrics")),
     )
     _refuse_conflicts(config)
     return config
@@ -132,23 +134,23 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
             raise ConfigError(f"{path}.{key} ({name}): must be true or false, not {value!r}")
     return PluginConfig(
         plugin=plugin,
-        arguments=_arguments(f"{path}.arguments ({name})", entry.get("arguments") or {}, plugin),
+        arguments=_arguments(f"{path}.arguments ({name})", entry.get("arguments") or {}, plugin.arguments),
         off=frozenset(key for key, value in switches.items() if not value and key not in _OFF_UNLESS_SET),
         hierarchy=bool(switches.get("enableHierarchy", False)),
     )
 
 
-def _arguments(path: str, said: Any, plugin: type[Plugin[Any]]) -> Arguments:
+def _arguments(path: str, said: Any, model: type[Arguments]) -> Arguments:
     if not isinstance(said, dict):
         raise ConfigError(f"{path}: must be a mapping")
     try:
-        return plugin.arguments.model_validate(said)
+        return model.model_validate(said)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
             *outer, last = first["loc"]
-            known = _fields(plugin.arguments, outer)
+            known = _fields(model, outer)
             raise ConfigError(f"{path}: unknown argument {where!r}{_meant(str(last), known)}") from None
         said_value = first.get("input")
         message = str(first["msg"]).removeprefix("Value error, ")
@@ -170,6 +172,19 @@ def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
+def _metrics(said: Any) -> measuring.Metrics | None:
+    try:
+        return measuring.read(said)
+    except ValidationError as error:
+        where, fault, message = measuring.complaint(error)
+        if fault == "extra_forbidden":
+            known = [field.alias or name for name, field in measuring.Metrics.model_fields.items()]
+            raise ConfigError(f"metrics: unknown key {where!r}{_meant(where, known)}") from None
+        raise ConfigError(f"metrics.{where}: {message}" if where else f"metrics: {message}") from None
+    except ValueError as error:
+        raise ConfigError(f"metrics: {error}") from None
+
+
 def _action_arguments(said: Any, registry: Registry) -> dict[str, Mapping[str, Any]]:
     if not isinstance(said, list):
         raise ConfigError("configurations: must be a list of entries with a name and arguments")
@@ -183,10 +198,15 @@ def _action_arguments(said: Any, registry: Registry) -> dict[str, Mapping[str, A
         if name not in registry.actions:
             raise ConfigError(f"{path}.name: unknown action {name!r}{_meant(name, registry.actions)}")
         given = entry.get("arguments") or {}
+        if not isinstance(given, dict):
+            raise ConfigError(f"{path}.arguments ({name}): must be a mapping")
         known = registry.actions[name].arguments
         for key in given:
             if key not in known:
                 raise ConfigError(f"{path}.arguments ({name}): unknown argument {key!r}{_meant(key, known)}")
+        model = getattr(registry.actions[name], "model", None)
+        if model is not None:
+            _arguments(f"{path}.arguments ({name})", given, model)
         arguments.setdefault(name, given)
     return arguments
 

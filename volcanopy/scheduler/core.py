@@ -5,6 +5,8 @@ from typing import Any
 from volcanopy.scheduler.actions.allocate import Allocate
 from volcanopy.scheduler.actions.backfill import Backfill
 from volcanopy.scheduler.actions.enqueue import Enqueue
+from volcanopy.scheduler.actions.gangpreempt import GangPreempt
+from volcanopy.scheduler.actions.gangreclaim import GangReclaim
 from volcanopy.scheduler.actions.preempt import Preempt
 from volcanopy.scheduler.actions.reclaim import Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
@@ -16,16 +18,20 @@ from volcanopy.scheduler.plugins.binpack import Binpack
 from volcanopy.scheduler.plugins.capacity import Capacity
 from volcanopy.scheduler.plugins.cdp import Cdp
 from volcanopy.scheduler.plugins.conformance import Conformance
+from volcanopy.scheduler.plugins.deviceshare import DeviceShare
 from volcanopy.scheduler.plugins.drf import Drf
 from volcanopy.scheduler.plugins.gang import Gang
+from volcanopy.scheduler.plugins.network_topology_aware import NetworkTopologyAware
 from volcanopy.scheduler.plugins.nodegroup import NodeGroup
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder
+from volcanopy.scheduler.plugins.numaaware import NumaAware
 from volcanopy.scheduler.plugins.overcommit import Overcommit
 from volcanopy.scheduler.plugins.pdb import Pdb
 from volcanopy.scheduler.plugins.predicates import Predicates
 from volcanopy.scheduler.plugins.priority import Priority
 from volcanopy.scheduler.plugins.proportion import Proportion
 from volcanopy.scheduler.plugins.rescheduling import Rescheduling
+from volcanopy.scheduler.plugins.reservation import Reservation
 from volcanopy.scheduler.plugins.resource_strategy_fit import ResourceStrategyFit
 from volcanopy.scheduler.plugins.resourcequota import ResourceQuota
 from volcanopy.scheduler.plugins.sla import Sla
@@ -44,16 +50,20 @@ def builtin() -> Registry:
         Capacity,
         Cdp,
         Conformance,
+        DeviceShare,
         Drf,
         Gang,
+        NetworkTopologyAware,
         NodeGroup,
         NodeOrder,
+        NumaAware,
         Overcommit,
         Pdb,
         Predicates,
         Priority,
         Proportion,
         Rescheduling,
+        Reservation,
         ResourceStrategyFit,
         ResourceQuota,
         Sla,
@@ -61,7 +71,7 @@ def builtin() -> Registry:
         Tdm,
         Usage,
     )
-    actions = (Allocate(), Backfill(), Enqueue(), Preempt(), Reclaim(), Shuffle())
+    actions = (Allocate(), Backfill(), Enqueue(), GangPreempt(), GangReclaim(), Preempt(), Reclaim(), Shuffle())
     return Registry({plugin.name: plugin for plugin in plugins}, {action.name: action for action in actions})
 
 

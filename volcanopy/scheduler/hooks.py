@@ -1,13 +1,26 @@
 """The hooks of a session's plugins, combined: each is one function, typed as the specification in ``plugin``."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.combine import RULES, Tiers
-from volcanopy.scheduler.plan import GroupCondition
-from volcanopy.scheduler.plugin import HOOKS, Denial, Invalid, Plugin, Refusal, Scope, Vote, overrides
+from volcanopy.scheduler.combine import RULES, Tiers, intersect
+from volcanopy.scheduler.plan import Claims, GroupCondition
+from volcanopy.scheduler.plugin import (
+    HOOKS,
+    Denial,
+    Invalid,
+    Plugin,
+    Purpose,
+    Refusal,
+    Scope,
+    ScoreOf,
+    Taking,
+    Vote,
+    overrides,
+)
 from volcanopy.scheduler.resources import Floats, Resources, Rows
+from volcanopy.scheduler.subjobs import SubJobView
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
@@ -26,6 +39,11 @@ class Hooks:
     job_ready: Callable[[JobView], bool]
     shortfall: Callable[[JobView], int]
     job_pipelined: Callable[[JobView], Vote]
+    subjob_order: Callable[[SubJobView], tuple[Any, ...]]
+    subjob_ready: Callable[[SubJobView], bool]
+    subjob_pipelined: Callable[[SubJobView], Vote]
+    hypernode_gradient: Callable[[JobView | SubJobView, Rows, Purpose], Sequence[Rows] | None]
+    hypernode_order: Callable[[SubJobView, Rows], Floats]
     job_starving: Callable[[JobView], bool]
     job_condition: Callable[[JobView], GroupCondition | None]
     overused: Callable[[QueueView], Denial | None]
@@ -35,26 +53,58 @@ class Hooks:
     victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
     preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     reclaimable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    preemptable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    reclaimable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    unified_evictable: Callable[[Taking, Sequence[TaskView]], list[TaskView]]
+    unified_evictable_at_all: Callable[[Taking, Sequence[TaskView]], list[TaskView]]
     victim_tasks: Callable[[Rows], Rows]
     may_leave: Callable[[Sequence[TaskView]], list[TaskView]]
     predicate: Callable[[TaskView, NodesView], list[Refusal]]
     node_order: Callable[[TaskView, NodesView], Floats]
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
+    bind_claims: Callable[[TaskView, int], Claims | None]
+    room_kept: Callable[[JobView], Mapping[str, str] | None]
 
     def __init__(self, installed: Installed) -> None:
         for name in HOOKS:
             setattr(self, name, RULES[HOOKS[name].rule](_answering(installed, name)))
+        self.preemptable = intersect(_answering(installed, "preemptable"), self.preemptable_at_all)
+        self.reclaimable = intersect(_answering(installed, "reclaimable"), self.reclaimable_at_all)
+        self.unified_evictable = intersect(_answering(installed, "unified_evictable"), self.unified_evictable_at_all)
         self._of_nodes = tuple(
             plugin
             for tier in installed
             for plugin, off in tier
             if any(overrides(plugin, name) and HOOKS[name].switch not in off for name in ("predicate", "node_order"))
         )
+        self._asked_for_likeness = tuple(one.likeness for one in self._of_nodes if not one.alike)
+        self._refusing = tuple(one for one in self._of_nodes if _answers(installed, one, "predicate"))
+        self._scoring = tuple(one for one in self._of_nodes if _answers(installed, one, "node_order"))
         self._scopes: dict[Hashable, Scope] = {}
+        self.unanswered = frozenset(name for name in HOOKS if not any(_answering(installed, name)))
+        """The hooks that no plugin answers."""
+
+    @property
+    def by_shape(self) -> bool:
+        """Whether every hook over nodes says the same about all tasks of one shape."""
+        return not self._asked_for_likeness
 
     def likeness(self, task: TaskView) -> Hashable:
         """Equal for tasks about which every hook over nodes says the same."""
-        return (task.shape, *(plugin.likeness(task) for plugin in self._of_nodes))
+        shape = task.shape
+        if not self._asked_for_likeness:
+            return shape
+        return (shape, *[likeness(task) for likeness in self._asked_for_likeness])
+
+    def is_steady(self, task: TaskView) -> bool:
+        """Whether the nodes that are refused to the task are the same, and for good, during the whole session."""
+        return all(plugin.is_steady(task) for plugin in self._refusing)
+
+    def scores_of_many(self, tasks: Sequence[TaskView]) -> tuple[ScoreOf, ...] | None:
+        """What adds up to ``node_order`` of one node for each of these tasks, None if some plugin has no quick way."""
+        scores = [plugin.score_of_many(tasks) for plugin in self._scoring]
+        found = tuple(score for score in scores if score is not None)
+        return found if found and len(found) == len(scores) else None
 
     def scope(self, task: TaskView) -> Scope:
         """The widest scope that a plugin claims for the task."""
@@ -64,6 +114,11 @@ class Hooks:
             known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.COLUMNS)
             self._scopes[key] = known
         return known
+
+
+def _answers(installed: Installed, plugin: Plugin[Any], name: str) -> bool:
+    off = next(off for tier in installed for one, off in tier if one is plugin)
+    return overrides(plugin, name) and HOOKS[name].switch not in off
 
 
 def _answering(installed: Installed, name: str) -> Tiers:

@@ -10,6 +10,42 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeChoice:
+    """How a claim gets its volume: this one, or (empty) one that is made for the pod's node. ``uid`` is the claim's."""
+
+    claim: str
+    uid: str
+    volume: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """What a claim on devices is given, as its ``status.allocation``; None for one that has what it needs.
+
+    ``names`` are the devices in short.
+    """
+
+    claim: str
+    uid: str
+    allocation: Mapping[str, Any] | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What must be settled of a pod's claims before it is bound. Volumes are waited for as long as ``patience`` (seconds)."""
+
+    volumes: tuple[VolumeChoice, ...] = ()
+    devices: tuple[DeviceChoice, ...] = ()
+    patience: int = 600
+
+    def __str__(self) -> str:
+        parts = [f"{one.claim.partition('/')[2]}={one.volume or 'new'}" for one in self.volumes]
+        parts += [f"{one.claim.partition('/')[2]}={'+'.join(one.names)}" for one in self.devices if one.names]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """Run this pod on this node. The annotations go to the pod with the binding (the device it was given, say)."""
 
@@ -17,9 +53,11 @@ class Bind:
     node: str
     group: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
+    claims: Claims | None = None
 
     def __str__(self) -> str:
-        return f"bind {short(self.pod)} -> {self.node}"
+        settled = f" ({self.claims})" if self.claims is not None and str(self.claims) else ""
+        return f"bind {short(self.pod)} -> {self.node}{settled}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +129,12 @@ class SetQueue:
 class Explain:
     """Why a job waits.
 
-    ``gate`` is the first gate that it does not pass: queue, share, capability, quota, gang, topology or nodes. ``message``
-    is the sentence for people; ``numbers`` what it rests on, by name; ``nodes`` how many nodes refuse for which reason;
-    ``unblock`` what would let it start. ``pods`` are the pods that wait with it, each with the sentence of its own
-    where that differs.
+    ``gate`` is the first gate that it does not pass: queue, quota, overcommit, share, capability, gang, topology or nodes
+    (or actions, if none of those configured looks at it). ``message`` is the sentence for people; ``numbers`` what it
+    rests on, by name; ``nodes`` how many nodes refuse for which reason; ``unblock`` the least that would let it start.
+    ``pods`` are the pods that wait with it and their sentence. ``amounts`` are quantities by resource of what is
+    ``wanted``, ``held``, ``free`` and the ``limit`` (where nodes are the gate, of the one that comes nearest). ``ahead``
+    says whom it waits for: ``job namespace/name`` or ``queue name``.
     """
 
     job: str
@@ -104,6 +144,8 @@ class Explain:
     nodes: Mapping[str, int] = field(default_factory=dict)
     unblock: str = ""
     pods: Mapping[str, str] = field(default_factory=dict)
+    amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    ahead: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"explain {short(self.job)} [{self.gate}]: {self.message}"
@@ -151,8 +193,9 @@ def document(plan: Plan) -> dict[str, Any]:
 def _entry(effect: Effect) -> dict[str, Any]:
     entry: dict[str, Any] = {"effect": type(effect).__name__}
     match effect:
-        case Bind(pod, node, _, annotations):
+        case Bind(pod, node, _, annotations, claims):
             entry |= {"pod": pod, "node": node} | ({"annotations": dict(annotations)} if annotations else {})
+            entry |= _settled(claims) if claims is not None else {}
         case Evict(pod, reason, _, message, beneficiary):
             entry |= {"pod": pod, "reason": reason} | ({"message": message} if message else {})
             entry |= {"beneficiary": beneficiary} if beneficiary else {}
@@ -165,10 +208,18 @@ def _entry(effect: Effect) -> dict[str, Any]:
                 entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
         case SetQueue(queue, allocated):
             entry |= {"queue": queue, "allocated": dict(allocated)}
-        case Explain(job, gate, message, numbers, nodes, unblock, pods):
+        case Explain(job, gate, message, numbers, nodes, unblock, pods, amounts, ahead):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
             entry |= ({"unblock": unblock} if unblock else {}) | ({"pods": dict(pods)} if pods else {})
+            entry |= {"amounts": {kind: dict(found) for kind, found in amounts.items()}} if amounts else {}
+            entry |= {"ahead": list(ahead)} if ahead else {}
     return entry
+
+
+def _settled(claims: Claims) -> dict[str, Any]:
+    volumes = [{"claim": one.claim, "volume": one.volume or None} for one in claims.volumes]
+    devices = [{"claim": one.claim, "allocation": one.allocation} for one in claims.devices]
+    return ({"volumes": volumes} if volumes else {}) | ({"devices": devices} if devices else {})
 
 
 def lines(effects: Iterable[Effect], *kinds: type[Any]) -> list[str]:

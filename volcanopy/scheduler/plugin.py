@@ -8,17 +8,19 @@ An instance lives for one session. It sees a read-only :class:`~volcanopy.schedu
 session, nor a client, nor a clock.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.cluster import Cluster, NodesView
-from volcanopy.scheduler.plan import GroupCondition
+from volcanopy.scheduler.plan import Claims, GroupCondition
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.subjobs import SubJobView
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.words import Reason
 
 Key = float | int | str | tuple[Any, ...]
 
@@ -44,6 +46,13 @@ class Scope(IntEnum):
     """It couples nodes: after a placement all are asked again."""
 
 
+class Purpose(Enum):
+    """What a place in the network is looked for: to allocate room that is there, or to evict whom it takes."""
+
+    ALLOCATE = "allocate"
+    EVICT = "evict"
+
+
 @dataclass(frozen=True)
 class Vote:
     """The answer of a voting hook: permit, abstain, or reject for a reason (and at which gate).
@@ -53,7 +62,7 @@ class Vote:
 
     value: int
     gate: str = ""
-    reason: str = ""
+    reason: Reason = ""
     yields: bool = False
 
 
@@ -61,8 +70,8 @@ PERMIT = Vote(1)
 ABSTAIN = Vote(0)
 
 
-def reject(gate: str, reason: str, yields: bool = False) -> Vote:
-    """A vote against, with the sentence that its owner will read."""
+def reject(gate: str, reason: Reason, yields: bool = False) -> Vote:
+    """A vote against, with the sentence that its owner will read (or what it is made of, :mod:`volcanopy.scheduler.words`)."""
     return Vote(-1, gate, reason, yields)
 
 
@@ -70,28 +79,41 @@ def reject(gate: str, reason: str, yields: bool = False) -> Vote:
 class Refusal:
     """A predicate's no: the reason in kube-scheduler's words and the (M,) mask of the asked nodes that it refuses.
 
-    ``final``: evicting pods from such a node would not help.
+    ``final``: evicting pods from such a node would not help. ``passing``: it is over when those that leave have left, so
+    that the task can be meant for the node already. ``ahead``: the job that the room is kept for, if it is.
     """
 
     reason: str
     nodes: Mask
     final: bool = False
+    passing: bool = False
+    ahead: str = ""
 
 
 @dataclass(frozen=True)
 class Denial:
-    """Why something may not be done: the gate that says so and the sentence for people."""
+    """Why something may not be done: the gate that says so and the sentence for people, or what that is made of."""
 
     gate: str
-    reason: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class Taking:
+    """Who is to have the room of whole bundles of pods: a task of a gang, from jobs of its queue or ``across`` queues."""
+
+    task: TaskView
+    across: bool
 
 
 @dataclass(frozen=True)
 class Invalid:
-    """Why a job cannot take part in this cycle."""
+    """Why a job cannot take part in this cycle; ``unblock`` says what is missing, ``numbers`` how many of what."""
 
     reason: str
     message: str
+    unblock: str = ""
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
 
 Rule = str
@@ -117,6 +139,15 @@ def hook(rule: Rule, switch: str | None = None) -> Callable[[F], F]:
 
 
 A = TypeVar("A", bound=Arguments)
+ScoreOf = Callable[[int], Floats]
+"""Says how well the node of a row suits each of some tasks, as it is now. The array is the caller's."""
+
+
+def by_shape(plugin: "Plugin[Any]", task: TaskView) -> None:
+    """The ``likeness`` of plugins whose answers about nodes read no more of a task than its shape: ``likeness = by_shape``.
+
+    Of those nobody asks task by task.
+    """
 
 
 class Plugin(Generic[A]):
@@ -143,9 +174,25 @@ class Plugin(Generic[A]):
         """What beside a task's shape its predicate and node_order answers depend on.
 
         The safe answer is the task itself: then each is asked about by itself. A plugin that reads no more of a task
-        than its shape says ``None``, one that also reads its job the job's row.
+        than its shape says ``None`` (then it should be :func:`by_shape`), one that also reads its job the job's row.
         """
         return task.row
+
+    def is_steady(self, task: TaskView) -> bool:
+        """Whether the nodes that the predicate refuses to the task are the same, and for good, during a whole session."""
+        return False
+
+    def score_of_many(self, tasks: Sequence[TaskView]) -> ScoreOf | None:
+        """A quick way to what ``node_order`` says about one node for each of these tasks of scope COLUMNS; None without.
+
+        The numbers must be the very same. This is asked where many tasks of different shapes are placed one by one.
+        """
+        return None
+
+    @property
+    def alike(self) -> bool:
+        """Whether in this session all tasks of one shape are alike to the plugin: then nobody asks it for likeness."""
+        return type(self).likeness is by_shape
 
     # Order: keys, smaller first
 
@@ -162,6 +209,11 @@ class Plugin(Generic[A]):
     @hook("columns", "enableTaskOrder")
     def task_order(self, tasks: Rows) -> Ints | Floats:
         """Which task of a job comes first: one key for each of the (M,) task rows."""
+        raise NotImplementedError
+
+    @hook("lexicographic", "enabledSubJobOrder")
+    def subjob_order(self, part: SubJobView) -> Key:
+        """Which sub-group of a job is placed next."""
         raise NotImplementedError
 
     # Gates of a job
@@ -196,6 +248,16 @@ class Plugin(Generic[A]):
         """Whether the job will have what it takes once room that is being freed is free."""
         raise NotImplementedError
 
+    @hook("every", "enabledSubJobReady")
+    def subjob_ready(self, part: SubJobView) -> bool:
+        """Whether a sub-group of a job that divides has what it takes to start."""
+        raise NotImplementedError
+
+    @hook("vote", "enabledSubJobPipelined")
+    def subjob_pipelined(self, part: SubJobView) -> Vote:
+        """Whether a sub-group will have what it takes once room that is being freed is free."""
+        raise NotImplementedError
+
     @hook("first_tier", "enableJobStarving")
     def job_starving(self, job: JobView) -> bool:
         """Whether the job lacks tasks that others may have to leave for."""
@@ -211,6 +273,14 @@ class Plugin(Generic[A]):
     @hook("first", "enabledOverused")
     def overused(self, queue: QueueView) -> Denial | None:
         """Why the queue gets no further turn in this session."""
+        raise NotImplementedError
+
+    @hook("first", "enableReservedNodes")
+    def room_kept(self, job: JobView) -> Mapping[str, str] | None:
+        """What is known of room that is kept until the job fits, by name; None if it is none that room is kept for.
+
+        For such a job want of free room is no reason not to admit it.
+        """
         raise NotImplementedError
 
     @hook("first", "enabledAllocatable")
@@ -245,6 +315,26 @@ class Plugin(Generic[A]):
         """Which candidates of other queues the task may displace; None to abstain."""
         raise NotImplementedError
 
+    @hook("narrow", "enablePreemptable")
+    def preemptable_at_all(self, preemptor: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which of the victims that a tier agrees on may be displaced at all: a protection that holds in every tier."""
+        raise NotImplementedError
+
+    @hook("narrow", "enableReclaimable")
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which of the victims that a tier agrees on may be displaced at all: a protection that holds in every tier."""
+        raise NotImplementedError
+
+    @hook("intersect")
+    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+        """Which candidates a gang may displace, where whole bundles leave (gangpreempt, gangreclaim); None to abstain."""
+        raise NotImplementedError
+
+    @hook("narrow")
+    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Which of the victims that a tier agrees on a gang may displace at all: a protection that holds in every tier."""
+        raise NotImplementedError
+
     @hook("union", "enabledVictim")
     def victim_tasks(self, running: Rows) -> Rows:
         """Which of the running tasks, all given by their rows, shall leave their nodes, whoever comes there next."""
@@ -267,9 +357,31 @@ class Plugin(Generic[A]):
         """How well each of the (M,) nodes suits the task: larger is better."""
         raise NotImplementedError
 
+    # The network
+
+    @hook("first", "enabledHyperNodeGradient")
+    def hypernode_gradient(
+        self, asker: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
+    ) -> Sequence[Rows] | None:
+        """In which of these hypernodes, all close enough, to try to place a job or sub-group: groups, the best first.
+
+        None to leave it at the usual order, in which the lowest tiers come first.
+        """
+        raise NotImplementedError
+
+    @hook("total", "enabledHyperNodeOrder")
+    def hypernode_order(self, part: SubJobView, hypernodes: Rows) -> Floats:
+        """How well each of the (M,) hypernodes suits a sub-group: larger is better."""
+        raise NotImplementedError
+
     @hook("annotations")
     def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
         """Annotations that the pod gets with its binding to this node."""
+        raise NotImplementedError
+
+    @hook("first")
+    def bind_claims(self, task: TaskView, node: int) -> Claims | None:
+        """What must be settled of the pod's claims on volumes and devices before it is bound to this node."""
         raise NotImplementedError
 
 
@@ -287,13 +399,7 @@ SWITCHES: frozenset[str] = frozenset(
         "enabledClusterOrder",
         "enableBestNode",
         "enableTargetJob",
-        "enableReservedNodes",
         "enabledVictim",
-        "enabledHyperNodeOrder",
-        "enabledHyperNodeGradient",
-        "enabledSubJobReady",
-        "enabledSubJobPipelined",
-        "enabledSubJobOrder",
     }
 )
 """Every ``enable*`` key of the configuration file; those of hooks that no plugin of ours answers are accepted and idle."""

@@ -1,6 +1,7 @@
 """How scheduling reads Kubernetes objects: status, priority, role, flags, and what makes two of them alike."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from volcanopy.api import core, quantity
@@ -11,6 +12,7 @@ from volcanopy.scheduler.status import Status
 GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcanopy.io/group-name")
 ROLE_KEY = "volcanopy.io/task-spec"
 PRIORITY_KEY = "volcanopy.io/task-priority"
+RUNTIME_KEY = "volcanopy.io/max-runtime"
 _PHASES = {
     "Running": Status.RUNNING,
     "Succeeded": Status.SUCCEEDED,
@@ -54,11 +56,11 @@ def status_of(pod: core.Pod, assumed_node: str, evicted: bool) -> tuple[Status, 
 
 def task_priority(pod: core.Pod) -> int:
     """The priority of a task within its job: the annotation's, else the pod's, else 1."""
-    said = pod.metadata.annotations.get(PRIORITY_KEY, "")
-    try:
-        return int(said)
-    except ValueError:
-        return 1 if pod.spec.priority is None else pod.spec.priority
+    said = pod.metadata.annotations.get(PRIORITY_KEY)
+    if said is not None:
+        with suppress(ValueError):
+            return int(said)
+    return 1 if pod.spec.priority is None else pod.spec.priority
 
 
 def class_priority(name: str, classes: Mapping[str, core.PriorityClass]) -> int:
@@ -86,6 +88,15 @@ def duration(text: str) -> timedelta | None:
     return found if isinstance(found, timedelta) and found > timedelta(0) else None
 
 
+def runtime(pod: core.Pod) -> float:
+    """The longest that a pod runs, in seconds: by its deadline or by what it says; 0 for one that says nothing."""
+    said = duration(pod.metadata.annotations[RUNTIME_KEY]) if RUNTIME_KEY in pod.metadata.annotations else None
+    deadline = pod.spec.active_deadline_seconds or 0
+    if said is None:
+        return float(deadline)
+    return min(said.total_seconds(), deadline) if deadline else said.total_seconds()
+
+
 def seconds(moment: datetime | None) -> float:
     """A moment as seconds, 0 for none."""
     return 0.0 if moment is None else moment.timestamp()
@@ -111,9 +122,13 @@ def queue_resources(queue: core.Queue) -> set[str]:
 
 def same_shape(old: core.Pod, new: core.Pod) -> bool:
     """Whether nothing changed that could give the pod another shape."""
-    return old.spec is new.spec or (
-        old.metadata.labels == new.metadata.labels
-        and old.spec.containers == new.spec.containers
+    return old.spec is new.spec or (old.metadata.labels == new.metadata.labels and same_spec(old, new))
+
+
+def same_spec(old: core.Pod, new: core.Pod) -> bool:
+    """As :func:`same_shape`, where nobody looks at labels."""
+    return (
+        old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
         and old.spec.node_selector == new.spec.node_selector
         and old.spec.affinity == new.spec.affinity
@@ -127,12 +142,11 @@ def same_shape(old: core.Pod, new: core.Pod) -> bool:
 
 
 def same_traits(old: core.Node, new: core.Node) -> bool:
-    """Whether a node's labels, annotations, taints, schedulability and images are unchanged."""
+    """Whether a node's labels, annotations, taints and schedulability are unchanged."""
     return (
         old.metadata.labels == new.metadata.labels
         and old.metadata.annotations == new.metadata.annotations
         and old.spec == new.spec
-        and old.status.images == new.status.images
     )
 
 
@@ -140,6 +154,7 @@ def same_node(old: core.Node, new: core.Node) -> bool:
     """Whether nothing about a node changed that scheduling looks at."""
     return (
         same_traits(old, new)
+        and old.status.images == new.status.images
         and old.status.allocatable == new.status.allocatable
         and (bool(new.status.allocatable) or old.status.capacity == new.status.capacity)
     )

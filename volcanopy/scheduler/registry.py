@@ -15,7 +15,7 @@ class Action(Protocol):
 
     name: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
-    """The keys that the configuration file may give it."""
+    """The keys that the configuration file may give it; what they must say, a ``model`` of pydantic may tell as well."""
 
     def __call__(self, session: "Session", arguments: Mapping[str, Any]) -> None:
         """Do the step on the session."""

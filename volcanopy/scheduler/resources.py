@@ -108,9 +108,13 @@ class Resources:
 
 def dominant_share(part: Ints, total: Ints) -> float:
     """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when asked for."""
-    with_total = total > 0
-    share = float((part[with_total] / total[with_total]).max(initial=0.0))
-    return max(share, 1.0) if (part[~with_total] > 0).any() else share
+    share = 0.0
+    for one, whole in zip(part.tolist(), total.tolist(), strict=True):  # R is small: lists are quicker than arrays
+        if whole > 0:
+            share = max(share, float(one) / whole)
+        elif one > 0:
+            share = max(share, 1.0)
+    return share
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,19 @@ def holds(requirement: core.Requirement, labels: Mapping[str, str]) -> bool:
             return False
 
 
+def admits(selector: core.NodeSelector | None, node: core.Node) -> bool:
+    """Whether a node satisfies one of a node selector's terms; no selector is satisfied by every node."""
+    if selector is None:
+        return True
+    field = {"metadata.name": node.metadata.name}
+    return any(
+        bool(term.match_expressions or term.match_fields)
+        and all(holds(one, node.metadata.labels) for one in term.match_expressions)
+        and all(holds(one, field) for one in term.match_fields)
+        for term in selector.node_selector_terms
+    )
+
+
 def _compares(requirement: core.Requirement, value: str | None) -> bool:
     try:
         have, bound = int(value or ""), int(requirement.values[0])

@@ -3,22 +3,25 @@
 Actions work on a session; plugins never see it. What the session decides is collected as effects.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from volcanopy.scheduler.cluster import Cluster
 from volcanopy.scheduler.config import SchedulerConfig
-from volcanopy.scheduler.hooks import Hooks
+from volcanopy.scheduler.confinement import Confinement, demanded
+from volcanopy.scheduler.counsel import Counsel
+from volcanopy.scheduler.hooks import Hooks, Installed
 from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.placement import Placement, Why
+from volcanopy.scheduler.placement import Placement
 from volcanopy.scheduler.plan import Bind, Effect, Evict
-from volcanopy.scheduler.plugin import Denial
+from volcanopy.scheduler.plugin import Denial, NoArguments, Scope
 from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.statement import Statement
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.whynot import Why
 
 
 class Session:
@@ -29,26 +32,36 @@ class Session:
         self.config = config
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger)
-        self.hooks = Hooks(
-            tuple(
-                tuple((entry.plugin(entry.arguments, self.cluster, entry.hierarchy), entry.off) for entry in tier)
-                for tier in config.tiers
-            )
+        tiers: Installed = tuple(
+            tuple((entry.plugin(entry.arguments, self.cluster, entry.hierarchy), entry.off) for entry in tier)
+            for tier in config.tiers
         )
+        if demanded(snapshot):
+            tiers = (*tiers, ((Confinement(NoArguments(), self.cluster), frozenset()),))
+        self.hooks = Hooks(tiers)
         self.placement = Placement(self.ledger, self.hooks)
+        self.cluster.together = Counsel(self.hooks, self.placement, config.actions)
         self.effects: list[Effect] = []
         self.job_rows: Rows = self.cluster.job_rows()
         """The jobs that take part: those with a pod group, in a queue that exists."""
         self.why: dict[int, Denial] = {}
         """Why a job waits, as far as an action has found out."""
-        self.why_nodes: dict[int, tuple[int, Why]] = {}
-        """For jobs that no node takes: the task that was asked for, and why not."""
+        self.why_nodes: dict[int, tuple[Why, int]] = {}
+        """For jobs that no node takes: why not, and how many of their tasks had found a place before."""
         self.fitted: dict[int, int] = {}
-        """For jobs that wait: how many of their tasks had found a place before."""
+        """For jobs that are denied something else: how many of their tasks had found a place before."""
+        self.asides: dict[int, list[str]] = {}
+        """For jobs that wait: what else was tried for them, and why it did not help."""
+        self.turned_away: dict[int, None] = {}
+        """The jobs that wait, in the order in which they were told so."""
+        self.patience = 2000
+        """How many placements may still be tried in search of better ones, in the whole session."""
+        self.tried_in_vain: dict[Hashable, int] = {}
+        """The kinds of gangs for which no such search helped, each with how many had been evicted then."""
         self.settled = False
         """Whether those for whom room was freed have been given it (before all others)."""
         self._kept: dict[int, list[tuple[Rows, Rows]]] = {}
-        self._whys: dict[tuple[object, int], Why] = {}
+        self._whys: dict[Hashable, Why] = {}
 
     def jobs(self) -> list[JobView]:
         """The jobs that take part, in the order of their keys."""
@@ -134,29 +147,61 @@ class Session:
         self.ledger.phase[job.row] = "Inqueue"
         least = job.min_resources
         if least is not None:
-            self.ledger.promise(job.queue.row, least.values)
+            gated = self.snapshot.gated[:, job.row]  # they may be held back for ever: no room is kept for them
+            self.ledger.promise(job.queue.row, np.maximum(least.values - gated, 0))
         self.hooks.job_enqueued(job)
 
     def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:
         table, names = self.snapshot.tasks, self.snapshot.nodes.names
         group = str(self.snapshot.jobs.keys[table.job[tasks[0]]])
+        if table.shape[tasks[0]] in self.snapshot.shapes.claiming:
+            return [self._bind(int(row), int(node), group) for row, node in zip(tasks, nodes, strict=True)]
+        if "bind_annotations" in self.hooks.unanswered:
+            pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
+            return [Bind(key, names[node], group) for key, node in pairs]
         return [
             Bind(key, names[node], group, self.hooks.bind_annotations(TaskView(self.ledger, row), node))
             for key, row, node in zip(table.keys[tasks].tolist(), tasks.tolist(), nodes.tolist(), strict=True)
         ]
 
+    def _bind(self, row: int, node: int, group: str) -> Bind:
+        """The bind of a task with claims."""
+        task, hooks = TaskView(self.ledger, row), self.hooks
+        notes, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node)
+        return Bind(task.key, self.snapshot.nodes.names[node], group, notes, claims)
+
     def refuse(self, job: JobView, denial: Denial, fitted: int = 0) -> None:
         """Note why a job waits, after ``fitted`` of its tasks had found a place; the first reason found stays."""
         if job.row not in self.why:
             self.why[job.row] = denial
-            self.fitted.setdefault(job.row, fitted)
+            self.fitted[job.row] = fitted
+            self.turned_away[job.row] = None
 
-    def refuse_nodes(self, job: JobView, task: TaskView, fitted: int) -> None:
-        """Note that no node takes a task of the job after ``fitted`` others had found one, and why not."""
-        key = (self.hooks.likeness(task), len(self.ledger.touched))
+    def refuse_nodes(self, job: JobView, task: TaskView, fitted: int, before: Hashable = None) -> None:
+        """Note that no node takes a task of the job after ``fitted`` others had found one, and why not.
+
+        ``before`` is equal for jobs that came to this point by the same placements; None if it cannot be told.
+        """
+        if job.row in self.why_nodes:
+            return
+        key = (self.hooks.likeness(task), fitted, before, self._since(task, fitted, before))
         why = self._whys.get(key)
         if why is None:
             why = self._whys[key] = self.placement.why_not(task)
-        if job.row not in self.why_nodes:
-            self.why_nodes[job.row] = (task.row, why)
-            self.fitted.setdefault(job.row, fitted)
+        self.why_nodes[job.row] = (why, fitted)
+        self.turned_away[job.row] = None
+
+    def excuse(self, job: JobView) -> None:
+        """Forget why a job waits: it found its place after all."""
+        for noted in (self.why, self.why_nodes, self.fitted, self.turned_away):
+            noted.pop(job.row, None)
+
+    def _since(self, task: TaskView, fitted: int, before: Hashable) -> Hashable:
+        """Equal while an answer about all nodes holds.
+
+        Room that is found too small once stays too small, unless somebody is evicted. It is another matter if other
+        placements change what is allowed, or if the job's own are part of the answer.
+        """
+        if self.hooks.scope(task) is Scope.CLUSTER or (fitted and before is None):
+            return len(self.ledger.touched)
+        return (len(self.ledger.evictions), (len(self.effects), len(self._kept)) if fitted else None)

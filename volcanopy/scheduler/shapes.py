@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from volcanopy.api import core, quantity
-from volcanopy.scheduler import selectors
+from volcanopy.api import core, names, quantity
+from volcanopy.scheduler import selectors, wants
 from volcanopy.scheduler.snapshot import Spread, Term, Terms
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -29,8 +29,11 @@ class Shape:
     terms: Terms | None
     matched: frozenset[int]
     best_effort: bool = field(init=False)
+    claims: bool = field(init=False)
+    """Whether there are claims behind its tasks, on volumes or on devices."""
 
     def __post_init__(self) -> None:
+        self.claims = wants.anything(self.spec)
         self.best_effort = not any(units for name, units in self.request.items() if name != "pods")
 
 
@@ -60,6 +63,7 @@ def request_of(spec: core.PodSpec, defaults: Mapping[str, int] | None = None) ->
     if spec.resources is not None:
         total |= quantity.amounts(spec.resources.requests)
     _add(total, quantity.amounts(spec.overhead))
+    total.pop(names.VGPU_PERCENTAGE, None)  # a part of whichever card it gets: no node has an amount of it
     total["pods"] = 1
     return total
 
@@ -90,9 +94,10 @@ class Shapes:
     def number(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> int:
         """The shape of a pod; new selectors in its terms are numbered on the way."""
         spec = pod.spec
-        terms = self._terms(pod) if _has_terms(spec) else None
+        terms = self._terms(pod) if has_terms(spec) else None
         matched = self._matched(pod, namespaces)
-        bound_to_namespace = bool(spec.volumes or spec.resource_claims)
+        volumes = wants.kept(spec.volumes)
+        bound_to_namespace = bool(volumes or spec.resource_claims)
         key = _ENCODE(
             (
                 [(c.resources, [p for p in c.ports if p.host_port], c.image) for c in spec.containers],
@@ -106,7 +111,7 @@ class Shapes:
                 spec.affinity and spec.affinity.node_affinity,
                 spec.tolerations,
                 pod.metadata.namespace if bound_to_namespace else "",
-                spec.volumes if bound_to_namespace else (),
+                volumes,
                 spec.resource_claims,
                 sorted(matched),
                 terms and (terms.affinity, terms.anti_affinity, terms.preferred, terms.spread),
@@ -164,7 +169,8 @@ class Shapes:
         )
 
 
-def _has_terms(spec: core.PodSpec) -> bool:
+def has_terms(spec: core.PodSpec) -> bool:
+    """Whether a pod says something about other pods."""
     affinity = spec.affinity
     return bool(spec.topology_spread_constraints) or (
         affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)

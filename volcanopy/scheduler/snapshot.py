@@ -14,13 +14,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.api import core, policy
+from volcanopy.api import core, network, nodeinfo, policy
+from volcanopy.scheduler import wants
+from volcanopy.scheduler.holders import Holders
 from volcanopy.scheduler.resources import Axis, Columns, Ints, Mask, Rows
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.subgroups import Mark
+from volcanopy.scheduler.supplies import Supplies
+from volcanopy.scheduler.topology import HyperNodeTable, without
 
 Objects = NDArray[np.object_]
 Index = NDArray[np.int32]
 NONE = -1
 """In a column of row numbers: there is none."""
+
+
+OF_IMAGES = frozenset({"any images", "image locality", "image sizes"})
+"""The kinds of answers in a memo that follow from nodes' images."""
 
 
 class NodeTraits:
@@ -33,7 +43,16 @@ class NodeTraits:
     def __init__(self, objects: tuple[core.Node, ...]) -> None:
         self.objects = objects
         self.memo: dict[Any, Any] = {}
+        self.lasting: dict[Any, Any] = {}
+        """Handed on to the traits that come after: who keeps something here sees to it that it still holds."""
         self._codes: dict[str, tuple[Index, dict[str, int]]] = {}
+
+    def with_images_of(self, newer: "NodeTraits") -> "NodeTraits":
+        """The traits of the same nodes when nothing but their images changed: only answers about images are forgotten."""
+        newer.memo = {kind: answers for kind, answers in self.memo.items() if kind not in OF_IMAGES}
+        newer._codes = self._codes
+        newer.lasting = self.lasting
+        return newer
 
     def label(self, key: str) -> tuple[Index, dict[str, int]]:
         """A label as an (N,) column of value numbers, NONE where a node lacks it, and the number of each value."""
@@ -61,6 +80,8 @@ class NodeTable:
     releasing: Columns
     nonzero: Ints
     """(2, N): cpu and memory in use, counting 100m and 200Mi for containers that request none."""
+    holders: tuple[Holders | None, ...] = ()
+    """(N,): the pods on each node that hold particular cards or cpus of it; None where there never were any."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -86,6 +107,11 @@ class ShapeTable:
     def with_terms(self) -> tuple[int, ...]:
         """The shapes that have pod affinity, anti-affinity or spread terms of their own."""
         return tuple(number for number, terms in enumerate(self.terms) if terms is not None)
+
+    @cached_property
+    def claiming(self) -> frozenset[int]:
+        """The shapes of tasks behind which there are claims, on volumes or on devices."""
+        return frozenset(number for number, spec in enumerate(self.specs) if wants.anything(spec))
 
 
 @dataclass(frozen=True)
@@ -137,12 +163,19 @@ class TaskTable:
     created: NDArray[np.float64]
     started: NDArray[np.float64]
     """When the pod began to run, in seconds; 0 before."""
+    runtime: NDArray[np.float64]
+    """The longest that the pod runs, in seconds; 0 if it does not say."""
     ordinal: Ints
     """The number that the pod's name ends with, NONE if it does not end with one."""
     preemptable: Mask
     gated: Mask
+    mark: Index
+    """The number of the sub-group mark that the pod carries in its job, NONE without one."""
+    marks: tuple[Mark, ...]
     selectors: tuple[Mask, ...]
     """For each affinity or spread selector: the (T,) mask of the tasks that match it."""
+    hints: Mapping[str, int] = field(default_factory=dict)
+    """Where each task's row was last seen, by key: it may be newer than the table, so what it says is to be verified."""
 
     def __len__(self) -> int:
         return len(self.status)
@@ -190,6 +223,8 @@ class JobTable:
     """(3, J): the running, succeeded and failed pods that the pod group's status tells of."""
     unschedulable: Mask
     """(J,): whether the pod group's status says Unschedulable."""
+    structured: Mask
+    """(J,): whether the pod group says how close its pods must run, or divides into sub-groups."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -283,11 +318,19 @@ class Snapshot:
     quotas: tuple[policy.ResourceQuota, ...] = ()
     """Ordered by namespace and name, as are the budgets."""
     budgets: tuple[policy.PodDisruptionBudget, ...] = ()
+    numa: Mapping[str, nodeinfo.NumaTopology] = field(default_factory=dict)
+    """What the agents of nodes report of their cpus, by the nodes' names."""
     priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
     usage: UsageTable | None = None
     """The nodes' real load, if anyone measures it."""
     previous: datetime | None = None
     """The moment of the cycle before this one; None for the first."""
+    hypernodes: HyperNodeTable = field(default_factory=lambda: without(0))
+    """The network that the nodes stand in."""
+    supplies: Supplies = field(default_factory=Supplies)
+    """The volumes and devices that pods may claim, and the claims on them."""
+    declared: tuple[network.HyperNode, ...] = ()
+    """The HyperNodes that declare it, by name."""
 
     def begins(self, period: timedelta) -> bool:
         """Whether a new period began since the cycle before, periods being counted from 1970; not in the first cycle.
@@ -306,6 +349,24 @@ class Snapshot:
         return total
 
     @cached_property
+    def gated(self) -> Ints:
+        """(R, J): what the pending pods of each job ask for that scheduling gates hold back; nobody can be given it yet."""
+        table, jobs = self.tasks, len(self.jobs)
+        rows = np.flatnonzero(table.gated & (table.status == Status.PENDING) & (table.job != NONE))
+        if not len(rows):
+            return np.broadcast_to(np.int64(0), (len(self.axis), jobs))
+        amounts = np.zeros((len(self.axis), jobs), dtype=np.int64)
+        np.add.at(amounts.T, table.job[rows], self.shapes.request.values.T[table.shape[rows]])
+        return amounts
+
+    def task_row(self, key: str) -> int | None:
+        """The row of a task; None if there is no such task."""
+        row = self.tasks.hints.get(key)
+        if row is not None and row < len(self.tasks) and self.tasks.keys[row] == key:
+            return row
+        return self.task_rows.get(key)
+
+    @cached_property
     def task_rows(self) -> Mapping[str, int]:
         """The row of each task by its key."""
         return {key: row for row, key in enumerate(self.tasks.keys) if key is not None}
@@ -320,3 +381,16 @@ class Snapshot:
         """The rows of a job's tasks."""
         order, starts = self._members
         return order[starts[job] : starts[job + 1]]
+
+    @cached_property
+    def _parts(self) -> dict[int, Mapping[int, Rows]]:
+        return {}
+
+    def parts(self, job: int) -> Mapping[int, Rows]:
+        """The rows of a job's tasks by the number of their mark: its sub-groups, and with NONE who is in none of them."""
+        known = self._parts.get(job)
+        if known is None:
+            rows = self.members(job)
+            marks = self.tasks.mark[rows]
+            known = self._parts[job] = {mark: rows[marks == mark] for mark in np.unique(marks).tolist()}
+        return known

@@ -12,8 +12,8 @@ from volcanopy.scheduler.resources import Ints, Resources, Rows
 from volcanopy.scheduler.snapshot import NONE, Terms
 from volcanopy.scheduler.status import HOLDING, READY, SCHEDULED, VALID, Status
 
-_READY = np.flatnonzero(READY)
-_VALID = np.flatnonzero(VALID)
+_READY: list[int] = np.flatnonzero(READY).tolist()
+_VALID: list[int] = np.flatnonzero(VALID).tolist()
 _HOLDING = np.flatnonzero(HOLDING)
 _SCHEDULED = np.flatnonzero(SCHEDULED)
 
@@ -239,18 +239,28 @@ class JobView:
 
     def count(self, *statuses: Status) -> int:
         """How many of the job's tasks have one of these statuses; all of them if none is named."""
-        column = self._ledger.job_counts[:, self.row]
-        return int(column[list(statuses)].sum()) if statuses else int(column.sum())
+        counts = self._ledger.job_counts[:, self.row].tolist()
+        return sum([counts[status] for status in statuses]) if statuses else sum(counts)
+
+    @property
+    def tally(self) -> tuple[bytes, int, int]:
+        """Equal for jobs that need as many tasks and have as many of each status."""
+        ledger = self._ledger
+        row = self.row
+        least, idle = ledger.snapshot.jobs.min_available[row], ledger.job_best_effort[row]
+        return (ledger.job_counts[:, row].tobytes(), int(least), int(idle))
 
     @property
     def ready_count(self) -> int:
         """Tasks that have a place or have succeeded."""
-        return int(self._ledger.job_counts[_READY, self.row].sum())
+        counts = self._ledger.job_counts[:, self.row].tolist()
+        return sum([counts[status] for status in _READY])
 
     @property
     def valid_count(self) -> int:
         """Tasks that are there for the gang, or can still be."""
-        return int(self._ledger.job_counts[_VALID, self.row].sum())
+        counts = self._ledger.job_counts[:, self.row].tolist()
+        return sum([counts[status] for status in _VALID])
 
     @property
     def holding_count(self) -> int:
@@ -326,6 +336,12 @@ class QueueView:
     def is_open(self) -> bool:
         """Whether the queue takes jobs."""
         return bool(self._ledger.snapshot.queues.is_open[self.row])
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether its jobs are served strictly in turn: while the first gets nothing, nobody behind it does."""
+        queue = self.object
+        return queue is not None and queue.spec.dequeue_strategy == "fifo"
 
     @property
     def line(self) -> Rows:

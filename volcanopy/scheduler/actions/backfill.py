@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from volcanopy.scheduler.actions.nominated import settle
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.views import JobView, TaskView
@@ -18,6 +19,7 @@ class Backfill:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
+        settle(session)
         table, shapes = session.snapshot.tasks, session.snapshot.shapes
         status = session.ledger.status
         rows = np.flatnonzero((status == Status.PENDING) & ~table.gated & shapes.best_effort[table.shape])

@@ -5,13 +5,19 @@ last word: they look at admitted jobs only, so a job that could have its room ta
 """
 
 import heapq
+import operator
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
+from volcanopy.scheduler.claims import outstanding
 from volcanopy.scheduler.plugin import Denial
-from volcanopy.scheduler.resources import Resources
+from volcanopy.scheduler.resources import Ints, Resources
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.views import JobView, QueueView
+from volcanopy.scheduler.words import Words, closed
 
 
 class Enqueue:
@@ -32,42 +38,69 @@ class Enqueue:
             queue = session.cluster.queue(row)
             queues.append((session.queue_key(queue), queue))
         heapq.heapify(queues)
+        prospects = _Prospects(session)
         while queues:
             _, queue = heapq.heappop(queues)
             line = lines[queue.row]
             _, job = heapq.heappop(line)
-            _admit(session, job)
+            if not _admit(session, job, prospects) and queue.in_turn and queue.is_open:
+                message, first = f"queue {queue.name} serves in turn: {job.key} comes first", f"job {job.key}"
+                turn = Words(message, {"queue": queue.name}, {}, f"{first} must be admitted", (first,))
+                for _, other in sorted(line, key=operator.itemgetter(0)):
+                    session.refuse(other, Denial("queue", turn))
+                continue
             if line:
                 heapq.heappush(queues, (session.queue_key(queue), queue))
 
 
-def _admit(session: Session, job: JobView) -> None:
+def _admit(session: Session, job: JobView, prospects: "_Prospects") -> bool:
     if not job.queue.is_open:
-        session.refuse(job, Denial("queue", f"queue {job.queue.name} is closed: it takes no new jobs"))
-        return
+        session.refuse(job, Denial("queue", closed(job.queue.name, ": it takes no new jobs")))
+        return False
     least = job.min_resources
     if least is not None:
         vote = session.hooks.job_enqueueable(job)
-        if vote.value < 0 and not (vote.yields and _can_take_room(session, job, least)):
+        if vote.value < 0 and not (vote.yields and prospects.are_good(job, least)):
             session.refuse(job, Denial(vote.gate, vote.reason))
-            return
+            return False
     session.enqueue(job)
+    return True
 
 
-def _can_take_room(session: Session, job: JobView, least: Resources) -> bool:
-    """Whether the job's minimum could be had from other queues, or from less important jobs of its own."""
-    actions, queue = session.config.actions, job.queue
-    if "reclaim" in actions or "gangreclaim" in actions:
-        claim = queue.allocated + queue.inqueue + least
-        if session.hooks.entitled(queue, claim):
+class _Prospects:
+    """Whether jobs for which there is no free room can have it nevertheless; what all of them ask about is reckoned once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lesser: dict[tuple[int, int], Resources] = {}
+
+    def are_good(self, job: JobView, least: Resources) -> bool:
+        """Whether room is kept for the job, or its minimum could be had from other queues or less important jobs of its own."""
+        session, actions, queue = self._session, self._session.config.actions, job.queue
+        if session.hooks.room_kept(job) is not None:
             return True
-    if "preempt" in actions or "gangpreempt" in actions:
-        return (queue.inqueue + least).fits_in(_held_by_lesser(session, job))
-    return False
+        asked = queue.inqueue + Resources(least.axis, self._on_the_way[:, queue.row]) + least
+        takes_back = "reclaim" in actions or "gangreclaim" in actions
+        if takes_back and session.hooks.entitled(queue, queue.allocated + asked):
+            return True
+        displaces = "preempt" in actions or "gangpreempt" in actions
+        return displaces and asked.fits_in(self._held_by_lesser(job) + self._idle)
 
+    @cached_property
+    def _on_the_way(self) -> Ints:
+        return outstanding(self._session.cluster)
 
-def _held_by_lesser(session: Session, job: JobView) -> Resources:
-    """What jobs of lower priority hold in the job's queue."""
-    jobs = session.snapshot.jobs
-    lesser = (jobs.queue == job.queue.row) & (jobs.priority < job.priority)
-    return Resources(session.snapshot.axis, session.ledger.job_allocated[:, lesser].sum(axis=1))
+    @cached_property
+    def _idle(self) -> Resources:
+        """What is free on all nodes together."""
+        return Resources(self._session.snapshot.axis, np.maximum(self._session.ledger.idle.sum(axis=1), 0))
+
+    def _held_by_lesser(self, job: JobView) -> Resources:
+        """What jobs of lower priority hold in the job's queue."""
+        key = (job.queue.row, job.priority)
+        if key not in self._lesser:
+            jobs = self._session.snapshot.jobs
+            lesser = (jobs.queue == key[0]) & (jobs.priority < key[1])
+            held = self._session.ledger.job_allocated[:, lesser].sum(axis=1)
+            self._lesser[key] = Resources(self._session.snapshot.axis, held)
+        return self._lesser[key]

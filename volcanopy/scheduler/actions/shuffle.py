@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from volcanopy.scheduler.actions.worth import undoes_a_start
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.views import TaskView
@@ -28,5 +29,6 @@ class Shuffle:
         named = named[np.argsort(table.keys[named].astype(np.str_), kind="stable")]
         with session.statement() as statement:
             for victim in session.hooks.may_leave([TaskView(session.ledger, row) for row in named.tolist()]):
-                statement.evict(victim.row, self.name)
+                if not undoes_a_start(session, victim.row):
+                    statement.evict(victim.row, self.name)
             session.commit(statement)

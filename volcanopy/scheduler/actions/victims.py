@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.actions.worth import Worth
+from volcanopy.scheduler.actions.worth import Worth, undoes_a_start
+from volcanopy.scheduler.placement import Placement
 from volcanopy.scheduler.plugin import Scope
 from volcanopy.scheduler.resources import Floats, Ints, Rows
 from volcanopy.scheduler.session import Session
@@ -23,6 +24,8 @@ from volcanopy.scheduler.views import JobView, TaskView
 
 Cost = tuple[float, ...]
 """What a set of victims costs: the class of the dearest, work lost, gangs broken, count; then the node's score and row."""
+Bundle = tuple[int, ...]
+"""Tasks that leave together or not at all."""
 _Found = tuple[Cost, list[int]]
 """A set of victims with its cost."""
 
@@ -82,7 +85,7 @@ class RoomMaker:
         """Place a task: where it fits without evictions if there is such a node, else where they are cheapest."""
         if self._place_without_evictions(task):
             return True
-        kind = self._session.hooks.likeness(task)
+        kind = self._kind(task)
         if kind in self._hopeless:
             return False
         if kind not in self._fields:
@@ -94,9 +97,38 @@ class RoomMaker:
 
     def settle(self) -> bool:
         """Spare whom the whole placement can do without; whether the exchange would last."""
-        for victim in reversed(self.victims):
-            self._spare_if_possible(victim)
+        for bundle in self._leaving():
+            self._spare_if_possible(bundle)
         return self._lasts([TaskView(self._session.ledger, row) for row, _ in self.placed], self.victims) is None
+
+    # What a kind of room maker may see otherwise
+
+    def _kind(self, task: TaskView) -> Hashable:
+        """Equal for tasks that find the same victims."""
+        return self._session.hooks.likeness(task)
+
+    def _placement(self, task: TaskView) -> Placement:
+        """Where the task may go."""
+        return self._session.placement
+
+    def _candidates(self, task: TaskView) -> tuple[Rows, Ints]:
+        """The tasks that may have to leave for this one, the cheapest first, each with its class."""
+        prey = self._rule.prey(task)
+        return self._worth.cheapest_first(prey[EVICTABLE[self._session.ledger.status[prey]]], self._rule.ranks)
+
+    def _offered(self, task: TaskView, rows: Rows) -> list[Bundle]:
+        """What the plugins give up of these candidates, in order, as bundles that leave together."""
+        views = [TaskView(self._session.ledger, row) for row in rows.tolist() if self._is_free_to_go(row)]
+        return [(victim.row,) for victim in self._rule.consent(task, views)] if views else []
+
+    def _price(self, bundles: Sequence[Bundle]) -> Cost:
+        """What these bundles cost: work lost, gangs broken, count."""
+        rows = [row for bundle in bundles for row in bundle]
+        return float(self._worth.work(np.array(rows, dtype=np.intp)).sum()), float(self._worth.broken(rows)), len(rows)
+
+    def _leaving(self) -> list[Bundle]:
+        """All that leave, in the order in which it is asked whether they can stay after all."""
+        return [(row,) for row in reversed(self.victims)]
 
     # One task
 
@@ -104,7 +136,7 @@ class RoomMaker:
         session = self._session
         if session.hooks.allocatable(self._job.queue, task, 1) is not None:
             return False
-        chosen = session.placement.choose(task)
+        chosen = self._placement(task).choose(task)
         if chosen is None:
             return False
         self._put(task, chosen[0])
@@ -135,6 +167,7 @@ class RoomMaker:
                 heapq.heappush(heap, (cost, node))
                 continue
             mark = self._statement.checkpoint()
+            homes = {node, *self._session.ledger.node[victims].tolist()}
             for victim in victims:
                 self._statement.evict(victim, self._rule.reason)
             self._put(task, node)
@@ -147,8 +180,9 @@ class RoomMaker:
                 self._look_again(node, around)
                 continue
             self._changes += 1
-            for one in self._fields.values():
-                self._look_again(node, one)
+            for home in sorted(homes):
+                for one in self._fields.values():
+                    self._look_again(home, one)
             return True
         return False
 
@@ -168,37 +202,44 @@ class RoomMaker:
         return known[1]
 
     def _try(self, task: TaskView, node: int, around: _Field) -> _Found | None:
-        """Evict the plugins' choice of the candidates one by one until the task fits; then keep whom it can do without."""
-        session, statement = self._session, self._statement
-        views = [TaskView(session.ledger, row) for row in around.on[node].tolist() if self._is_free_to_go(row)]
+        """Evict what the plugins give up bundle by bundle until the task fits; then keep whom it can do without."""
+        statement = self._statement
         mark = statement.checkpoint()
-        left: list[int] = []
+        left: list[Bundle] = []
         fits = False
-        for victim in self._rule.consent(task, views) if views else ():
-            statement.evict(victim.row, self._rule.reason)
-            left.append(victim.row)
+        for bundle in self._offered(task, around.on[node]):
+            self._evict(bundle)
+            left.append(bundle)
             fits = self._fits(task, node)
             if fits:
                 break
         needed = left[-1:]
-        for row in reversed(left[:-1]) if fits else ():
-            statement.spare(row)
+        for bundle in reversed(left[:-1]) if fits else ():
+            self._stay(bundle)
             if not self._fits(task, node):
-                statement.evict(row, self._rule.reason)
-                needed.append(row)
+                self._evict(bundle)
+                needed.append(bundle)
         found = None
         if fits:
-            rows = np.array(needed, dtype=np.intp)
-            dearest, work = float(around.classes[rows].max()), float(self._worth.work(rows).sum())
-            cost = (dearest, work, float(self._worth.broken(needed)), len(needed), -float(around.scores[node]), node)
-            found = (cost, needed[::-1])
+            rows = [row for bundle in reversed(needed) for row in bundle]
+            cost = (float(around.classes[rows].max()), *self._price(needed), -float(around.scores[node]), node)
+            found = (cost, rows)
         statement.rollback(mark)
         return found
+
+    def _evict(self, bundle: Bundle) -> None:
+        for row in bundle:
+            self._statement.evict(row, self._rule.reason)
+
+    def _stay(self, bundle: Bundle) -> None:
+        for row in reversed(bundle):
+            self._statement.spare(row)
 
     def _is_free_to_go(self, row: int) -> bool:
         return (
             bool(EVICTABLE[self._session.ledger.status[row]])
             and int(self._session.snapshot.tasks.job[row]) not in self._untouchable
+            and not undoes_a_start(self._session, row)
         )
 
     # All nodes
@@ -206,14 +247,13 @@ class RoomMaker:
     def _survey(self, task: TaskView) -> _Field:
         """Sort the candidates, and the nodes by a bound that their cost cannot be below."""
         session, ledger = self._session, self._session.ledger
-        prey = self._rule.prey(task)
-        rows, classes = self._worth.cheapest_first(prey[EVICTABLE[ledger.status[prey]]], self._rule.ranks)
+        rows, classes = self._candidates(task)
         nodes = ledger.node[rows].astype(np.intp)
         by_node = np.argsort(nodes, kind="stable")
         parts = np.split(by_node, np.flatnonzero(np.diff(nodes[by_node])) + 1) if len(rows) else []
         of_class = np.zeros(len(session.snapshot.tasks), dtype=np.int64)
         of_class[rows] = classes
-        scores = session.placement.scores(task)
+        scores = self._placement(task).scores(task)
         around = _Field({int(nodes[part[0]]): rows[part] for part in parts}, of_class, scores.copy())
         count = len(session.snapshot.nodes)
         fewest = self._fewest(task, rows, nodes, count)
@@ -248,19 +288,19 @@ class RoomMaker:
 
     # The whole
 
-    def _spare_if_possible(self, victim: int) -> None:
-        """Let a victim stay if everyone who was placed still finds a place with it there."""
+    def _spare_if_possible(self, bundle: Bundle) -> None:
+        """Let a bundle stay if everyone who was placed still finds a place with it there."""
         session, statement = self._session, self._statement
-        home = int(session.ledger.node[victim])
+        homes = set(session.ledger.node[list(bundle)].tolist())
         placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
         coupled = any(session.hooks.scope(task) is Scope.CLUSTER for task, _ in placed)
-        moved = [one for one in placed if coupled or one[1] == home] or placed
+        moved = [one for one in placed if coupled or one[1] in homes] or placed
         mark, before = statement.checkpoint(), list(self.placed)
         for task, _ in moved:
             statement.withdraw(task.row)
         rows = {task.row for task, _ in moved}
         self.placed = [one for one in self.placed if one[0] not in rows]
-        statement.spare(victim)
+        self._stay(bundle)
         for task, node in moved:
             if self._fits(task, node):
                 self._put(task, node)
@@ -277,7 +317,7 @@ class RoomMaker:
         for taker in takers:
             node = taker.node
             statement.withdraw(taker.row)
-            statement.allocate(taker.row, node)
+            statement.run(taker.row, node)
         seen: set[tuple[int, Hashable]] = set()
         losers: list[TaskView] = []
         for row in victims:

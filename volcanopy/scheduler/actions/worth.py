@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from volcanopy.scheduler.resources import Floats, Ints, Rows
 from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.status import EVICTABLE, READY
+from volcanopy.scheduler.status import EVICTABLE, READY, Status
 from volcanopy.scheduler.views import QueueView
 
 _READY = np.flatnonzero(READY)
@@ -99,3 +99,10 @@ class Worth:
             ready = int(ledger.job_counts[_READY, job].sum())
             found += ready < int(jobs.min_available[job]) <= ready + count
         return found
+
+
+def undoes_a_start(session: Session, row: int) -> bool:
+    """Whether a task is needed by a gang of which this session has bound something: it would bind and break it at once."""
+    job, counts = int(session.snapshot.tasks.job[row]), session.ledger.job_counts
+    has_bound = counts[Status.BINDING, job] > session.snapshot.jobs.counts[Status.BINDING, job]
+    return bool(has_bound and counts[_READY, job].sum() <= session.snapshot.jobs.min_available[job])

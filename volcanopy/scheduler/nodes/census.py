@@ -59,7 +59,7 @@ class Tally:
         now = census.changes
         if self._seen == now:
             return
-        touched = set(census.touched_since(self._seen)) if self._seen != NONE else set()
+        touched = set(census.touched_since(self._seen).tolist()) if self._seen != NONE else set()
         if self._seen == NONE or len(touched) > _FEW:
             self._recount()
         else:
@@ -105,7 +105,7 @@ class Census:
         """How many changes the ledger has seen."""
         return self._ledger.changes
 
-    def touched_since(self, change: int) -> list[int]:
+    def touched_since(self, change: int) -> Rows:
         """The nodes that changed since."""
         return self._ledger.touched_since(change)
 

@@ -1,0 +1,165 @@
+"""What every job that waits is told, and that it is told once."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from volcanopy.api import core
+from volcanopy.kube import statuses
+from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.placement import Placement
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.state import State
+from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.whynot import Why
+from volcanopy.testing.notation import NOW, config, decide, world
+from volcanopy.testing.strategies import crowded_worlds, evicting_configs
+
+DEFAULT = "priority, gang, conformance | overcommit, drf, predicates, proportion, nodeorder, binpack"
+BARE = "priority, gang | predicates"
+
+
+def why(text: str, job: str, plugins: str = BARE, actions: str = "enqueue, allocate, backfill") -> Explain:
+    found: list[Explain] = [one for one in decide(text, plugins, actions).of(Explain) if one.job == f"default/{job}"]
+    return found[0]
+
+
+def test_numbers_of_a_share_are_what_is_wanted_and_what_the_queue_holds_and_deserves() -> None:
+    said = why(
+        """
+        node n1 cpu=8
+        queue q
+        queue r
+        job x queue=q: 4 x cpu=1 on=n1
+        job y queue=r: 4 x cpu=1 on=n1
+        job a queue=q: 1 x cpu=1500m
+        job b queue=r: 4 x cpu=1
+        """,
+        "a",
+        DEFAULT,
+    )
+    assert said.gate == "share"
+    assert said.amounts["wanted"]["cpu"] == "1500m"
+    assert (said.amounts["held"]["cpu"], said.amounts["limit"]["cpu"], said.amounts["free"]["cpu"]) == ("4", "4", "0")
+    assert said.unblock == "1500m cpu that queue q holds must become free"
+    assert said.numbers == {"needed": "1", "fit": "0", "queue": "q", "place": "1"}
+
+
+def test_numbers_of_nodes_are_those_of_the_nearest() -> None:
+    said = why(
+        "node n1 cpu=4\nnode n2 cpu=8\njob x: 1 x cpu=3 on=n1, 1 x cpu=6 on=n2\njob a: 1 x cpu=3 memory=1Gi", "a"
+    )
+    assert said.amounts == {
+        "wanted": {"cpu": "3", "memory": "1Gi", "pods": "1"},
+        "held": {"cpu": "6", "memory": "0", "pods": "1"},
+        "free": {"cpu": "2", "memory": "64Gi", "pods": "109"},
+        "limit": {"cpu": "8", "memory": "64Gi", "pods": "110"},
+    }
+    assert said.unblock == "1 more cpu on node n2"
+    assert said.nodes == {"Insufficient cpu": 2}
+
+
+def test_a_gang_that_is_larger_than_its_queue_may_ever_be_is_told_so() -> None:
+    said = why("node n1 cpu=8\nqueue q capability.cpu=4\njob a queue=q: 3 x cpu=2", "a", DEFAULT)
+    assert said.unblock == "queue q must be allowed to hold 2 cpu more, or the job ask for that much less"
+
+
+def test_jobs_are_told_their_place_in_the_line_of_their_queue() -> None:
+    text = "node n1 cpu=1\nclass high value=9\njob x: 1 x cpu=1 on=n1\njob a: 1 x cpu=1\njob b: 1 x cpu=1\n"
+    text += "job c priority=high: 1 x cpu=1"
+    assert {job: why(text, job).numbers["place"] for job in "abc"} == {"c": "1", "a": "2", "b": "3"}
+    assert why(text, "b").ahead == ("job default/a",)
+
+
+def test_pods_that_gates_hold_back_are_not_told_anything() -> None:
+    """The API server says already that they are gated."""
+    said = why("node n1 cpu=8\njob a: 2 x cpu=1, 1 x cpu=1 gated", "a")
+    assert said.gate == "gang"
+    assert set(said.pods) == {"default/a-0", "default/a-1"}
+
+
+def test_pods_beyond_the_minimum_of_a_job_that_runs_are_told_as_well() -> None:
+    text = "node n1 cpu=2\njob a min=1: 2 x cpu=1 on=n1, 2 x cpu=1"
+    assert set(why(text, "a").pods) == {"default/a-2", "default/a-3"}
+    assert "podgroup a Running Unschedulable" not in str(decide(text, BARE))
+
+
+def test_pods_whose_pod_group_does_not_exist_are_told() -> None:
+    state = State()
+    for thing in world("node n1 cpu=2\njob a: 1 x cpu=1"):
+        if not isinstance(thing, core.PodGroup):
+            state.upsert(thing)
+    said = schedule(state.snapshot(NOW, "test"), config(BARE)).of(Explain)[0]
+    assert (said.job, said.gate, said.message) == ("default/a", "gang", "pod group default/a does not exist")
+
+
+def test_a_gang_whose_room_is_being_freed_waits_for_that_and_not_for_more_room() -> None:
+    """Preempt has found it room: what allocate found before no longer counts."""
+    text = "node n1 cpu=2\nclass high value=9\njob old: 1 x cpu=2 on=n1\njob new priority=high: 1 x cpu=2"
+    rules = "priority | predicates"
+    assert why(text, "new", rules, "enqueue, allocate, preempt").message == (
+        "waits for room that is being freed for 1 of its pods"
+    )
+
+
+def test_a_question_about_all_nodes_is_asked_once_for_jobs_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    whole = Placement.why_not
+
+    def counting(self: Placement, task: TaskView) -> Why:
+        asked.append(task.key)
+        return whole(self, task)
+
+    monkeypatch.setattr(Placement, "why_not", counting)
+    lines = ["node n1 cpu=4", "node n2 cpu=4"]
+    lines += [f"job a{n:02}: 1 x cpu={5 + n % 2}" for n in range(20)]
+    lines += [f"job b{n:02}: 3 x cpu=3" for n in range(20)]
+    assert len(decide("\n".join(lines), BARE).of(Explain)) == 40
+    assert asked == ["default/a00-0", "default/a01-0", "default/b00-2"]
+
+
+def after(snapshot: Snapshot, plan: Plan, things: list[object]) -> Iterator[object]:
+    """The world with the statuses of pod groups written."""
+    said = {effect.pod_group: effect for effect in plan.of(SetPodGroup)}
+    for thing in things:
+        if isinstance(thing, core.PodGroup) and thing.metadata.key in said:
+            status = statuses.group_status(thing.status, said[thing.metadata.key], snapshot.session, NOW)
+            yield msgspec.structs.replace(thing, status=status)
+        else:
+            yield thing
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(crowded_worlds(), evicting_configs())
+def test_whoever_waits_is_told_why_and_what_would_help_and_not_again(text: str, rules: SchedulerConfig) -> None:
+    things: list[object] = list(world(text))
+    state = State()
+    for thing in things:
+        state.upsert(thing)  # type: ignore[arg-type]
+    snapshot = state.snapshot(NOW, "first")
+    plan = schedule(snapshot, rules)
+    told = {effect.job: effect for effect in plan.of(Explain)}
+    bound = {effect.pod for effect in plan.of(Bind)}
+    soon = {
+        effect.pod for effect in plan.of(Nominate) if effect.node
+    }  # these are told nothing: they wait for room of their own
+    waiting = snapshot.tasks.status == Status.PENDING
+    for key, job in zip(snapshot.tasks.keys[waiting], snapshot.tasks.job[waiting], strict=True):
+        if key not in bound:
+            explain = told[str(snapshot.jobs.keys[job])]
+            assert explain.message
+            assert explain.unblock, explain
+            assert key in explain.pods or key in soon
+    if plan.of(Bind, Evict, Nominate):
+        return
+    again = State()
+    for thing in after(snapshot, plan, things):
+        again.upsert(thing)  # type: ignore[arg-type]
+    second = schedule(again.snapshot(NOW, "second"), rules)
+    assert not second.of(SetPodGroup)
+    assert second.of(Explain) == plan.of(Explain)

@@ -1,0 +1,63 @@
+"""The page on why jobs wait: each of its worlds is decided, and each of its sentences is what the scheduler says."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from volcanopy.scheduler.config import parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.plan import Explain
+from volcanopy.testing.notation import decide
+
+PAGE = Path(__file__).parents[2] / "docs" / "waiting.md"
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RULES = "priority, gang | overcommit, resourcequota, predicates, proportion, binpack"
+GATES = {"queue", "quota", "overcommit", "share", "capability", "gang", "topology", "nodes", "actions"}
+
+
+def cases() -> list[tuple[str, str, str]]:
+    """Rules, world and expected text of each pair of blocks on the page."""
+    blocks = BLOCK.findall(PAGE.read_text())
+    pairs = pairwise(blocks)
+    return [
+        (words.strip(), text, told)
+        for (kind, words, text), (next_kind, _, told) in pairs
+        if kind == "world" and next_kind == "text"
+    ]
+
+
+def told(explain: Explain) -> str:
+    """What the page shows of an explanation."""
+    lines = [f"{explain.job.removeprefix('default/')} [{explain.gate}]", f"  {explain.message}"]
+    lines += [f"  unblock: {explain.unblock}"] if explain.unblock else []
+    lines += [f"  after:   {', '.join(explain.ahead)}"] if explain.ahead else []
+    return "\n".join(lines)
+
+
+def shown(rules: str, text: str) -> str:
+    """What the scheduler says of a world; the rules are ``actions; plugins | plugins``, a ``+`` is for hierarchy."""
+    actions, _, plugins = rules.partition(";")
+    tiers = [
+        {"plugins": [{"name": name.strip(" +"), "enableHierarchy": "+" in name} for name in tier.split(",")]}
+        for tier in (plugins.strip() or RULES).split("|")
+    ]
+    document = {"actions": actions.strip() or "enqueue, allocate, backfill", "tiers": tiers}
+    plan = decide(text, parse(msgspec.json.encode(document).decode(), builtin()))
+    return "".join(f"{told(one)}\n" for one in plan.of(Explain))
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case[2].split("\n")[0])
+def test_the_page_says_what_the_scheduler_says(case: tuple[str, str, str]) -> None:
+    rules, text, expected = case
+    assert shown(rules, text) == expected
+
+
+def test_every_block_is_such_a_world_or_its_answer() -> None:
+    assert [kind for kind, _, _ in BLOCK.findall(PAGE.read_text())] == ["world", "text"] * len(cases())
+
+
+def test_every_gate_has_its_place_on_the_page() -> None:
+    assert set(re.findall(r"^## (\w+)", PAGE.read_text(), re.MULTILINE)) >= GATES

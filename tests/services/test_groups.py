@@ -1,0 +1,202 @@
+"""PodGroups for pods that are no job's, on an API server: made once, followed, given up, and left alone where they should be."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.services.playing import Cluster
+from tests.services.test_flows import controller
+from volcanopy.api import names
+from volcanopy.kube.client import Client
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.services.groups import LOOSE_PODS
+from volcanopy.services.jobeffects import POD_GROUPS, PODS
+
+DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
+REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
+
+BURST = {"embedded": 1000, "real": 200}
+
+
+def pod(name: str, owner: Json | None = None, notes: Json | None = None, **spec: Any) -> Json:
+    """A pod that names our scheduler."""
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    metadata: Json = {"name": name, "annotations": notes or {}, "labels": {"app": "x"}}
+    if owner:
+        metadata["ownerReferences"] = [owner]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"schedulerName": "volcanopy", "containers": [container], **spec},
+    }
+
+
+async def workload(cluster: Cluster, kind: Kind[Json], name: str, **notes: str) -> Json:
+    """Make a workload, without replicas where it counts them; the reference that its pods carry."""
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod(name)["spec"]}
+    spec: Json = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+    if kind is REPLICA_SETS:
+        spec["replicas"] = 0
+    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "annotations": notes}}
+    made = await cluster.client.create(kind, cluster.namespace, manifest | {"spec": spec})
+    uid = made["metadata"]["uid"]
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": uid, "controller": True}
+
+
+async def create(cluster: Cluster, *pods: Json) -> None:
+    """Create pods, many at a time."""
+    pending = iter(pods)
+
+    async def some() -> None:
+        for one in pending:
+            await cluster.client.create(PODS.raw, cluster.namespace, one)
+
+    await asyncio.gather(*(some() for _ in range(32)))
+
+
+def group_of(one: Json) -> str:
+    """The PodGroup that a pod names."""
+    return str((one["metadata"].get("annotations") or {}).get(names.GROUP_NAME, ""))
+
+
+def named(pods: Iterable[Json]) -> set[str]:
+    """The PodGroups that pods name."""
+    return {group_of(one) for one in pods}
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts what the controller writes: PodGroups made, PodGroups changed, and each pod patched, by name."""
+    counts: Counter[str] = Counter()
+    create, patch = Client.create, Client.patch
+
+    async def counted_create(self: Client, kind: Kind[Any], *args: Any, **more: Any) -> Any:
+        counts["groups made"] += kind is POD_GROUPS
+        return await create(self, kind, *args, **more)
+
+    async def counted_patch(self: Client, kind: Kind[Any], namespace: str, name: str, *args: Any, **more: Any) -> Any:
+        counts["groups changed"] += kind is POD_GROUPS
+        counts[name] += kind is LOOSE_PODS
+        return await patch(self, kind, namespace, name, *args, **more)
+
+    monkeypatch.setattr(Client, "create", counted_create)
+    monkeypatch.setattr(Client, "patch", counted_patch)
+    return counts
+
+
+async def test_a_burst_of_pods_costs_one_group_and_one_patch_for_each(
+    cluster: Cluster, writes: Counter[str], request: pytest.FixtureRequest
+) -> None:
+    """Whatever kind the owner is of: this one is read, not watched."""
+    cluster.plays = False
+    burst = BURST[request.node.callspec.params["cluster"]]
+    async with controller(cluster):
+        owner = await workload(cluster, DAEMON_SETS, "burst", **{names.GROUP_MIN_MEMBER: "10"})
+        await create(cluster, *(pod(f"p{number:04}", owner) for number in range(burst)))
+        group = f"podgroup-{owner['uid']}"
+        await cluster.until(lambda: len(cluster.pods) == burst and named(cluster.pods.values()) == {group}, 60)
+    assert writes["groups made"] == 1
+    assert writes["groups changed"] == 0
+    assert {count for name, count in writes.items() if name.startswith("p")} == {1}
+    spec = cluster.groups["burst"]["spec"]
+    assert (spec["minMember"], spec["minResources"]["cpu"]) == (10, "10")
+    assert "queue" not in spec
+
+
+async def test_pods_with_groups_of_their_own_and_pods_of_others_are_left_alone(cluster: Cluster) -> None:
+    cluster.plays = False
+    async with controller(cluster):
+        await create(
+            cluster,
+            pod("own", notes={names.GROUP_NAME: "mine"}),
+            pod("other", schedulerName="default-scheduler"),
+            pod("bare", notes={names.POD_QUEUE_NAME: "research"}),
+        )
+        await cluster.until(lambda: "bare" in cluster.groups and group_of(cluster.pods["bare"]) != "")
+    assert cluster.groups.keys() == {"bare"}
+    assert cluster.groups["bare"]["spec"]["queue"] == "research"
+    assert group_of(cluster.pods["bare"]) == f"podgroup-{cluster.pods['bare']['metadata']['uid']}"
+    assert group_of(cluster.pods["own"]) == "mine"
+    assert group_of(cluster.pods["other"]) == ""
+
+
+async def test_the_group_of_a_pod_goes_with_the_pod(cluster: Cluster) -> None:
+    cluster.plays = False
+    async with controller(cluster):
+        await create(cluster, pod("bare"))
+        await cluster.until(lambda: "bare" in cluster.groups)
+        await cluster.set_pod("bare", "Succeeded")
+        await cluster.client.delete(PODS, cluster.namespace, "bare", grace=0)
+        await cluster.until(lambda: not cluster.groups and not cluster.pods, 60)
+
+
+async def test_a_group_that_somebody_deletes_is_made_again_while_its_pods_live(cluster: Cluster) -> None:
+    cluster.plays = False
+    async with controller(cluster):
+        await create(cluster, pod("bare"))
+        await cluster.until(lambda: "bare" in cluster.groups and group_of(cluster.pods["bare"]) != "")
+        first = cluster.groups["bare"]["metadata"]
+        await cluster.client.delete(POD_GROUPS, cluster.namespace, first["name"])
+        await cluster.until(lambda: cluster.groups.get("bare", {}).get("metadata", first)["uid"] != first["uid"])
+
+
+class ReplicaSet:
+    """A ReplicaSet whose pods are there: a real control plane makes them, on the embedded server we do."""
+
+    def __init__(self, cluster: Cluster, real: bool) -> None:
+        self.cluster, self._real = cluster, real
+        self._owner: Json = {}
+
+    async def scale(self, replicas: int) -> None:
+        """Have so many pods."""
+        cluster = self.cluster
+        self._owner = self._owner or await workload(cluster, REPLICA_SETS, "web")
+        await cluster.client.patch(REPLICA_SETS, cluster.namespace, "web", {"spec": {"replicas": replicas}})
+        if not self._real:
+            have = sorted(cluster.pods)
+            await create(cluster, *(pod(f"web-{number}", self._owner) for number in range(len(have), replicas)))
+            for name in have[replicas:]:
+                await cluster.client.delete(PODS, cluster.namespace, name, grace=0)
+        await cluster.until(lambda: len(cluster.pods) == replicas)
+
+    async def annotate(self, **notes: str | None) -> None:
+        """Change what it says."""
+        patch = {"metadata": {"annotations": notes}}
+        await self.cluster.client.patch(REPLICA_SETS, self.cluster.namespace, "web", patch)
+
+    @property
+    def group(self) -> Json:
+        """Its PodGroup, empty if there is none."""
+        return self.cluster.groups.get("web", {})
+
+    def joined(self) -> bool:
+        """Whether all of its pods have its group."""
+        return bool(self.group) and named(self.cluster.pods.values()) == {self.group["metadata"]["name"]}
+
+
+async def test_what_a_workload_says_anew_takes_effect_and_without_replicas_its_group_goes(
+    cluster: Cluster, request: pytest.FixtureRequest
+) -> None:
+    cluster.plays = False
+    web = ReplicaSet(cluster, real=request.node.callspec.params["cluster"] == "real")
+    async with controller(cluster):
+        await web.scale(3)
+        await cluster.until(web.joined)
+        await web.annotate(**{names.GROUP_MIN_MEMBER: "2", names.PREEMPTABLE: "true"})
+        await cluster.until(lambda: web.group["spec"]["minMember"] == 2)
+        assert web.group["metadata"]["annotations"][names.PREEMPTABLE] == "true"
+    await web.annotate(**{names.GROUP_MIN_MEMBER: "3", names.PREEMPTABLE: None})
+    async with controller(cluster):
+        await cluster.until(lambda: web.group["spec"]["minMember"] == 3)
+        assert names.PREEMPTABLE not in web.group["metadata"].get("annotations", {})
+        await web.scale(0)
+        await cluster.until(lambda: not web.group)
+        await web.scale(1)
+        await cluster.until(web.joined)
+    await web.scale(0)
+    async with controller(cluster):
+        await cluster.until(lambda: not web.group)

@@ -1,0 +1,86 @@
+"""What pods may claim, frozen: volumes and devices, the claims on them, and who has what already.
+
+What plans decided about claims, and the API server does not show yet, is worked in: such a volume has its claim, such a
+claim its devices. So whoever reads this need not know of plans.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from volcanopy.api import devices, quantity, storage
+
+DeviceId = tuple[str, str, str]
+"""Driver, pool, device."""
+
+
+@dataclass(frozen=True, eq=False)
+class Offers:
+    """The devices that there are, as drivers say, and their classes. It stays the same object until they change."""
+
+    slices: Mapping[str, devices.ResourceSlice] = field(default_factory=dict)
+    classes: Mapping[str, devices.DeviceClass] = field(default_factory=dict)
+    memo: dict[object, object] = field(default_factory=dict)
+    """Answers that follow from these alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Supplies:
+    """Claims by ``namespace/name``, everything else by name."""
+
+    claims: Mapping[str, storage.PersistentVolumeClaim] = field(default_factory=dict)
+    volumes: Mapping[str, storage.PersistentVolume] = field(default_factory=dict)
+    classes: Mapping[str, storage.StorageClass] = field(default_factory=dict)
+    csi_nodes: Mapping[str, storage.CSINode] = field(default_factory=dict)
+    csi_drivers: Mapping[str, storage.CSIDriver] = field(default_factory=dict)
+    capacities: Mapping[str, storage.CSIStorageCapacity] = field(default_factory=dict)
+    device_claims: Mapping[str, devices.ResourceClaim] = field(default_factory=dict)
+    offers: Offers = field(default_factory=Offers)
+    attached: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By driver and node: how many volumes pods use there."""
+
+    @cached_property
+    def open_volumes(self) -> Mapping[str, tuple[storage.PersistentVolume, ...]]:
+        """By class: the volumes that a claim may still get, the smallest first, the first by name of equals."""
+        found: dict[str, list[storage.PersistentVolume]] = {}
+        for volume in self.volumes.values():
+            is_open = volume.spec.claim_ref is None and volume.status.phase == "Available"
+            if is_open and volume.metadata.deletion_timestamp is None:
+                found.setdefault(volume.spec.storage_class_name, []).append(volume)
+        return {name: tuple(sorted(volumes, key=_size_and_name)) for name, volumes in found.items()}
+
+    @cached_property
+    def reserved_volumes(self) -> Mapping[str, tuple[storage.PersistentVolume, ...]]:
+        """By claim: the volumes that name it as the one that they are for."""
+        found: dict[str, list[storage.PersistentVolume]] = {}
+        for volume in self.volumes.values():
+            reference = volume.spec.claim_ref
+            if reference is not None:
+                found.setdefault(f"{reference.namespace}/{reference.name}", []).append(volume)
+        return {key: tuple(sorted(volumes, key=_size_and_name)) for key, volumes in found.items()}
+
+    @cached_property
+    def taken_devices(self) -> Mapping[DeviceId, frozenset[str]]:
+        """The devices that claims hold, each with the keys of those claims."""
+        found: dict[DeviceId, frozenset[str]] = {}
+        for key, claim in self.device_claims.items():
+            for device in held(claim):
+                found[device] = found.get(device, frozenset()) | {key}
+        return found
+
+
+def held(claim: devices.ResourceClaim) -> list[DeviceId]:
+    """The devices that a claim keeps from others: none for what it merely administers."""
+    if claim.status.allocation is None:
+        return []
+    results = claim.status.allocation.devices.results
+    return [(one.driver, one.pool, one.device) for one in results if not one.admin_access]
+
+
+def size(volume: storage.PersistentVolume) -> int:
+    """The bytes that a volume holds."""
+    return quantity.amount("storage", volume.spec.capacity.get("storage", 0))
+
+
+def _size_and_name(volume: storage.PersistentVolume) -> tuple[int, str]:
+    return size(volume), volume.metadata.name
