@@ -1,14 +1,12 @@
 """What we decide on the worlds of another system, beside what it decided."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.conformance.differences import differences
-from tests.conformance.unbuilt import UNBUILT
-from tests.conformance.worlds import FOLDER, NotBuiltError, Scenario, scenarios
+from tests.conformance.worlds import FOLDER, Scenario, scenarios
 from volcanopy.scheduler.closing import close
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
@@ -69,13 +67,7 @@ def _of_groups(session: Session, plan: Plan, said: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scenario", SESSIONS, ids=lambda scenario: scenario.name)
-def test_a_session_decides_as_the_other_system_did(scenario: Scenario, request: pytest.FixtureRequest) -> None:
-    try:
-        list(scenario.objects())
-        scenario.config()
-    except NotBuiltError as error:
-        request.applymarker(pytest.mark.xfail(strict=True, raises=NotBuiltError, reason=f"needs {UNBUILT[str(error)]}"))
-        raise
+def test_a_session_decides_as_the_other_system_did(scenario: Scenario) -> None:
     found = list(disagreements(scenario))
     if scenario.name in DIFFERENCES:
         assert found, f"{scenario.name} agrees by now: take it out of the document of differences"
@@ -87,12 +79,6 @@ def test_every_difference_that_the_document_lists_is_a_scenario() -> None:
     assert set(DIFFERENCES) <= {scenario.name for scenario in (*SESSIONS, *scenarios("custom"))}
 
 
-def test_nothing_counts_as_unbuilt_that_no_scenario_misses() -> None:
-    missed = Counter[str]()
-    for scenario in scenarios("session"):
-        try:
-            list(scenario.objects())
-            scenario.config()
-        except NotBuiltError as error:
-            missed[str(error)] += 1
-    assert set(missed) == set(UNBUILT)
+def test_hardly_any_session_is_decided_otherwise() -> None:
+    differing = [scenario.name for scenario in SESSIONS if scenario.name in DIFFERENCES]
+    assert len(differing) <= len(SESSIONS) / 20

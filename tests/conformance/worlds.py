@@ -47,10 +47,6 @@ KINDS: dict[str, type[Any]] = {
 _SWITCH = {name.removeprefix("enabled").removeprefix("enable").lower(): name for name in SWITCHES}
 
 
-class NotBuiltError(Exception):
-    """The scenario needs a part that does not exist; its name is the argument."""
-
-
 @dataclass(frozen=True)
 class Scenario:
     """One world with its verdict."""
@@ -99,17 +95,10 @@ class Scenario:
     def config(self) -> SchedulerConfig:
         """The scenario's configuration: a switch that it does not name is off."""
         registry = builtin()
-        for name in self.said["actions"]:
-            if name not in registry.actions:
-                raise NotBuiltError(f"action {name}")
         tiers = [
             {"plugins": [plugin_entry(entry) for entry in tier["plugins"] if entry.get("registered", True)]}
             for tier in self.said["config"]["tiers"]
         ]
-        for tier in tiers:
-            for entry in tier["plugins"]:
-                if entry["name"] not in registry.plugins:
-                    raise NotBuiltError(f"plugin {entry['name']}")
         document = {
             "actions": ", ".join(self.said["actions"]) or "allocate",
             "tiers": tiers,
