@@ -73,10 +73,13 @@ class SchedulerConfig:
         return frozenset(plugin.name for tier in self.tiers for plugin in tier)
 
 
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def parse(text: str, registry: Registry) -> SchedulerConfig:
     """Read a configuration file's text; raises ConfigError."""
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise ConfigError(f"the scheduler configuration is not YAML: {_one_line(error)}") from error
     if not isinstance(document, dict):

@@ -11,6 +11,7 @@ session, nor a client, nor a clock.
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -407,4 +408,10 @@ SWITCHES: frozenset[str] = frozenset(
 
 def overrides(plugin: "Plugin[Any]", name: str) -> bool:
     """Whether a plugin answers a hook."""
-    return getattr(type(plugin), name) is not getattr(Plugin, name)
+    return name in _overridden(type(plugin))
+
+
+@lru_cache(maxsize=256)
+def _overridden(kind: Any) -> frozenset[str]:
+    """The hooks that a class of plugins answers: each session asks about all of them."""
+    return frozenset(name for name in HOOKS if getattr(kind, name) is not getattr(Plugin, name))
