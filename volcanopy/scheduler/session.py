@@ -125,7 +125,13 @@ class Session:
             self.effects.append(Evict(key, reason, group, self._cause(reason, beneficiary), beneficiary))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
+        joined = {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self._kept) if self._kept else ()
         statement.commit()
+        for row in sorted(joined):
+            # Room was kept for the others when they could not start alone: now they can.
+            job = JobView(self.ledger, row)
+            if self.hooks.job_ready(job):
+                self.release(job)
 
     @staticmethod
     def _cause(reason: str, beneficiary: str) -> str:

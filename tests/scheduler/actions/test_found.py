@@ -105,3 +105,16 @@ def test_the_reason_for_waiting_does_not_depend_on_the_order_of_arrival() -> Non
         unfolding = Unfolding(things, config("proportion", "allocate"))
         plans.add(str(unfolding.cycle()))
     assert len(plans) == 1
+
+
+def test_what_was_kept_for_part_of_a_gang_is_bound_with_the_rest() -> None:
+    """sla keeps the promised room for the first pod; when allocate finds a place for the second, both start."""
+    text = "node n0 cpu=1\nnode n9 cpu=2\njob j: 2 x cpu=1 nominated=n0"
+    document = """
+        actions: "allocate"
+        tiers: [{plugins: [{name: sla, arguments: {sla-waiting-time: 1m}}]}, {plugins: [{name: gang}]}]
+        """
+    assert [str(bind) for bind in decide(text, parse(document, builtin())).of(Bind)] == [
+        "bind j-1 -> n9",
+        "bind j-0 -> n0",
+    ]
