@@ -40,7 +40,7 @@ async def test_an_example_completes(cluster: World, name: str) -> None:
     assert {pod["status"]["phase"] for pod in pods} == {"Succeeded"}
 
 
-ENDS = {
+ENDS: dict[str, dict[str, tuple[str, dict[str, int]]]] = {
     "04-mpi": {"mpi-hello": ("Completed", {"master": 1})},
     "05-pytorch": {"all-reduce": ("Completed", {"master": 1, "worker": 3})},
     "06-tensorflow": {"regression": ("Completed", {"chief": 1})},

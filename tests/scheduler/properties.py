@@ -48,28 +48,34 @@ def _objects(text: str) -> list[Object]:
     return list(_parsed(text))
 
 
+@lru_cache(maxsize=2)
+def _decided(case: Case) -> tuple[Snapshot, Plan]:
+    """The world as it was written, and the plan for it: several properties begin with them."""
+    snapshot = seen(_objects(case.world))
+    return snapshot, schedule(snapshot, _config(case.document))
+
+
 def sound(case: Case, dice: Random) -> list[str]:
     """No plan does what no plan may do."""
-    config, snapshot = _config(case.document), seen(_objects(case.world))
-    return violations(snapshot, schedule(snapshot, config), promises(config))
+    snapshot, plan = _decided(case)
+    return violations(snapshot, plan, promises(_config(case.document)))
 
 
 def orderless(case: Case, dice: Random) -> list[str]:
     """The order in which objects arrive does not matter, nor is anything left to chance."""
-    config, objects = _config(case.document), _objects(case.world)
-    shuffled = list(objects)
+    config, shuffled = _config(case.document), _objects(case.world)
     dice.shuffle(shuffled)
-    return _differences(schedule(seen(objects), config), schedule(seen(shuffled), config))
+    return _differences(_decided(case)[1], schedule(seen(shuffled), config))
 
 
 def twinned(case: Case, dice: Random) -> list[str]:
     """What is decided with all nodes at once is what is decided node by node."""
-    config, snapshot = _config(case.document), seen(_objects(case.world))
+    config, (snapshot, plan) = _config(case.document), _decided(case)
     session = Session(snapshot, config)
     session.placement = reference.OneByOne(session.ledger, session.hooks)
     for name in config.actions:
         builtin().actions[name](session, config.action_arguments.get(name, {}))
-    return _differences(schedule(snapshot, config), Plan(tuple(close(session))))
+    return _differences(plan, Plan(tuple(close(session))))
 
 
 def resting(case: Case, dice: Random) -> list[str]:
