@@ -7,7 +7,7 @@ that a shape's turn comes round costs many times that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ LEAST, MOST = 4, 256
 """So many kinds are worth being kept abreast, and may be."""
 _NODES = 4
 """When more nodes than this changed since the last question, each kind asks for itself."""
+_BLOCK = 16
+"""So many nodes share a highest rank."""
 
 
 @dataclass(eq=False)
@@ -44,6 +46,8 @@ class Answers:
     seen: int = NONE
     """How many changes of nodes are reckoned in."""
     member: bool = False
+    place: int = NONE
+    """Its number among the members."""
     alone: bool = False
     """Whether it is of no use to keep it abreast of others."""
 
@@ -73,6 +77,7 @@ class Abreast:
         self._coming: list[Answers] = []
         self._seen = 0
         self._scores: tuple[ScoreOf, ...] = ()
+        self._table: _Table | None = None
 
     def renews(self, answers: Answers) -> bool:
         """Bring a kind up to date if it is kept here; whether it is."""
@@ -80,6 +85,12 @@ class Abreast:
             return False
         answers.seen = self._seen
         return True
+
+    def best(self, answers: Answers) -> int:
+        """The first of the nodes that rank highest for a kind; it is up to date."""
+        if self._table is None or not answers.member:
+            return int(answers.ranked.argmax())
+        return self._table.best(answers.place)
 
     def join(self, answers: Answers) -> None:
         """Keep a kind that was asked about, as soon as there are enough of them."""
@@ -113,13 +124,16 @@ class Abreast:
             return
         for one in coming:
             self._renew(one)
+        table = self._table
+        if table is None or len(members) > table.width:
+            self._table = table = _Table(len(coming[0].passes), 2 * len(members), self._members)
+        for place, one in enumerate(coming, len(self._members)):
+            table.take(one, place)
+        table.is_open = table.passes[:, : len(members)].all(axis=1).tolist()
         self._scores, self._members, self._seen = scores, members, len(self._ledger.touched)
-        self._wanted = [np.array(column) for column in np.concatenate([one.wanted for one in members], axis=1)]
-        self._passes = np.stack([one.passes for one in members])
-        self._score = np.stack([one.score for one in members])
-        self._ranked = np.stack([one.ranked for one in members])
-        for place, one in enumerate(members):
-            one.passes, one.score, one.ranked = self._passes[place], self._score[place], self._ranked[place]
+        wanted = np.concatenate([one.wanted for one in members], axis=1)
+        self._wanted = list(zip(wanted.max(axis=1).tolist(), map(np.array, wanted), strict=True))
+        for one in coming:
             one.member, one.seen = True, self._seen
 
     def _catch_up(self) -> bool:
@@ -132,23 +146,63 @@ class Abreast:
         if len(nodes) > _NODES:
             for one in self._members:
                 one.member, one.seen = False, self._seen
-            self._members = []
+            self._members, self._table = [], None
             self._seen = now
             return False
-        if self._members:
+        if self._table is not None:
             for node in nodes:
-                self._mend(node)
+                self._mend(self._table, node)
         self._seen = now
         return True
 
-    def _mend(self, node: int) -> None:
+    def _mend(self, table: _Table, node: int) -> None:
         scores: Floats = self._scores[0](node)
         for more in self._scores[1:]:
             scores += more(node)
-        fits = self._passes[:, node].copy()
+        fits = None if table.is_open[node] else table.passes[node, : len(scores)]
         ledger = self._ledger
         free = ledger.idle[:, node] if ledger.is_plain else np.minimum(ledger.idle[:, node], ledger.future[:, node])
-        for wanted, room in zip(self._wanted, free.tolist(), strict=True):
-            fits &= wanted <= room
-        self._score[:, node] = scores
-        self._ranked[:, node] = np.where(fits, scores, NOWHERE)
+        for (most, wanted), room in zip(self._wanted, free.tolist(), strict=True):
+            if most > room:
+                fits = wanted <= room if fits is None else fits & (wanted <= room)
+        table.put(node, scores, scores if fits is None else np.where(fits, scores, NOWHERE))
+
+
+class _Table:
+    """What is known of every node for all members: (N, width) columns, so that what one node is to them lies together.
+
+    Of each block of nodes the highest rank for each member is kept: one node changes the highest of its block only.
+    """
+
+    def __init__(self, nodes: int, width: int, members: Sequence[Answers]) -> None:
+        self.width = width
+        self._blocks = -(-nodes // _BLOCK)
+        self.passes: Mask = np.zeros((nodes, width), dtype=np.bool_)
+        self._score: Floats = np.zeros((nodes, width), dtype=np.float64)
+        self._ranked: Floats = np.full((self._blocks * _BLOCK, width), NOWHERE, dtype=np.float64)
+        self._highest: Floats = np.full((self._blocks, width), NOWHERE, dtype=np.float64)
+        self._nodes = nodes
+        self.is_open: list[bool] = [True] * nodes
+        """Whether all members pass on a node."""
+        for place, one in enumerate(members):
+            self.take(one, place)
+
+    def take(self, one: Answers, place: int) -> None:
+        """Take over what is known about one kind; from now on it is known here."""
+        ranked = self._ranked[: self._nodes, place]
+        self.passes[:, place], self._score[:, place], ranked[:] = one.passes, one.score, one.ranked
+        self._highest[:, place] = self._ranked[:, place].reshape(self._blocks, _BLOCK).max(axis=1)
+        one.passes, one.score, one.ranked, one.place = self.passes[:, place], self._score[:, place], ranked, place
+
+    def put(self, node: int, scores: Floats, ranked: Floats) -> None:
+        """Note anew what one node is to each member."""
+        count, block = len(scores), node // _BLOCK
+        self._score[node, :count] = scores
+        self._ranked[node, :count] = ranked
+        part = self._ranked[block * _BLOCK : (block + 1) * _BLOCK, :count]
+        np.maximum.reduce(part, axis=0, out=self._highest[block, :count])
+
+    def best(self, place: int) -> int:
+        """The first of the nodes that rank highest for a member."""
+        start = int(self._highest[:, place].argmax()) * _BLOCK
+        return start + int(self._ranked[start : start + _BLOCK, place].argmax())

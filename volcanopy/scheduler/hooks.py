@@ -3,6 +3,8 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.combine import RULES, Tiers, intersect
 from volcanopy.scheduler.plan import Claims, GroupCondition
@@ -19,7 +21,7 @@ from volcanopy.scheduler.plugin import (
     Vote,
     overrides,
 )
-from volcanopy.scheduler.resources import Floats, Resources, Rows
+from volcanopy.scheduler.resources import Floats, Mask, Resources, Rows
 from volcanopy.scheduler.subjobs import SubJobView
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
@@ -81,8 +83,24 @@ class Hooks:
         self._refusing = tuple(one for one in self._of_nodes if _answers(installed, one, "predicate"))
         self._scoring = tuple(one for one in self._of_nodes if _answers(installed, one, "node_order"))
         self._scopes: dict[Hashable, Scope] = {}
+        self._ordering = _quick(installed, "job_order_of_many", "job_order")
+        self._validating = _quick(installed, "surely_valid", "job_valid")
+        self._readying = _quick(installed, "ready_after_one", "job_ready")
         self.unanswered = frozenset(name for name in HOOKS if not any(_answering(installed, name)))
         """The hooks that no plugin answers."""
+
+    def job_order_of_many(self, jobs: Rows) -> Sequence[tuple[Any, ...]]:
+        """``job_order`` of each of these jobs, given by their rows."""
+        columns = [order(jobs) for order in self._ordering]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
+
+    def surely_valid(self, jobs: Rows) -> Mask:
+        """(M,): which of these jobs are ``job_valid`` for sure."""
+        return _all_of(self._validating, jobs)
+
+    def ready_after_one(self, jobs: Rows) -> Mask:
+        """(M,): which of these jobs are ``job_ready`` for sure once one pending task of theirs has a place."""
+        return _all_of(self._readying, jobs)
 
     @property
     def by_shape(self) -> bool:
@@ -114,6 +132,31 @@ class Hooks:
             known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.COLUMNS)
             self._scopes[key] = known
         return known
+
+
+def _quick(installed: Installed, name: str, hook_name: str) -> tuple[Callable[[Rows], Any], ...]:
+    switch = HOOKS[hook_name].switch
+    return tuple(
+        _at_once(plugin, name, hook_name)
+        for tier in installed
+        for plugin, off in tier
+        if overrides(plugin, hook_name) and switch not in off
+    )
+
+
+def _at_once(plugin: Plugin[Any], name: str, hook_name: str) -> Callable[[Rows], Any]:
+    """A plugin's answer about many jobs; that of :class:`Plugin` if a class derived further answers the hook anew."""
+    kinds = type(plugin).__mro__
+    kind = next(kind for kind in kinds if name in vars(kind) or hook_name in vars(kind))
+    method: Callable[[Rows], Any] = getattr(kind if name in vars(kind) else Plugin, name).__get__(plugin)
+    return method
+
+
+def _all_of(methods: Sequence[Callable[[Rows], Mask]], jobs: Rows) -> Mask:
+    agreed = np.ones(len(jobs), dtype=np.bool_)
+    for method in methods:
+        agreed &= method(jobs)
+    return agreed
 
 
 def _answers(installed: Installed, plugin: Plugin[Any], name: str) -> bool:

@@ -133,6 +133,22 @@ class Ledger:
         self.status[tasks] = status
         self.node[tasks] = nodes
 
+    def place_one(self, task: int, node: int, status: Status) -> None:
+        """As :meth:`place` of one task that requests something, to a status that holds room of the node."""
+        table = self.snapshot.tasks
+        shape, job, role = int(table.shape[task]), int(table.job[task]), int(table.role[task])
+        self._sheet[:, node] += self._taken[shape]
+        self.touched.add(node)
+        self.moved.add(task)
+        self.job_counts[Status.PENDING, job] -= 1
+        self.job_counts[status, job] += 1
+        if role != NONE:
+            self.role_counts[Status.PENDING, role] -= 1
+            self.role_counts[status, role] += 1
+        self._hold(job, self._requests[shape])
+        self.status[task] = status
+        self.node[task] = node
+
     def unplace(self, tasks: Rows, nodes: Rows, status: Status) -> None:
         """Take :meth:`place` back."""
         self._move_run(tasks, nodes, Status.PENDING, status, -1)

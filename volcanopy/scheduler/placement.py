@@ -52,11 +52,13 @@ class Placement:
         if answers.scope is Scope.CLUSTER:
             return self._choose_among(task, self._reach)
         self._update(answers)
-        if self._abreast is not None:
-            self._abreast.join(answers)
         if not len(answers.ranked):
             return None
-        best = int(answers.ranked.argmax())
+        if self._abreast is None:
+            best = int(answers.ranked.argmax())
+        else:
+            self._abreast.join(answers)
+            best = self._abreast.best(answers)
         if answers.ranked[best] != NOWHERE:
             return best, True
         fits = (self._ledger.future >= answers.wanted).all(axis=0)

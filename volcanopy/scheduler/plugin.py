@@ -14,6 +14,7 @@ from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.cluster import Cluster, NodesView
@@ -189,6 +190,20 @@ class Plugin(Generic[A]):
         The numbers must be the very same. This is asked where many tasks of different shapes are placed one by one.
         """
         return None
+
+    # Quick answers about many jobs at once. One counts only if nobody has overridden the hook after it was written.
+
+    def job_order_of_many(self, jobs: Rows) -> Sequence[Key]:
+        """What ``job_order`` says about each of these jobs, given by their rows: the very same."""
+        return [self.job_order(self.cluster.job(job)) for job in jobs.tolist()]
+
+    def surely_valid(self, jobs: Rows) -> Mask:
+        """(M,): of which of these jobs ``job_valid`` has nothing to say for sure."""
+        return np.zeros(len(jobs), dtype=np.bool_)
+
+    def ready_after_one(self, jobs: Rows) -> Mask:
+        """(M,): which of these jobs are ``job_ready`` for sure once one pending task of theirs has a place."""
+        return np.zeros(len(jobs), dtype=np.bool_)
 
     @property
     def alike(self) -> bool:
@@ -408,7 +423,8 @@ SWITCHES: frozenset[str] = frozenset(
 
 def overrides(plugin: "Plugin[Any]", name: str) -> bool:
     """Whether a plugin answers a hook."""
-    return name in _overridden(type(plugin))
+    kind: Any = type(plugin)
+    return name in _overridden(kind)
 
 
 @lru_cache(maxsize=256)

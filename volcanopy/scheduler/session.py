@@ -84,6 +84,12 @@ class Session:
         """The job's place in the line of its queue: the plugins' keys, then age, then name."""
         return (self.hooks.job_order(job), job.created, job.key)
 
+    def keys_of(self, jobs: Rows) -> list[tuple[object, ...]]:
+        """The :meth:`job_key` of each of these jobs, given by their rows."""
+        table = self.snapshot.jobs
+        orders = self.hooks.job_order_of_many(jobs)
+        return list(zip(orders, table.created[jobs].tolist(), map(str, table.keys[jobs].tolist()), strict=True))
+
     def ordered(self, tasks: Rows) -> Rows:
         """Task rows in their order within a job: the plugins' keys, then number, then age, then name."""
         if len(tasks) < 2:
@@ -132,6 +138,15 @@ class Session:
             job = JobView(self.ledger, row)
             if self.hooks.job_ready(job):
                 self.release(job)
+
+    def bind(self, task: int, node: int) -> None:
+        """Give a task free room at once, as a statement with nothing else in it would; it asks for nothing but room."""
+        table, jobs = self.snapshot.tasks, self.snapshot.jobs
+        job = int(table.job[task])
+        self.ledger.place_one(task, node, Status.BINDING)
+        self.effects.append(Bind(table.keys[task], self.snapshot.nodes.names[node], str(jobs.keys[job])))
+        if job in self._kept:
+            self.release(JobView(self.ledger, job))
 
     @staticmethod
     def _cause(reason: str, beneficiary: str) -> str:

@@ -1,28 +1,19 @@
 """gangpreempt: which bundles leave for a gang of their queue, in which part of the network, and why nobody does."""
 
-import random
 from dataclasses import replace as changed
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.scheduler.properties import seen
 from volcanopy.api import core
 from volcanopy.scheduler.actions.bundles import Bundles
 from volcanopy.scheduler.actions.worth import Worth
-from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.config import ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, Plan
-from volcanopy.scheduler.promises import promises
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate
 from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.status import READY
 from volcanopy.testing.notation import config, decide, snapshot, world
-from volcanopy.testing.strategies import GANG_CHAINS, evicting_configs
 from volcanopy.testing.unfolding import Unfolding
 
 PLUGINS = "priority, gang, conformance | predicates, binpack"
@@ -447,121 +438,3 @@ class TestArguments:
             with pytest.raises(ConfigError) as caught:
                 parse(text, builtin())
             assert said in str(caught.value)
-
-
-# In every world
-
-
-REST = 5
-many = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@st.composite
-def networked_worlds(draw: st.DrawFn) -> str:
-    """Nodes in racks, full of gangs of little importance; important gangs wait, and some demand or prefer closeness."""
-    lines = [f"class c{value} value={value}" for value in (1, 2, 3)]
-    claim = draw(st.sampled_from(["", "", " deserved.cpu=2", " guarantee.cpu=1"]))
-    lines += ["queue root", f"queue q0 parent=root{claim}", "queue q1 parent=root deserved.cpu=4 weight=2"]
-    free = {f"n{number}": draw(st.integers(1, 3)) for number in range(draw(st.integers(2, 5)))}
-    lines += [f"node {node} cpu={size}{draw(st.sampled_from(['', '', '', ' zone=a']))}" for node, size in free.items()]
-    for number in range(draw(st.integers(1, 4))):
-        wanted = draw(st.lists(st.sampled_from(sorted(free)), min_size=1, max_size=5))
-        homes = [node for place, node in enumerate(wanted) if free[node] > wanted[:place].count(node)]
-        for node in homes:
-            free[node] -= 1
-        if homes:
-            words = [f"min={draw(st.integers(0, len(homes)))}", f"priority=c{draw(st.sampled_from([1, 1, 2]))}"]
-            flag = draw(st.sampled_from(["", "", "", "", " note.volcanopy.io/preemptable=false"]))
-            queue = draw(st.sampled_from(["q0", "q0", "q1"]))
-            lines.append(
-                f"job r{number} {' '.join(words)} queue={queue} phase=Running: {', '.join(f'1 x cpu=1 on={node}{flag}' for node in homes)}"
-            )
-    names = sorted(free)
-    cut = draw(st.integers(1, len(names) - 1))
-    lines += [f"hypernode a tier=1: {' '.join(names[:cut])}", f"hypernode b tier=1: {' '.join(names[cut:])}"]
-    lines += draw(st.sampled_from([[], ["hypernode h tier=2: a b"]]))
-    near = ["", " topology=hard:1", " topology=hard:1", " topology=hard:2", " topology=soft"]
-    near.append(" split=2 split.min=1 split.by=x/p split.topology=hard:1")
-    for number in range(draw(st.integers(1, 3))):
-        count, size = draw(st.integers(1, 4)), draw(st.sampled_from([1, 1, 2]))
-        words = [f"min={draw(st.integers(1, count))}", f"priority=c{draw(st.sampled_from([2, 3, 3]))}"]
-        words.append(f"queue={draw(st.sampled_from(['q0', 'q1']))}")
-        flag = draw(st.sampled_from(["", "", "", " port=80", " selector.topology.kubernetes.io/zone=a"]))
-        parts = f"{count} x cpu={size}{flag} label.x/p={draw(st.integers(0, 1))}"
-        lines.append(f"job w{number} {' '.join(words)}{draw(st.sampled_from(near))}: {parts}")
-    return "\n".join(lines)
-
-
-@many
-@given(networked_worlds(), evicting_configs(GANG_CHAINS), st.booleans())
-def test_every_plan_is_sound_and_the_world_comes_to_rest(text: str, chosen: SchedulerConfig, replaced: bool) -> None:
-    unfolding = Unfolding(world(text), chosen, replaced)
-    plans: list[Plan] = []
-    for _ in range(REST + 1):
-        before = unfolding.snapshot()
-        plans.append(unfolding.cycle())
-        assert violations(before, plans[-1], promises(chosen)) == []
-        if not plans[-1].of(Bind, Evict, Nominate):
-            return
-    pytest.fail("\n--\n".join(map(str, plans)))
-
-
-@many
-@given(networked_worlds(), evicting_configs(GANG_CHAINS))
-def test_whoever_others_left_for_has_its_room_when_it_is_free(text: str, chosen: SchedulerConfig) -> None:
-    """An important newcomer would like the room while the victims take their time: it does not get it."""
-    unfolding = Unfolding(world(text), chosen, lingering=True)
-    plan = unfolding.cycle()
-    gainers = {effect.beneficiary for effect in plan.of(Evict)}
-    promised = {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in gainers}
-    assert gainers <= {effect.group for effect in plan.of(Nominate)}
-    if not promised:
-        return
-    unfolding.add(world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"))
-    second = unfolding.cycle()
-    bound = {effect.pod: effect.node for effect in second.of(Bind)}
-    assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
-    unfolding.end_terminating()
-    bound |= {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
-    assert promised.items() <= bound.items()
-
-
-@many
-@given(networked_worlds(), evicting_configs(GANG_CHAINS))
-def test_no_bundle_could_have_stayed(text: str, chosen: SchedulerConfig) -> None:
-    """With any one bundle in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
-    unfolding = Unfolding(world(text), chosen)
-    before = unfolding.snapshot()
-    plan = unfolding.cycle()
-    if len({effect.beneficiary for effect in plan.of(Evict)}) != 1:
-        return
-    gainer = plan.of(Evict)[0].beneficiary
-    promised = {effect.pod for effect in plan.of(Nominate) if effect.group == gainer}
-    for spared in bundles_of(before, plan):
-        after = Unfolding(world(text), changed(chosen, actions=("allocate",)))
-        after.carry_out(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)
-        after.gate_pending(promised)
-        assert not promised <= {effect.pod for effect in after.cycle().of(Bind)}, spared
-
-
-def bundles_of(before: Snapshot, plan: Plan) -> list[set[str]]:
-    """The victims as they left: by themselves while their gang stays whole, or was broken before; else all of a job."""
-    leaving: dict[str, set[str]] = {}
-    for effect in plan.of(Evict):
-        leaving.setdefault(effect.group, set()).add(effect.pod)
-    found: list[set[str]] = []
-    for group, pods in sorted(leaving.items()):
-        job = [str(key) for key in before.jobs.keys].index(group)
-        ready = int(before.jobs.counts[np.flatnonzero(READY), job].sum())
-        breaks = ready >= before.jobs.min_available[job] > ready - len(pods)
-        found += [pods] if breaks else [{pod} for pod in sorted(pods)]
-    return found
-
-
-@many
-@given(networked_worlds(), evicting_configs(GANG_CHAINS), st.integers(0, 2**16))
-def test_the_order_in_which_objects_come_does_not_matter(text: str, chosen: SchedulerConfig, seed: int) -> None:
-    objects = world(text)
-    shuffled = list(objects)
-    random.Random(seed).shuffle(shuffled)
-    assert str(schedule(seen(objects), chosen)) == str(schedule(seen(shuffled), chosen))

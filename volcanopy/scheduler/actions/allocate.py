@@ -1,52 +1,20 @@
 """allocate: place the pending tasks of admitted jobs, a gang at once or not at all."""
 
 import heapq
-import operator
-from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from volcanopy.scheduler.actions.domains import take_turn
 from volcanopy.scheduler.actions.limits import how_many
+from volcanopy.scheduler.actions.lines import Worksheet, ends, lines
 from volcanopy.scheduler.actions.nominated import settle
 from volcanopy.scheduler.actions.retry import pack
 from volcanopy.scheduler.plugin import Denial
-from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.statement import Statement
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.words import Words
-
-
-@dataclass
-class Worksheet:
-    """What is left to place of a job: its pending tasks in order, and where runs of equal tasks end."""
-
-    job: JobView
-    tasks: list[int]
-    ends: list[int]
-    at: int = 0
-
-    @property
-    def left(self) -> int:
-        """How many tasks have not been looked at yet."""
-        return len(self.tasks) - self.at
-
-    @property
-    def run(self) -> int:
-        """How many tasks from here on are equal."""
-        return self.ends[bisect_right(self.ends, self.at)] - self.at
-
-    def way(self, session: Session) -> tuple[object, ...]:
-        """Equal for jobs whose tasks up to here are alike."""
-        starts = [0, *(end for end in self.ends if end <= self.at)]
-        table, likeness = session.snapshot.tasks, session.hooks.likeness
-        tasks = [self.tasks[start] for start in starts]
-        kinds = [(likeness(TaskView(session.ledger, task)), int(table.nominated[task])) for task in tasks]
-        return (*zip(kinds, starts, strict=True), self.at)
 
 
 class Allocate:
@@ -62,8 +30,8 @@ class Allocate:
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
         settle(session)
-        lines = self._lines(session)
-        queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, lines)]
+        waiting = lines(session)
+        queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
         in_a_tree = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
         while queues:
@@ -71,13 +39,13 @@ class Allocate:
             if in_a_tree and queues and (key := session.queue_key(queue)) > queues[0][0]:
                 heapq.heappush(queues, (key, queue))  # the turns of its relatives have put it further back
                 continue
-            line = lines[queue.row]
+            line = waiting[queue.row]
             denial = session.hooks.overused(queue)
             if denial is not None:
-                for _, sheet in sorted(line):
+                for _, sheet in line:
                     session.refuse(sheet.job, denial)
                 continue
-            _, sheet = heapq.heappop(line)
+            sheet = line.pop()
             begun = _take_turn(session, queue, sheet, alone=not line and not queues)
             if not begun and line and queue.in_turn:
                 for _, other in line:
@@ -85,50 +53,10 @@ class Allocate:
                     session.refuse(other.job, Denial("queue", reason))
                 continue
             if begun and sheet.left:
-                heapq.heappush(line, (session.job_key(sheet.job), sheet))
+                line.push(session.job_key(sheet.job), sheet)
             if line:
                 key = session.queue_key(queue) if queues else ()  # whose turn it is among one is no question
                 heapq.heappush(queues, (key, queue))
-
-    @staticmethod
-    def _lines(session: Session) -> dict[int, list[tuple[Any, Worksheet]]]:
-        """The jobs to place, by queue, each queue's as a heap."""
-        pending = session.pending_tasks()
-        queue_of = session.snapshot.jobs.queue
-        gated = "enqueue" in session.config.actions
-        lines: dict[int, list[tuple[Any, Worksheet]]] = {}
-        for job in session.waiting_jobs():
-            if job.phase == "Pending":
-                if gated:
-                    continue
-                session.ledger.phase[job.row] = "Inqueue"
-            tasks = pending.get(job.row)
-            invalid = session.hooks.job_valid(job)
-            if invalid is not None:
-                session.refuse(job, Denial("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
-                continue
-            if tasks is None:
-                continue
-            ends = [] if session.snapshot.jobs.structured[job.row] else _ends(session, tasks)
-            sheet = Worksheet(job, tasks.tolist(), ends)
-            lines.setdefault(int(queue_of[job.row]), []).append((session.job_key(job), sheet))
-        for line in lines.values():
-            heapq.heapify(line)
-        return lines
-
-
-def _ends(session: Session, tasks: Rows) -> list[int]:
-    """Where runs of tasks end that are equal in all that is asked about them."""
-    if len(tasks) == 1:
-        return [1]
-    table = session.snapshot.tasks
-    differs = np.zeros(len(tasks) - 1, dtype=np.bool_)
-    for column in (table.shape, table.role, table.nominated):
-        differs |= column[tasks[1:]] != column[tasks[:-1]]
-    if not session.hooks.by_shape:
-        alike = [session.hooks.likeness(TaskView(session.ledger, task)) for task in tasks.tolist()]
-        differs |= np.fromiter(map(operator.ne, alike[1:], alike), np.bool_, len(differs))
-    return [*(np.flatnonzero(differs) + 1).tolist(), len(tasks)]
 
 
 def _take_turn(session: Session, queue: QueueView, sheet: Worksheet, alone: bool) -> bool:
@@ -137,6 +65,8 @@ def _take_turn(session: Session, queue: QueueView, sheet: Worksheet, alone: bool
     A job that is ``alone`` has every further turn too: it may take them at once.
     """
     job = sheet.job
+    if sheet.lone and _settle_one(session, queue, sheet):
+        return True
     if session.snapshot.jobs.structured[job.row]:
         sheet.tasks, sheet.at = take_turn(session, queue, job, sheet.tasks, alone), 0
         return bool(sheet.tasks)
@@ -154,7 +84,20 @@ def _take_turn(session: Session, queue: QueueView, sheet: Worksheet, alone: bool
             return False
         session.commit(statement)
         session.excuse(job)
-        sheet.tasks, sheet.ends, sheet.at = left, _ends(session, np.array(left, dtype=np.intp)) if left else [], 0
+        sheet.tasks, sheet.ends, sheet.at = left, ends(session, np.array(left, dtype=np.intp)) if left else [], 0
+    return True
+
+
+def _settle_one(session: Session, queue: QueueView, sheet: Worksheet) -> bool:
+    """Give the one task of a job the free room that there is; if there is none for it, all is left to the usual way."""
+    task = TaskView(session.ledger, sheet.tasks[0])
+    if sheet.at or session.hooks.allocatable(queue, task, 1) is not None:
+        return False
+    chosen = session.placement.choose(task)
+    if chosen is None or not chosen[1]:
+        return False
+    session.bind(task.row, chosen[0])
+    sheet.at = 1
     return True
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volcanopy.scheduler.actions.worth import Worth
-from volcanopy.scheduler.resources import Rows
+from volcanopy.scheduler.resources import Floats, Rows
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.status import HOLDING, READY
 from volcanopy.scheduler.subjobs import SubJobView
@@ -53,6 +53,12 @@ class Bundles:
                 self._divide(JobView(session.ledger, job), members)
             else:
                 self._break(job, members[max(int(surplus[job]), 0) :])
+
+        self.losses: Floats = np.zeros(len(table), dtype=np.float64)
+        """(T,): the work that is lost when the bundle of each candidate leaves."""
+        self.losses[rows] = worth.work(rows)
+        for bundle in set(self._of.values()):
+            self.losses[list(bundle.rows)] = bundle.work
 
     def of(self, row: int) -> Bundle:
         """The bundle that a candidate is in."""

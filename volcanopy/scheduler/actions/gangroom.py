@@ -9,7 +9,7 @@ from volcanopy.scheduler.actions.bundles import Bundles
 from volcanopy.scheduler.actions.victims import Bundle, Cost, RoomMaker, Rule
 from volcanopy.scheduler.actions.worth import Worth
 from volcanopy.scheduler.placement import Placement
-from volcanopy.scheduler.resources import Ints, Mask, Rows
+from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.statement import Statement
 from volcanopy.scheduler.status import EVICTABLE
@@ -56,6 +56,18 @@ class Prey:
         """(T,): the class of each."""
         self.classes[self.rows] = classes
         self._bundles: dict[int, tuple[Rows, Bundles]] = {}
+
+    def bound(self, domain: int, missing: Ints) -> tuple[float, float]:
+        """What an exchange costs at least that frees this (R,) much in a hypernode: the class of the dearest, work lost."""
+        if not (missing > 0).any():
+            return (-1.0, 0.0)
+        table, shapes = self._session.snapshot.tasks, self._session.snapshot.shapes
+        rows = self.rows[self._reach.nodes(domain)[self._session.ledger.node[self.rows]]]
+        largest = shapes.request.values[:, table.shape[rows]].max(axis=1, initial=0)
+        count = max(
+            -(-int(units) // int(most)) for units, most in zip(missing, largest, strict=True) if units > 0 and most
+        )
+        return (float(self.classes[rows].min()), count * float(self._worth.work(rows).min()))
 
     def within(self, domain: int) -> tuple[Rows, Bundles]:
         """Those who may leave in a hypernode, the cheapest first, and the bundles that they leave in."""
@@ -168,15 +180,38 @@ class GangRoom(RoomMaker):
         count = sum(len(piece.rows) for piece in pieces)
         return self._bundles.work(pieces), float(sum(piece.breaks for piece in pieces)), float(count)
 
+    def _losses(self, rows: Rows) -> Floats:
+        return self._bundles.losses[rows]
+
     def _leaving(self) -> list[Bundle]:
         pieces = list(dict.fromkeys(self._bundles.of(row) for row in self.victims))
         return [piece.rows for piece in sorted(pieces, key=self._dearness, reverse=True)]
 
     def _spare_if_possible(self, bundle: Bundle) -> None:
+        if not self._could_stay(bundle):
+            return
         before = len(self.victims)
         super()._spare_if_possible(bundle)
         if len(self.victims) == before and 1 < len(self.placed) <= _FEW:
             self._spare_with_all_moved(bundle)
+
+    def _could_stay(self, bundle: Bundle) -> bool:
+        """Whether the room without these pods' is enough for all who were placed, if it were in pieces of the right size."""
+        ledger, table = self._session.ledger, self._session.snapshot.tasks
+        requests = self._session.snapshot.shapes.request.values
+        rows, nodes = (np.array(column, dtype=np.intp) for column in zip(*self.placed, strict=True))
+        placed = requests[:, table.shape[rows]]
+        dims = np.flatnonzero(placed.any(axis=1))
+        room = ledger.future[dims]
+        np.add.at(room.T, nodes, placed[dims].T)
+        staying = np.array(bundle, dtype=np.intp)
+        np.subtract.at(room.T, ledger.node[staying], requests[dims][:, table.shape[staying]].T)
+        room = np.maximum(room[:, self._reach.nodes(self._domain)], 0)
+        if (room.sum(axis=1) < placed[dims].sum(axis=1)).any():
+            return False
+        least = placed[dims].min(axis=1)
+        asked = least > 0
+        return not asked.any() or bool((room[asked] // least[asked, None]).min(axis=0).sum() >= len(rows))
 
     def _spare_with_all_moved(self, bundle: Bundle) -> None:
         """Let a bundle stay if all who were placed find places anew with it there."""

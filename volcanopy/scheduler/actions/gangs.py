@@ -152,7 +152,9 @@ class _Search:
             self._denied = f"{self._rule.reason} is not for it: queue {self._job.queue.name} has no claim to so much"
             return None
         best: Found | None = None
-        for place, domain in enumerate(self._domains()):
+        for bound, place, domain in self._domains():
+            if best is not None and bound > best.cost[:2]:
+                break
             mark = self._statement.checkpoint()
             room = self._room(domain)
             if self._fill(room, domain) and room.settle():
@@ -186,13 +188,19 @@ class _Search:
 
     # Domains
 
-    def _domains(self) -> list[int]:
-        """The hypernodes to try the job in: those whose room could do, those that lack least first."""
+    def _domains(self) -> list[tuple[Cost, int, int]]:
+        """The hypernodes to try the job in, the cheapest first: the bound of their cost, their place, and which they are.
+
+        Places are given to those that lack least first; what has none within the number of domains to try is left out.
+        """
         groups = gradient(self._session, self._job, self._table.top, Purpose.EVICT)
         rows = _flat(groups)
         if not len(rows) and not topology.is_hard(self._job.group.spec.network_topology, self._table):
             rows = np.array([self._table.top], dtype=np.intp)
-        return self._promising(rows, self._least(self._rows, 1 if self._starts else self._lacking()))
+        least = self._least(self._rows, 1 if self._starts else self._lacking())
+        there = self._table.sums(self._free())
+        places = enumerate(self._promising(rows, least))
+        return sorted((self._prey.bound(one, least - there[:, one]), place, one) for place, one in places)
 
     def _lacking(self) -> int:
         return max(1, self._session.hooks.shortfall(self._job) - self._job.waiting_count)

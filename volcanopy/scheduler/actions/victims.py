@@ -126,6 +126,10 @@ class RoomMaker:
         rows = [row for bundle in bundles for row in bundle]
         return float(self._worth.work(np.array(rows, dtype=np.intp)).sum()), float(self._worth.broken(rows)), len(rows)
 
+    def _losses(self, rows: Rows) -> Floats:
+        """The work that is lost at least when each of these leaves."""
+        return self._worth.work(rows)
+
     def _leaving(self) -> list[Bundle]:
         """All that leave, in the order in which it is asked whether they can stay after all."""
         return [(row,) for row in reversed(self.victims)]
@@ -191,7 +195,7 @@ class RoomMaker:
         if node in around.on:
             rows = np.array([row for row in around.on[node].tolist() if self._is_free_to_go(row)], dtype=np.intp)
             if len(rows):
-                least = (float(around.classes[rows].min()), float(self._worth.work(rows).min()))
+                least = (float(around.classes[rows].min()), float(self._losses(rows).min()))
                 heapq.heappush(around.heap, (least, node))
 
     def _cheapest_on(self, task: TaskView, node: int, around: _Field) -> _Found | None:
@@ -258,15 +262,15 @@ class RoomMaker:
         count = len(session.snapshot.nodes)
         fewest = self._fewest(task, rows, nodes, count)
         out = session.placement.refused_for_good(task)
-        least_work = np.full(count, np.inf)
+        least_work, least_loss = np.full(count, np.inf), np.full(count, np.inf)
         np.minimum.at(least_work, nodes, self._worth.work(rows))
+        np.minimum.at(least_loss, nodes, self._losses(rows))
         for node, members in around.on.items():
             if not out[node] and np.isfinite(fewest[node]):
                 most = float(fewest[node])
                 best = float(of_class[members[0]])
-                around.heap.append(
-                    ((best, most * float(least_work[node]), 0.0, most, -float(scores[node]), node), node)
-                )
+                work = max(most * float(least_work[node]), float(least_loss[node]))
+                around.heap.append(((best, work, 0.0, most, -float(scores[node]), node), node))
         heapq.heapify(around.heap)
         return around
 

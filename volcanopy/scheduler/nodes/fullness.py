@@ -107,46 +107,55 @@ class Fullness:
         """
         if self._lacking is not None or not self._is_exact or any(one.gpus for one in demands):
             return None
-        cpu, memory = np.array([one.request for one in demands], dtype=np.float64).T.copy()
-        more_cpu, more_memory = np.array([one.nonzero for one in demands], dtype=np.float64).T.copy()
+        request = np.array([one.request for one in demands], dtype=np.float64).T.copy()
+        nonzero = np.array([one.nonzero for one in demands], dtype=np.float64).T.copy()
         weight = balanced * np.array([one.is_balanced for one in demands], dtype=np.float64)
-        used, nonzero, room = self._ledger.used, self._ledger.nonzero, self._divisor
+        (most_cpu, most_memory), (wants_cpu, wants_memory) = request.max(axis=1).tolist(), nonzero.max(axis=1).tolist()
+        used, taken, room = self._ledger.used, self._ledger.nonzero, self._divisor
 
-        def percent(more: Floats, left: float, whole: float) -> Floats:
-            part = np.subtract(left, more)
-            np.maximum(part, 0.0, out=part)
-            part *= 100.0
-            part /= whole
-            return np.floor(part, out=part)
+        def balance(node: int) -> Floats:
+            (held_cpu, held_memory), (cpu, memory) = used[:2, node].tolist(), room[:, node].tolist()
+            fractions = request + used[:2, node, None]
+            fractions /= room[:, node, None]
+            if held_cpu + most_cpu > cpu or held_memory + most_memory > memory:
+                np.minimum(fractions, 1.0, out=fractions)
+            after: Floats = np.subtract(fractions[0], fractions[1], out=fractions[0])
+            np.abs(after, out=after)
+            after *= -0.5
+            after += 1.0
+            after *= 100.0
+            np.floor(after, out=after)
+            apart = abs(min(held_cpu / cpu, 1.0) - min(held_memory / memory, 1.0))
+            after -= math.floor((apart * -0.5 + 1.0) * 100.0)
+            after *= 0.5
+            np.floor(after, out=after)
+            after += 75.0
+            return after
+
+        def emptiness(node: int) -> Floats:
+            (held_cpu, held_memory), (cpu, memory) = taken[:, node].tolist(), room[:, node].tolist()
+            percent = (room[:, node, None] - taken[:, node, None]) - nonzero
+            if held_cpu + wants_cpu > cpu or held_memory + wants_memory > memory:
+                np.maximum(percent, 0.0, out=percent)
+            percent *= 100.0
+            percent /= room[:, node, None]
+            np.floor(percent, out=percent)
+            mean: Floats = np.add(percent[0], percent[1], out=percent[0])
+            mean *= 0.5
+            return np.floor(mean, out=mean)
+
+        is_plain = bool((weight == 1).all())
 
         def score(constant: Floats, node: int) -> Floats:
-            (held_cpu, held_memory), (whole_cpu, whole_memory) = used[:2, node].tolist(), room[:, node].tolist()
-            total = constant.copy()
             if balanced:
-                after, other = cpu + held_cpu, memory + held_memory
-                after /= whole_cpu
-                other /= whole_memory
-                np.minimum(after, 1.0, out=after)
-                np.minimum(other, 1.0, out=other)
-                after -= other
-                np.abs(after, out=after)
-                after *= -0.5
-                after += 1.0
-                after *= 100.0
-                np.floor(after, out=after)
-                apart = abs(min(held_cpu / whole_cpu, 1.0) - min(held_memory / whole_memory, 1.0))
-                after -= math.floor((apart * -0.5 + 1.0) * 100.0)
-                after *= 0.5
-                np.floor(after, out=after)
-                after += 75.0
-                after *= weight
-                total += after
+                total = balance(node)
+                if not is_plain:
+                    total *= weight
+                total += constant
+            else:
+                total = constant.copy()
             if least:
-                taken_cpu, taken_memory = nonzero[:, node].tolist()
-                mean = percent(more_cpu, whole_cpu - taken_cpu, whole_cpu)
-                mean += percent(more_memory, whole_memory - taken_memory, whole_memory)
-                mean *= 0.5
-                np.floor(mean, out=mean)
+                mean = emptiness(node)
                 if least != 1:
                     mean *= least
                 total += mean

@@ -1,5 +1,6 @@
 """binpack: fill nodes one after the other."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -102,30 +103,27 @@ class Binpack(Plugin[BinpackArguments]):
         if not self.args.weight or not places or not all(map(self._is_everywhere, places)):
             return None
         by_place = [{place: (units, weight) for place, units, weight in one.weighed} for one in asked]
-        columns = [
-            (
-                place,
-                np.array([float(one.get(place, (0, 0))[0]) for one in by_place]),
-                np.array([float(one.get(place, (0, 0))[1]) for one in by_place]),
-                np.array([place in one for one in by_place]),
-            )
-            for place in places
-        ]
+        units = np.array([[float(one.get(place, (0, 0))[0]) for one in by_place] for place in places])
+        weight = np.array([[float(one.get(place, (0, 0))[1]) for one in by_place] for place in places])
+        weighed = np.array([[place in one for one in by_place] for place in places])
+        most, is_plain = units.max(axis=1).tolist(), bool((weight == 1).all())
         scale = np.array([one.scale for one in asked])
-        used, allocatable = self.cluster.ledger.used, self.cluster.snapshot.nodes.allocatable.values
+        rows = np.array(places)
+        ledger, allocatable = self.cluster.ledger, self.cluster.snapshot.nodes.allocatable.values[rows]
 
         def score(node: int) -> Floats:
-            total: Floats | None = None
-            beyond = np.zeros(len(tasks), dtype=np.bool_)
-            for place, units, weight, weighed in columns:
-                after, room = units + float(used[place, node]), float(allocatable[place, node])
-                beyond |= (after > room) & weighed
-                after /= room
+            used, room = ledger.used[rows, node, None], allocatable[:, node, None]
+            after = units + used
+            over = after > room if any(map(operator.gt, most, (room - used)[:, 0].tolist())) else None
+            after /= room
+            if not is_plain:
                 after *= weight
-                total = after if total is None else np.add(total, after, out=total)
-            assert total is not None
+            total: Floats = after[0]
+            for more in after[1:]:
+                total += more
             total *= scale
-            total[beyond] = 0.0
+            if over is not None:
+                total[(over & weighed).any(axis=0)] = 0.0
             return total
 
         return score

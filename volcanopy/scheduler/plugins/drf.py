@@ -9,7 +9,7 @@ import numpy as np
 from volcanopy.scheduler.cluster import Cluster
 from volcanopy.scheduler.fairness import Standing, Tree, path
 from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
-from volcanopy.scheduler.resources import Ints, Resources
+from volcanopy.scheduler.resources import Ints, Resources, Rows
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
 
@@ -33,6 +33,15 @@ class Drf(Plugin[NoArguments]):
     def job_order(self, job: JobView) -> float:
         """Smaller share first."""
         return job.allocated.share_of(self._total)
+
+    def job_order_of_many(self, jobs: Rows) -> Sequence[float]:
+        """As :meth:`job_order`."""
+        held = self.cluster.ledger.job_allocated[:, jobs]
+        share = np.zeros(len(jobs), dtype=np.float64)
+        for part, whole in zip(held, self._total.values.tolist(), strict=True):
+            np.maximum(share, part / whole if whole > 0 else (part > 0).astype(np.float64), out=share)
+        keys: list[float] = share.tolist()
+        return keys
 
     def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of jobs whose share, without the task, is still no smaller than the preemptor's with its own."""

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from volcanopy.scheduler.plan import GroupCondition
 from volcanopy.scheduler.plugin import PERMIT, Invalid, NoArguments, Plugin, Taking, Vote, reject
-from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.resources import Ints, Mask, Rows
+from volcanopy.scheduler.status import READY, VALID, Status
 from volcanopy.scheduler.subjobs import SubJobView, lacking
 from volcanopy.scheduler.views import JobView, RoleView, TaskView
 
@@ -48,6 +51,31 @@ class Gang(Plugin[NoArguments]):
     def job_order(self, job: JobView) -> int:
         """Those that cannot start yet before those that run already."""
         return int(job.is_ready)
+
+    def job_order_of_many(self, jobs: Rows) -> Sequence[int]:
+        """As :meth:`job_order`."""
+        keys: list[int] = (self._places(jobs) >= self.cluster.snapshot.jobs.min_available[jobs]).astype(int).tolist()
+        return keys
+
+    def surely_valid(self, jobs: Rows) -> Mask:
+        """Those that count nothing but their members, and have enough."""
+        valid = self.cluster.ledger.job_counts[:, jobs][VALID].sum(axis=0)
+        return self._counts_members_only(jobs) & (valid >= self.cluster.snapshot.jobs.min_available[jobs])
+
+    def ready_after_one(self, jobs: Rows) -> Mask:
+        """Those that count nothing but their members, and lack one at most."""
+        lacking = self.cluster.snapshot.jobs.min_available[jobs] - self._places(jobs)
+        return self._counts_members_only(jobs) & (lacking <= 1)
+
+    def _places(self, jobs: Rows) -> Ints:
+        """(M,): the members of each of these jobs that have a place, or need none to speak of."""
+        ledger = self.cluster.ledger
+        places: Ints = ledger.job_counts[:, jobs][READY].sum(axis=0) + ledger.job_best_effort[jobs]
+        return places
+
+    def _counts_members_only(self, jobs: Rows) -> Mask:
+        with_minima = np.isin(jobs, list(self._jobs_with_minima)) if self._jobs_with_minima else False
+        return ~(self.cluster.snapshot.jobs.structured[jobs] | with_minima)
 
     def job_ready(self, job: JobView) -> bool:
         """Every role and the whole have their minimum."""

@@ -18,6 +18,11 @@ class Priority(Plugin[NoArguments]):
         """Higher priority first."""
         return -job.priority
 
+    def job_order_of_many(self, jobs: Rows) -> Sequence[int]:
+        """As :meth:`job_order`."""
+        keys: list[int] = (-self.cluster.snapshot.jobs.priority[jobs]).tolist()
+        return keys
+
     def subjob_order(self, part: SubJobView) -> int:
         """Higher priority first."""
         return -part.priority

@@ -31,6 +31,7 @@ class Proportion(Plugin[NoArguments]):
         self._requested: Ints = ledger.queue_allocated + ledger.queue_pending
         self._inqueue = claims.asked_by_admitted(self.cluster)
         self.deserved = self._fill(self._requested)
+        self._shares: list[list[int]] = self.deserved.T.tolist()
         self._owed: Ints | None = None
 
     def queue_order(self, queue: QueueView) -> tuple[int, float]:
@@ -108,7 +109,11 @@ class Proportion(Plugin[NoArguments]):
         return reject("capability", self._shortage("admission", queue, least.values.tolist(), limit, promised.tolist()))
 
     def _beyond(self, queue: QueueView, asked: Ints, count: int) -> Denial | None:
-        held, pods = self._held(queue), self.cluster.axis.index["pods"]
+        held = self._held(queue)
+        share = self._shares[queue.row]
+        if all(own <= 0 or now + own <= most for own, now, most in zip(asked.tolist(), held.tolist(), share, strict=True)):
+            return None
+        pods = self.cluster.axis.index["pods"]
         deserved, limit = self.deserved[:, queue.row], self._limit[:, queue.row]
         wanted = held + asked
         beyond_share = claims.first_short(wanted, deserved, asked, pods)
