@@ -77,12 +77,16 @@ def test_a_status_has_no_defaults(resource: Resource) -> None:
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
 def test_every_field_of_ours_is_explained(resource: Resource) -> None:
     schema = served(resource)["schema"]["openAPIV3Schema"]
-    theirs = (".metadata", ".spec.tasks[].template.", ".spec.volumes[].volumeClaim.")
+    theirs = tuple(
+        f"{spec}{path}"
+        for spec in (".spec", ".spec.jobTemplate.spec")
+        for path in (".tasks[].template.", ".volumes[].volumeClaim.")
+    )
     silent = [
         f"{path}.{name}"
         for path, node in nodes(schema)
         for name, of in node.get("properties", {}).items()
-        if not of.get("description") and not f"{path}.{name}".startswith(theirs)
+        if not of.get("description") and not f"{path}.{name}".startswith((".metadata", *theirs))
     ]
     assert silent == []
 
@@ -91,6 +95,9 @@ def test_the_names_people_type() -> None:
     names = {one.kind: (one.plural, one.short_names, one.namespaced, one.api_version) for one in RESOURCES}
     assert names == {
         "BatchJob": ("batchjobs", ("bj",), True, "batch.volcanopy.io/v1alpha1"),
+        "CronBatchJob": ("cronbatchjobs", ("cbj",), True, "batch.volcanopy.io/v1alpha1"),
+        "JobFlow": ("jobflows", ("jf",), True, "flow.volcanopy.io/v1alpha1"),
+        "JobTemplate": ("jobtemplates", ("jt",), True, "flow.volcanopy.io/v1alpha1"),
         "PodGroup": ("podgroups", ("pg",), True, "scheduling.volcanopy.io/v1beta1"),
         "Queue": ("queues", ("q",), False, "scheduling.volcanopy.io/v1beta1"),
         "Command": ("commands", (), True, "bus.volcanopy.io/v1alpha1"),
@@ -102,7 +109,6 @@ def test_the_names_people_type() -> None:
 def test_defaults_are_those_of_the_models() -> None:
     spec = spec_of("BatchJob")["properties"]
     assert {name: of["default"] for name, of in spec.items() if "default" in of} == {
-        "queue": "default",
         "schedulerName": "volcanopy",
         "maxRetry": 3,
     }

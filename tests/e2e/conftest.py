@@ -55,7 +55,7 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
             try:
                 yield world
             finally:
-                for kind, name in world.made:
+                for kind, name in reversed(world.made):
                     with contextlib.suppress(NotFound):
                         await client.delete(kind, None, name)
                 await _clear(client)

@@ -1,10 +1,13 @@
 """The life of a job, told as one would tell it: what happens, what the controller does, where the job stands."""
 
+from typing import Any
+
 import pytest
 
 from tests.jobcontroller.world import World, job, task
 from volcanopy.jobcontroller.plan import CreatePod, DeletePod, UpdateStatus
 
+Json = dict[str, Any]
 FAILED_RESTARTS = {"event": "PodFailed", "action": "RestartJob"}
 
 
@@ -286,6 +289,15 @@ class TestTimeouts:
         assert (world.phase, world.status.get("delayed")) == ("Running", None)
 
 
+def test_a_job_is_not_called_failed_while_a_restart_waits_for_its_time() -> None:
+    policies = [{"event": "PodFailed", "action": "RestartJob", "timeout": "5m"}]
+    world = World(job(task(replicas=2), policies=policies)).started().fail().settle()
+    assert (world.phase, world.message) == ("Running", "0 of 2 pods running, 2 failed")
+    world.wait(minutes=5).again()
+    assert (world.phase, world.retries) == ("Running", 1)
+    assert world.succeed().settle().phase == "Completed"
+
+
 class TestScale:
     def test_more_replicas_are_more_pods_and_a_larger_gang(self) -> None:
         world = World(job(task(replicas=2))).started()
@@ -313,6 +325,40 @@ def test_a_task_waits_for_those_it_depends_on_and_the_gang_does_not_wait_for_it(
     assert len(world.pods) == 3
     assert world.pod_group["spec"]["minMember"] == 3
     assert world.run().settle().phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "phase"),
+    [
+        ([task("a"), task("b", 2, dependsOn={"name": ["a"]})], "Failed"),
+        ([task("a"), task("b", dependsOn={"name": ["a"]}), task("c", dependsOn={"name": ["b"]})], "Failed"),
+        ([task("a"), task("x"), task("b", dependsOn={"name": ["a", "x"]})], "Failed"),
+        ([task("a"), task("x"), task("b", dependsOn={"name": ["a", "x"], "iteration": "any"})], "Pending"),
+        ([task("a", minAvailable=0), task("b", dependsOn={"name": ["a"]})], "Running"),
+    ],
+)
+def test_a_task_that_waits_in_vain_does_not_keep_its_job_waiting_for_ever(tasks: list[Json], phase: str) -> None:
+    world = World(job(*tasks)).settle().admit().settle()
+    for name in world.going():
+        world.succeed(name) if name == "job-x-0" else world.fail(name, exit_code=3)
+        world.settle()
+        if name == "job-a-0":
+            break
+    if "job-x-0" in world.pods:
+        world.succeed("job-x-0").settle()
+    assert world.phase == phase
+    if phase == "Failed":
+        assert world.message == "0 pods of task a succeeded, 1 needed: pod job-a-0 failed with exit code 3"
+
+
+def test_an_admitted_gang_that_grows_is_not_said_to_wait_for_its_first_admission() -> None:
+    world = World(job(task("master"), task("worker", 2, dependsOn={"name": ["master"]}))).settle()
+    world.admit().settle().run("job-master-0").settle()
+    world.admit("Pending").settle()
+    state = world.status["state"]
+    assert state["reason"] == "WaitingForPods"
+    assert state["message"] == "1 pod of 3 needed run or have run: queue default has to admit the rest"
+    assert world.admit("Running").settle().message == ("admitted by queue default: 1 pod of 3 needed run or have run")
 
 
 def test_an_unknown_plugin_keeps_the_job_waiting_and_says_so() -> None:

@@ -38,14 +38,34 @@ def test_the_time_that_a_job_ran_does_not_count_its_waiting() -> None:
 @pytest.mark.parametrize(
     ("spec", "phases", "message"),
     [
-        (job(task(replicas=2)), "SF", "1 pod of task a succeeded, 2 needed"),
+        (job(task(replicas=2)), "SF", "1 pod of task a succeeded, 2 needed: pod job-a-1 failed with exit code 137"),
+        (
+            job(task("a", 2), task("b", 4)),
+            "SSSFFF",
+            "1 pod of task b succeeded, 4 needed: pod job-b-1 failed with exit code 137, and 2 more",
+        ),
         (job(task(replicas=2, minAvailable=1), minAvailable=1), "SF", "1 pod succeeded and 1 failed"),
-        (job(task(replicas=2, minAvailable=0), minSuccess=2), "SF", "1 pod succeeded and 1 failed: 2 had to succeed"),
+        (
+            job(task(replicas=2, minAvailable=0), minSuccess=2),
+            "SF",
+            "1 pod succeeded and 1 failed, 2 had to succeed: pod job-a-1 failed with exit code 137",
+        ),
+        (
+            job(task(replicas=12, minAvailable=0), minSuccess=3),
+            "SSFFFFFFFFFF",
+            "2 pods succeeded and 10 failed, 3 had to succeed: pod job-a-2 failed with exit code 137, and 9 more",
+        ),
         (job(task(replicas=3), minSuccess=1), "SRR", "1 pod succeeded, 1 needed"),
     ],
 )
 def test_a_job_says_how_it_ended(spec: dict[str, Any], phases: str, message: str) -> None:
     world = World(spec).started()
-    for name, letter in zip(sorted(world.pods), phases, strict=True):
-        world.set_phase({"S": "Succeeded", "F": "Failed", "R": "Running"}[letter], name)
+    for name, letter in zip(world.pods, phases, strict=True):
+        world.set_phase({"S": "Succeeded", "F": "Failed", "R": "Running"}[letter], name, exit_code=137)
     assert world.settle().message == message
+
+
+def test_a_pod_that_its_node_took_away_says_why() -> None:
+    world = World(job()).started()
+    world.pods["job-a-0"]["status"] = {"phase": "Failed", "reason": "Evicted"}
+    assert world.settle().message == "0 pods of task a succeeded, 1 needed: pod job-a-0 failed: Evicted"

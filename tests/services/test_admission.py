@@ -14,10 +14,9 @@ from volcanopy.services.admission import (
     MUTATING,
     QUEUES,
     VALIDATING,
-    AdmissionSettings,
-    configurations,
     run,
 )
+from volcanopy.services.webhooks import Registration
 
 
 @asynccontextmanager
@@ -93,8 +92,8 @@ async def test_a_server_that_ends_leaves_no_webhooks_behind(cluster: Cluster) ->
 
 
 def test_behind_a_service_the_service_is_named() -> None:
-    settings = AdmissionSettings(service="system/hooks", fail_closed=False)
-    for _, made in configurations(settings, b"PEM", "https://127.0.0.1:1"):
+    registration = Registration("https://127.0.0.1:1", service="system/hooks", authority=b"PEM", fail_closed=False)
+    for _, made in registration.configurations():
         for webhook in made["webhooks"]:
             assert webhook["failurePolicy"] == "Ignore"
             assert webhook["clientConfig"]["caBundle"] == "UEVN"

@@ -63,10 +63,22 @@ WRONG: list[tuple[Json, str]] = [
     ({"policies": [policy(events=["*", "PodFailed"])]}, "`*` already means every event"),
     ({"policies": [policy(event="PodPending")]}, "PodPending needs a timeout"),
     ({"policies": [policy(event="PodRunning")]}, "spec.policies[0].event"),
+    ({"policies": [policy(event="OutOfSync")]}, "spec.policies[0].event"),
+    ({"policies": [policy(events=["CommandIssued"])]}, "spec.policies[0].events[0]"),
+    ({"policies": [policy("Foo", exitCode=3)]}, "spec.policies[0].action"),
+    ({"policies": [policy("SyncJob", event="PodFailed")]}, "spec.policies[0].action"),
+    ({"tasks": [task(policies=[policy(event="PodFailed"), policy(event="PodFailed")])]}, "an event may stand in one"),
+    ({"tasks": [task(policies=[policy()])]}, "spec.tasks[0].policies[0]: Invalid value: a policy reacts to events"),
     ({"policies": [policy("Foo", event="PodFailed")]}, "spec.policies[0].action"),
     ({"policies": [policy(event="PodFailed", timeout="soon")]}, "spec.policies[0].timeout"),
     ({"volumes": [{"mountPath": "/a"}]}, "give either volumeClaimName (an existing claim) or volumeClaim"),
     ({"volumes": [{"mountPath": "/a", "volumeClaimName": "x"}] * 2}, "spec.volumes[1]: Duplicate value"),
+    (
+        {"volumes": [{"mountPath": "/a", "volumeClaimName": "x", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]},
+        "give either volumeClaimName (an existing claim) or volumeClaim",
+    ),
+    ({"volumes": [{"mountPath": "", "volumeClaimName": "x"}]}, "spec.volumes[0].mountPath"),
+    ({"volumes": [{"volumeClaimName": "x"}]}, "spec.volumes[0].mountPath"),
     (
         {"networkTopology": {"highestTierAllowed": 1, "highestTierName": "x"}},
         "the highest tier is given by number or by",
@@ -112,7 +124,10 @@ async def test_a_pod_template_is_refused_as_a_pod_would_be(cluster: Cluster) -> 
 
 
 async def test_good_jobs_are_taken(cluster: Cluster) -> None:
+    privileged = task()
+    privileged["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     good: list[Json] = [
+        {"tasks": [privileged]},
         {"tasks": [task(replicas=0)]},
         {"tasks": [task(replicas=4, partitionPolicy={**PARTED, "minPartitions": 1}, minAvailable=2)]},
         {"tasks": [task("a"), task("b", dependsOn={"name": ["a"], "iteration": "any"})], "minAvailable": 1},
@@ -153,6 +168,12 @@ async def test_what_a_job_is_made_of_stays_and_its_size_does_not(cluster: Cluste
         ("/spec/tasks/0/template/spec/containers/0/image", "other"),
         ("/spec/tasks/0/name", "c"),
         ("/spec/tasks/-", task("c")),
+        ("/spec/tasks", [task("a", 2)]),
+        ("/spec/volumes", [{"mountPath": "/a", "volumeClaimName": "x"}]),
+        ("/spec/minSuccess", 1),
+        ("/spec/networkTopology", {"mode": "soft"}),
+        ("/spec/tasks/0/policies", [policy(event="PodFailed")]),
+        ("/spec/tasks/0/dependsOn", {"name": ["b"]}),
     ]:
         with pytest.raises(ApiError) as caught:
             await change(path, value)
@@ -160,6 +181,9 @@ async def test_what_a_job_is_made_of_stays_and_its_size_does_not(cluster: Cluste
         assert "in a job that exists: make" in str(caught.value) or "of a job that exists cannot change" in str(
             caught.value
         )
+    for path, value in [("/spec/minAvailable", 4), ("/spec/tasks/0/minAvailable", 3), ("/spec/tasks/0/replicas", -1)]:
+        with pytest.raises(ApiError, match="cannot be more than|greater than or equal to 0"):
+            await change(path, value)
     for path, value in [
         ("/spec/tasks/0/replicas", 5),
         ("/spec/tasks/0/minAvailable", 1),

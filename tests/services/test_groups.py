@@ -11,9 +11,14 @@ from tests.services.playing import Cluster
 from tests.services.test_flows import controller
 from volcanopy.api import names
 from volcanopy.kube.client import Client
+from volcanopy.kube.errors import Invalid
+from volcanopy.kube.events import EventRecorder
 from volcanopy.kube.kinds import Json, Kind
-from volcanopy.services.groups import LOOSE_PODS
+from volcanopy.services import owners
+from volcanopy.services.groups import LOOSE_PODS, GroupController
 from volcanopy.services.jobeffects import POD_GROUPS, PODS
+from volcanopy.services.queues import QueueController
+from volcanopy.services.workqueue import WorkQueue
 
 DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
 REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
@@ -124,24 +129,72 @@ async def test_pods_with_groups_of_their_own_and_pods_of_others_are_left_alone(c
     assert group_of(cluster.pods["other"]) == ""
 
 
-async def test_the_group_of_a_pod_goes_with_the_pod(cluster: Cluster) -> None:
-    cluster.plays = False
-    async with controller(cluster):
-        await create(cluster, pod("bare"))
-        await cluster.until(lambda: "bare" in cluster.groups)
-        await cluster.set_pod("bare", "Succeeded")
-        await cluster.client.delete(PODS, cluster.namespace, "bare", grace=0)
-        await cluster.until(lambda: not cluster.groups and not cluster.pods, 60)
-
-
-async def test_a_group_that_somebody_deletes_is_made_again_while_its_pods_live(cluster: Cluster) -> None:
+async def test_the_group_of_a_pod_is_made_again_while_the_pod_lives_and_goes_with_it(cluster: Cluster) -> None:
     cluster.plays = False
     async with controller(cluster):
         await create(cluster, pod("bare"))
         await cluster.until(lambda: "bare" in cluster.groups and group_of(cluster.pods["bare"]) != "")
         first = cluster.groups["bare"]["metadata"]
         await cluster.client.delete(POD_GROUPS, cluster.namespace, first["name"])
-        await cluster.until(lambda: cluster.groups.get("bare", {}).get("metadata", first)["uid"] != first["uid"])
+        await cluster.until(
+            lambda: [one["metadata"]["uid"] for one in cluster.groups.values()] not in ([], [first["uid"]])
+        )
+        await cluster.set_pod("bare", "Succeeded")
+        await cluster.client.delete(PODS, cluster.namespace, "bare", grace=0)
+        await cluster.until(lambda: not cluster.groups and not cluster.pods, 60)
+
+
+async def test_a_workload_that_is_read_is_read_again_when_what_was_read_may_be_old(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second pod comes while the first answer is still good; what has changed meanwhile is found out all the same."""
+    monkeypatch.setattr(owners, "GOOD_FOR", 0.5)
+    cluster.plays = False
+    async with controller(cluster):
+        owner = await workload(cluster, DAEMON_SETS, "set")
+        await create(cluster, pod("p0", owner))
+        await cluster.until(lambda: "set" in cluster.groups)
+        notes = {"metadata": {"annotations": {names.GROUP_MIN_MEMBER: "2"}}}
+        await cluster.client.patch(DAEMON_SETS, cluster.namespace, "set", notes)
+        await create(cluster, pod("p1", owner))
+        await cluster.until(lambda: cluster.groups["set"]["spec"]["minMember"] == 2)
+
+
+async def test_what_a_server_refuses_is_tried_again_and_at_once_when_a_queue_opens(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As admission refuses a PodGroup for a queue that is closed."""
+    cluster.plays = False
+    create_anything, tried = Client.create, asyncio.Event()
+    opened: list[str] = []
+
+    async def refuse(self: Client, kind: Kind[Any], namespace: str | None, body: Any, **more: Any) -> Any:
+        if kind is not POD_GROUPS or opened:
+            return await create_anything(self, kind, namespace, body, **more)
+        tried.set()
+        raise Invalid(422, "Invalid", "queue 'q' is Closed")
+
+    def long_pause(self: WorkQueue, key: str, _: Any) -> float:
+        self.add(key, 3600.0)
+        return 3600.0
+
+    monkeypatch.setattr(Client, "create", refuse)
+    monkeypatch.setattr(WorkQueue, "failed", long_pause)
+    client = cluster.client
+    async with EventRecorder(client, "test") as recorder:
+        groups = GroupController(client, recorder)
+        queues = QueueController(client, recorder, groups.queue_opened)
+        running = [asyncio.create_task(one) for one in (*groups.following(), groups.work())]
+        await create(cluster, pod("late"))
+        await asyncio.wait_for(tried.wait(), 20)
+        opened.append("q")
+        for version, state in (("1", "Closed"), ("2", "Open")):
+            metadata = {"name": "q", "uid": "q", "resourceVersion": version}
+            queues.told("MODIFIED", {"kind": "Queue", "metadata": metadata, "status": {"state": state}})
+        await cluster.until(lambda: "late" in cluster.groups)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 class ReplicaSet:

@@ -173,8 +173,8 @@ class BatchJobSpec(Model):
     """How many pods must be able to run at once before any is started; not given or 0, what the tasks need together."""
     min_success: Int32 | None = Field(default=None, ge=1)
     """How many pods must succeed for the job to be complete; the others are then stopped."""
-    queue: Subdomain = "default"
-    """The queue that the job waits in and is accounted to."""
+    queue: Subdomain = Field(default="default", json_schema_extra={"x-volcanopy-no-default": True})
+    """The queue that the job waits in and is accounted to; chosen by admission, or `default`, if not given."""
     priority_class_name: str = Field(default="", max_length=253)
     """PriorityClass of the job, and of its pods where their template names none."""
     scheduler_name: str = Field(default="volcanopy", max_length=63)

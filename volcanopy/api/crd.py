@@ -150,6 +150,10 @@ RESOURCES = (
             Column("CPU", ".status.allocated.cpu", "Cpu that its pods hold"),
             Column("Memory", ".status.allocated.memory", "Memory that its pods hold"),
             _AGE,
+            Column("Jobs", ".status.jobs", "BatchJobs that have not come to their end", "integer", wide=True),
+            Column("Pending", ".status.pending", "Pod groups that wait for admission", "integer", wide=True),
+            Column("Inqueue", ".status.inqueue", "Pod groups that are admitted", "integer", wide=True),
+            Column("Running", ".status.running", "Pod groups that run", "integer", wide=True),
         ),
     ),
     Resource(
@@ -299,7 +303,16 @@ def _without_transitions(made: Json) -> Json:
     return kept
 
 
-_DROPPED = {"title", "default", "const", "x-volcanopy-no-default", "properties", "items", "additionalProperties"}
+_DROPPED = {
+    "title",
+    "default",
+    "const",
+    "propertyNames",
+    "x-volcanopy-no-default",
+    "properties",
+    "items",
+    "additionalProperties",
+}
 
 
 def _parts(source: Json, definitions: dict[str, Json], *, defaults: bool) -> Iterator[tuple[str, Any]]:

@@ -6,6 +6,7 @@ than we are.
 """
 
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,9 @@ from volcanopy.api import quantity
 
 Json = dict[str, Any]
 """A JSON object as it came."""
+
+MOST_PROBLEMS = 100
+"""So many problems of one object are told: who has more has another problem."""
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 """What a DNS label may look like (at most 63 characters)."""
@@ -121,7 +125,9 @@ class Model(BaseModel):
         try:
             return cls.model_validate(data, extra="forbid" if unknown == "refuse" else "ignore")
         except ValidationError as error:
-            raise InvalidObjectError(cls.__name__, map(_problem, error.errors(include_url=False))) from None
+            raise InvalidObjectError(
+                cls.__name__, map(_problem, error.errors(include_url=False)[:MOST_PROBLEMS])
+            ) from None
 
     def write(self) -> Json:
         """The JSON object that stands for this one, without what is not set."""
@@ -136,6 +142,11 @@ def path_of(steps: Iterable[str | int]) -> str:
     return path
 
 
+_SHOWN = reprlib.Repr()  # the cost of showing a value does not grow with it
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 200
+_SHOWN.maxlist = _SHOWN.maxdict = 20
+
+
 def _problem(error: ErrorDetails) -> Problem:
     path = path_of(error["loc"])
     match error["type"]:
@@ -144,7 +155,7 @@ def _problem(error: ErrorDetails) -> Problem:
         case "missing":
             return Problem(path, "is required")
         case _:
-            given = repr(error["input"])
+            given = _SHOWN.repr(error["input"])
             given = given if len(given) <= 80 else given[:77] + "..."
             says = error["msg"].removeprefix("Value error, ")
             return Problem(path, f"{given}: {says[:1].lower()}{says[1:]}")

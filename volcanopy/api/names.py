@@ -3,6 +3,8 @@
 A key is written once, here. ``TASK_SPEC`` and its kin are both labels and annotations of pods, as said beside them.
 """
 
+from collections.abc import Mapping
+
 BATCH = "batch.volcanopy.io"
 SCHEDULING = "scheduling.volcanopy.io"
 BUS = "bus.volcanopy.io"
@@ -84,3 +86,31 @@ SCHEDULED_TIME = "volcanopy.io/cronjob-scheduled-timestamp"
 POD_QUEUE_NAME = "scheduling.volcanopy.io/queue-name"
 POD_GROUP_NAME = "scheduling.volcanopy.io/group-name"
 GROUP_MIN_MEMBER = "scheduling.volcanopy.io/group-min-member"
+
+# On pods that are no part of a job, for the PodGroup that is made for them.
+NETWORK_TOPOLOGY_MODE = "volcanopy.io/network-topology-mode"
+NETWORK_TOPOLOGY_HIGHEST_TIER = "volcanopy.io/network-topology-highest-tier"
+SLA_WAITING_TIME = "volcanopy.io/sla-waiting-time"
+OWN_PREFIX = "volcanopy.io/"
+"""What the keys of our own annotations begin with."""
+
+# On queues.
+HIERARCHY = "volcanopy.io/hierarchy"
+"""Where the queue stands for hierarchical fairness, as root/a/b."""
+HIERARCHY_WEIGHTS = "volcanopy.io/hierarchy-weights"
+"""A weight for each step of that path."""
+CLOSED_BY_PARENT = "volcanopy.io/closed-by-parent"
+"""``true`` on a queue that was closed because the queue above it was, and opens with it again."""
+
+# On jobs, what makes them, pod groups and pods: written by admission alone.
+SUBMITTED_BY = "volcanopy.io/submitted-by"
+"""The name of the user who asked for it."""
+SUBMITTER_GROUPS = "volcanopy.io/submitter-groups"
+"""The groups of that user, as a JSON list."""
+
+
+def handed_on(annotations: Mapping[str, str], owner: Mapping[str, str] | None) -> dict[str, str]:
+    """The annotations of an object that is made for its owner: whoever asked for the owner asked for it."""
+    keys = (SUBMITTED_BY, SUBMITTER_GROUPS)
+    own = {key: value for key, value in annotations.items() if key not in keys}
+    return own | {key: owner[key] for key in keys if key in owner} if owner else own

@@ -1,12 +1,18 @@
 """PodGroup and Queue: what the scheduler works with (``scheduling.volcanopy.io/v1beta1``)."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from volcanopy.api.meta import Condition, LabelSelector, ObjectMeta
 from volcanopy.api.model import Bool, Int32, Model, ResourceList, Rule, Subdomain
+
+
+ServiceAccountName = Annotated[
+    str, Field(max_length=317, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$")
+]
+"""A service account as ``namespace/name``, or ``namespace/*`` for all of a namespace."""
 
 
 class NetworkTopology(Model):
@@ -53,8 +59,8 @@ class PodGroupSpec(Model):
     """How many pods must be able to run at once before any is started."""
     min_task_member: dict[str, Int32] = Field(default_factory=dict)
     """How many of them each task must contribute."""
-    queue: Subdomain = "default"
-    """The queue that the group waits in and is accounted to."""
+    queue: Subdomain = Field(default="default", json_schema_extra={"x-volcanopy-no-default": True})
+    """The queue that the group waits in and is accounted to; chosen by admission, or `default`, if not given."""
     priority_class_name: str = Field(default="", max_length=253)
     """PriorityClass of the group."""
     min_resources: ResourceList | None = None
@@ -139,6 +145,27 @@ class QueueAffinity(Model):
     """Groups to stay away from."""
 
 
+class Subjects(Model):
+    """People and programs: everyone whom one of the lists names."""
+
+    users: list[str] = Field(
+        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Names of users, as the API server knows them; `*` is everybody."""
+    groups: list[str] = Field(
+        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Names of groups of users."""
+    service_accounts: list[ServiceAccountName] = Field(
+        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Service accounts, each as namespace/name; namespace/* is all of a namespace."""
+    namespaces: list[Subdomain] = Field(
+        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Namespaces: whoever may make a job in one of them, and the service accounts that live there."""
+
+
 class QueueSpec(Model):
     """A queue's claim on the cluster."""
 
@@ -162,6 +189,10 @@ class QueueSpec(Model):
     """Which groups of nodes the pods of the queue run on."""
     dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
     """Whether a job that cannot start holds back those behind it (fifo) or not (traverse)."""
+    submitters: Subjects | None = None
+    """Who may submit jobs; those of the nearest queue above that says so if not given, everybody if none does."""
+    administrators: Subjects | None = None
+    """Who may change and delete this queue and those below it, beside those who may so further up; all if none is named."""
 
 
 class QueueState(StrEnum):
@@ -180,6 +211,18 @@ class QueueStatus(Model):
     """Whether the queue takes new jobs."""
     allocated: ResourceList | None = None
     """What the pods of the queue and of its children hold."""
+    pending: Int32 = Field(default=0, ge=0)
+    """Number of pod groups that wait for admission."""
+    inqueue: Int32 = Field(default=0, ge=0)
+    """Number of pod groups that are admitted and do not run yet."""
+    running: Int32 = Field(default=0, ge=0)
+    """Number of pod groups that run."""
+    unknown: Int32 = Field(default=0, ge=0)
+    """Number of pod groups of which some pods run and others have no place."""
+    completed: Int32 = Field(default=0, ge=0)
+    """Number of pod groups that are over."""
+    jobs: Int32 = Field(default=0, ge=0)
+    """Number of BatchJobs that have not come to their end and are not suspended."""
 
 
 class Queue(Model):

@@ -51,9 +51,7 @@ def pod_group_spec(job: BatchJob, started: Sequence[TaskSpec], priorities: Mappi
         "minMember": member,
         "minTaskMember": {task.name: task.needed for task in started},
         "queue": job.spec.queue,
-        "minResources": {
-            name: text(_unit(name), units) for name, units in sorted(min_resources(started, member, priorities).items())
-        },
+        "minResources": written(min_resources(started, member, priorities)),
     }
     if job.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
@@ -95,7 +93,7 @@ def changes(desired: Json, existing: PodGroup) -> Json:
     for key, wanted, found in (
         ("minMember", want.min_member, have.min_member),
         ("minTaskMember", want.min_task_member, have.min_task_member),
-        ("minResources", _exact(want.min_resources), _exact(have.min_resources)),
+        ("minResources", exact(want.min_resources), exact(have.min_resources)),
         ("priorityClassName", want.priority_class_name, have.priority_class_name),
         ("subGroupPolicy", want.sub_group_policy, have.sub_group_policy),
     ):
@@ -109,7 +107,13 @@ def changes(desired: Json, existing: PodGroup) -> Json:
     return {"spec": patch} if patch else {}
 
 
-def _exact(resources: Mapping[str, str | int | float] | None) -> Amounts:
+def written(amounts: Amounts) -> dict[str, str]:
+    """Base units by quota name as a resource list."""
+    return {name: text(_unit(name), units) for name, units in sorted(amounts.items())}
+
+
+def exact(resources: Mapping[str, str | int | float] | None) -> Amounts:
+    """A resource list with quota names as base units."""
     return {name: amount(_unit(name), given) for name, given in (resources or {}).items()}
 
 

@@ -1,53 +1,56 @@
 """Admission as a service: an HTTPS server that answers AdmissionReviews, and the configurations that point to it.
 
-It knows the queues through a watch of its own; everything else that it says follows from the request alone.
+It knows the cluster through watches of its own; everything else that it says follows from the request alone. Any number
+of servers may stand side by side.
 """
 
 import asyncio
-import base64
 import contextlib
-import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import Literal
 
+import msgspec
 from aiohttp import web
 
-from volcanopy.admission.review import Context, mutate, review
-from volcanopy.api import names
-from volcanopy.api.core import Queue
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.request import Request, at
+from volcanopy.admission.review import Context, mutate, validate
+from volcanopy.admission.verdict import Verdict
+from volcanopy.api.model import Problem
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube.client import Client
 from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import AlreadyExists, Conflict, NotFound
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
-from volcanopy.services.certificates import ServerCertificate, make_certificate
+from volcanopy.kube.errors import KubeError, NotFound
+from volcanopy.kube.kinds import Json
+from volcanopy.services import certmanager
+from volcanopy.services.keyring import ForeignKeyring, Keyring, SharedKeyring, Terms
+from volcanopy.services.knowledge import QUEUES, Knowledge
+from volcanopy.services.policyfile import PolicyFile
+from volcanopy.services.queueedits import QueueEdits
 from volcanopy.services.thirdparty import job_registry
+from volcanopy.services.webhooks import (
+    CONFIGURATION,
+    MUTATING,
+    VALIDATING,
+    Registration,
+    published,
+    register,
+    unregister,
+)
+
+__all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettings", "application", "run"]
 
 log = logging.getLogger(__name__)
 
-QUEUES = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, Queue)
-_REGISTRATION = "admissionregistration.k8s.io"
-MUTATING: Kind[Json] = Kind(
-    _REGISTRATION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, dict
-)
-VALIDATING: Kind[Json] = Kind(
-    _REGISTRATION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False, dict
-)
-CONFIGURATION = "volcanopy-admission"
 LARGEST_BODY = 3 * 1024 * 1024
+LOOKUP_DEADLINE = 3.0
 
-_JOB_RULE = {"apiGroups": [names.BATCH], "apiVersions": ["v1alpha1"], "resources": ["batchjobs"], "scope": "Namespaced"}
-_FLOW_RULE = {
-    "apiGroups": [names.FLOW],
-    "apiVersions": ["v1alpha1"],
-    "resources": ["jobflows", "jobtemplates"],
-    "scope": "Namespaced",
-}
-_QUEUE_RULE = {"apiGroups": [names.SCHEDULING], "apiVersions": ["v1beta1"], "resources": ["queues"], "scope": "Cluster"}
+Answering = Callable[[Json], Awaitable[Json]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class AdmissionSettings:
 
     ``service`` is ``namespace/name`` of the Service in front of it; without one the API server is told ``url``, or,
     if that is empty too, the address that is listened on. ``fail_closed`` refuses what cannot be judged because the
-    server is down. With ``register`` the configurations are written; with ``unregister`` they are taken away again
+    server is down. With ``register`` the configurations are written and kept; with ``unregister`` they are taken away again
     when the server ends (a cluster on this machine would be left with webhooks that nobody answers).
     """
 
@@ -67,86 +70,105 @@ class AdmissionSettings:
     fail_closed: bool = True
     register: bool = True
     unregister: bool = True
+    namespace: str = "kube-system"
+    """Where its Secret and its ConfigMap are; the Service's namespace, if there is a Service."""
+    config: Path | None = None
+    """The configuration file. It is read again when it changes."""
+    policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
+    """What holds if there is no file."""
+    certificates: Literal["auto", "memory", "secret", "cert-manager"] = "auto"
+    """Who makes the certificate: ``auto`` is cert-manager or a shared Secret behind a Service, this process otherwise."""
+    terms: Terms = field(default_factory=Terms)
+    """How long certificates last."""
+    period: float = 30.0
+    """Seconds between two looks at certificates, configurations and the file."""
+
+    @property
+    def home(self) -> str:
+        """The namespace of what we keep in the cluster."""
+        return self.service.partition("/")[0] or self.namespace
 
 
-def application(context: Callable[[], Context]) -> web.Application:
-    """The server's paths: ``/mutate``, ``/validate`` and ``/healthz``."""
-
-    async def mutating(request: web.Request) -> web.Response:
-        return await _answer(request, mutate)
-
-    async def validating(request: web.Request) -> web.Response:
-        def judge(body: Json) -> Json:
-            answer = review(body, context())
-            # The patch was the other webhook's: a validating one may not have any.
-            answer["response"] = {k: v for k, v in answer["response"].items() if k not in {"patch", "patchType"}}
-            return answer
-
-        return await _answer(request, judge)
+def application(mutating: Answering, validating: Answering, ready: Callable[[], str] = lambda: "") -> web.Application:
+    """The server's paths: ``/mutate``, ``/validate``, ``/healthz`` and ``/readyz`` (``ready`` says what is missing)."""
 
     async def healthy(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
-    app = web.Application(client_max_size=LARGEST_BODY)
-    app.router.add_post("/mutate", mutating)
-    app.router.add_post("/validate", validating)
+    async def is_ready(_: web.Request) -> web.Response:
+        missing = ready()
+        return web.Response(text=missing or "ok", status=503 if missing else 200)
+
+    app = web.Application(client_max_size=LARGEST_BODY, middlewares=[_as_json])
+    app.router.add_post("/mutate", partial(_answer, mutating))
+    app.router.add_post("/validate", partial(_answer, validating))
     app.router.add_get("/healthz", healthy)
+    app.router.add_get("/readyz", is_ready)
     return app
 
 
-async def _answer(request: web.Request, judge: Callable[[Json], Json]) -> web.Response:
+@web.middleware
+async def _as_json(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """What is refused before it is read is refused in JSON as well."""
     try:
-        body = json.loads(await request.read())
+        return await handler(request)
+    except web.HTTPException as refusal:
+        return web.json_response({"error": refusal.text or refusal.reason}, status=refusal.status)
+
+
+async def _answer(judge: Answering, request: web.Request) -> web.Response:
+    try:
+        body = msgspec.json.decode(await request.read())
     except (ValueError, RecursionError):
         raise web.HTTPBadRequest(text="the body is not JSON") from None
     if not isinstance(body, dict):
         raise web.HTTPBadRequest(text="the body is no AdmissionReview")
-    return web.json_response(judge(body))
+    return web.Response(body=msgspec.json.encode(await judge(body)), content_type="application/json")
 
 
-def configurations(settings: AdmissionSettings, authority: bytes, address: str) -> tuple[tuple[Kind[Json], Json], ...]:
-    """The objects that point the API server to us; ``address`` is ``https://host:port``."""
+class Answers:
+    """What the two webhooks say, with all that is known and, for changes of queues, with what is on its way."""
 
-    def webhook(name: str, path: str, rules: list[Json]) -> Json:
-        return {
-            "name": name,
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail" if settings.fail_closed else "Ignore",
-            "matchPolicy": "Equivalent",
-            "timeoutSeconds": 10,
-            "clientConfig": _client_config(settings, authority, address, path),
-            "rules": rules,
-        }
+    def __init__(self, client: Client, knowledge: Knowledge, edits: QueueEdits, *, fail_closed: bool) -> None:
+        self._client, self._knowledge, self._edits, self._closed = client, knowledge, edits, fail_closed
 
-    def configuration(kind: Kind[Json], webhooks: list[Json]) -> tuple[Kind[Json], Json]:
-        metadata = {"name": CONFIGURATION}
-        return kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "webhooks": webhooks}
+    async def mutating(self, body: Json) -> Json:
+        """The patch."""
+        return mutate(body, self._knowledge.context())
 
-    jobs: Json = {**_JOB_RULE, "resources": ["batchjobs", "cronbatchjobs"], "operations": ["CREATE", "UPDATE"]}
-    flows: Json = {**_FLOW_RULE, "operations": ["CREATE", "UPDATE"]}
-    queues: Json = {**_QUEUE_RULE, "operations": ["CREATE", "UPDATE", "DELETE"]}
-    defaulted: Json = {**_JOB_RULE, "operations": ["CREATE"]}
-    return (
-        configuration(MUTATING, [webhook("jobs.mutate.volcanopy.io", "/mutate", [defaulted])]),
-        configuration(
-            VALIDATING,
-            [
-                webhook("jobs.validate.volcanopy.io", "/validate", [jobs]),
-                webhook("flows.validate.volcanopy.io", "/validate", [flows]),
-                webhook("queues.validate.volcanopy.io", "/validate", [queues]),
-            ],
-        ),
-    )
+    async def validating(self, body: Json) -> Json:
+        """The verdict."""
+        context = self._knowledge.context()
+        request = self._edits.concerns(body)
+        if request is None:
+            return validate(body, await self._with_new_queue(body, context))
+        try:
+            return await self._edits.judge(body, request, context, validate)
+        except KubeError as fault:
+            log.warning("a change of queue %s cannot be judged: %s", request.name, fault)
+            if not self._closed:
+                return validate(body, context)
+            told = Problem("", f"changes of queues cannot be judged at this moment, try again: {fault}")
+            return Verdict((told,)).answer(request.uid)
 
-
-def _client_config(settings: AdmissionSettings, authority: bytes, address: str, path: str) -> Json:
-    bundle = base64.b64encode(authority).decode()
-    if settings.service:
-        namespace, _, name = settings.service.partition("/")
-        service = {"namespace": namespace, "name": name, "path": path, "port": 443}
-        return {"service": service, "caBundle": bundle}
-    return {"url": f"{settings.url or address}{path}", "caBundle": bundle}
+    async def _with_new_queue(self, body: Json, context: Context) -> Context:
+        """A queue that was made a moment ago may not have been heard of: it is asked for before it is said not to be."""
+        found = Request.of(body)
+        if found is None or context.queues is None or found.object is None:
+            return context
+        name = at(found.object, "spec", "queue")
+        if not isinstance(name, str) or not name or name in context.queues or "/" in name or len(name) > 253:
+            return context
+        try:
+            queue = await self._client.get(QUEUES, None, name, deadline=LOOKUP_DEADLINE)
+        except NotFound:
+            return context
+        except KubeError as fault:
+            log.warning("queue %s cannot be looked up: %s", name, fault)
+            return context
+        return replace(context, queues={**context.queues, name: queue})
 
 
 async def run(
@@ -157,44 +179,90 @@ async def run(
 ) -> None:
     """Serve until ``stop`` is set. ``ready`` is set when the queues are known and the API server knows of us.
 
-    Raises ThirdPartyError when an installed package with job plugins is broken.
+    Raises ThirdPartyError when an installed package with job plugins is broken, PolicyError when the file is.
     """
     settings = settings or AdmissionSettings()
     check_plugins = partial(plugin_problems, registry=job_registry())
     stop = stop or asyncio.Event()
-    certificate = await asyncio.to_thread(make_certificate, _hosts(settings), datetime.now(UTC))
+    policy = PolicyFile(settings.config, settings.policy)
+    is_ready = ready or asyncio.Event()
     async with Client(connection) as client:
-        queues: Reflector[Queue] = Reflector(client, QUEUES)
-
-        def context() -> Context:
-            return Context(queues.objects if queues.synced.is_set() else None, check_plugins)
-
-        async with _serving(application(context), settings, certificate) as address, asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(queues.run(lambda _: None))
-            await queues.synced.wait()
-            made = configurations(settings, certificate.authority, address) if settings.register else ()
-            for kind, found in made:
-                await _put(client, kind, found)
+        keyring = await _keyring(client, settings)
+        await keyring.renew()
+        knowledge = Knowledge(client, check_plugins, lambda: policy.current)
+        edits = QueueEdits(client, settings.home, _now)
+        answers = Answers(client, knowledge, edits, fail_closed=settings.fail_closed)
+        app = application(
+            answers.mutating, answers.validating, lambda: "" if is_ready.is_set() else "the cluster is not known yet"
+        )
+        async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
+            watching = knowledge.watching(tasks)
+            await knowledge.complete()
+            await _publish(client, settings, keyring, policy.current, address)
             log.info("admission answers at %s", address)
-            if ready is not None:
-                ready.set()
+            is_ready.set()
+            watching.append(tasks.create_task(_keep(client, settings, keyring, policy, address)))
             await stop.wait()
-            if settings.unregister:
-                for kind, _ in made:
-                    with contextlib.suppress(NotFound):
-                        await client.delete(kind, None, CONFIGURATION)
-            watching.cancel()
+            for one in watching:
+                one.cancel()
+        if settings.register and settings.unregister:
+            await unregister(client)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
+    way, hosts = settings.certificates, _hosts(settings)
+    if way == "auto":
+        way = "memory" if not settings.service else "cert-manager" if await certmanager.is_there(client) else "secret"
+    if way == "cert-manager":
+        await certmanager.ask(client, settings.home, hosts)
+        return ForeignKeyring(partial(certmanager.made, client, settings.home), _now)
+    if way == "secret":
+        return SharedKeyring(client, settings.home, hosts, _now, settings.terms)
+    return Keyring(hosts, _now, settings.terms)
+
+
+async def _publish(
+    client: Client, settings: AdmissionSettings, keyring: Keyring, policy: AdmissionPolicy, address: str
+) -> None:
+    if not settings.register:
+        return
+    registration = Registration(
+        address=settings.url or address,
+        service=settings.service,
+        authority=keyring.trusted,
+        inject_from=f"{settings.home}/{certmanager.NAME}",
+        fail_closed=settings.fail_closed,
+        policy=policy,
+    )
+    await register(client, registration)
+
+
+async def _keep(
+    client: Client, settings: AdmissionSettings, keyring: Keyring, policy: PolicyFile, address: str
+) -> None:
+    """Keep certificates, configurations and the file up to date, for ever."""
+    while True:
+        await asyncio.sleep(settings.period)
+        policy.reload()
+        try:
+            told = await published(client) if settings.register else b""
+            await keyring.renew(told)
+            await _publish(client, settings, keyring, policy.current, address)
+        except KubeError as fault:
+            log.warning("certificates and configurations cannot be looked after now: %s", fault)
 
 
 @contextlib.asynccontextmanager
-async def _serving(
-    app: web.Application, settings: AdmissionSettings, certificate: ServerCertificate
-) -> AsyncIterator[str]:
+async def _serving(app: web.Application, settings: AdmissionSettings, keyring: Keyring) -> AsyncIterator[str]:
     """The server at work; gives its address."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=certificate.context())
+        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=keyring.context)
         await site.start()
         host, port = runner.addresses[0][:2]
         yield f"https://{host}:{port}"
@@ -210,17 +278,3 @@ def _hosts(settings: AdmissionSettings) -> list[str]:
         namespace, _, name = settings.service.partition("/")
         hosts = [f"{name}.{namespace}.svc", f"{name}.{namespace}", name, *hosts]
     return hosts
-
-
-async def _put(client: Client, kind: Kind[Json], wanted: Json) -> None:
-    """Make the object, or bring it to this form."""
-    while True:
-        try:
-            await client.create(kind, None, wanted)
-        except AlreadyExists:
-            try:
-                found = await client.get(kind, None, CONFIGURATION)
-                await client.update(kind, None, CONFIGURATION, {**found, "webhooks": wanted["webhooks"]})
-            except (Conflict, NotFound):
-                continue
-        return

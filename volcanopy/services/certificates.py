@@ -13,6 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+LIFETIME = timedelta(days=365)
+AUTHORITY_LIFETIME = timedelta(days=3650)
+_PEM = serialization.Encoding.PEM
+
 
 @dataclass(frozen=True)
 class ServerCertificate:
@@ -26,43 +30,79 @@ class ServerCertificate:
     def context(self) -> ssl.SSLContext:
         """A server's TLS context."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.put_into(context)
+        return context
+
+    def put_into(self, context: ssl.SSLContext) -> None:
+        """Serve with this certificate from the next connection on."""
         with tempfile.TemporaryDirectory() as folder:
             chain, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
             chain.write_bytes(self.certificate)
             key.touch(0o600)
             key.write_bytes(self.key)
             context.load_cert_chain(chain, key)
-        return context
 
 
-def make_certificate(
-    hosts: Sequence[str], now: datetime, lifetime: timedelta = timedelta(days=365)
-) -> ServerCertificate:
-    """A certificate for these host names and addresses, by an authority that is forgotten at once."""
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority_name = _name("volcanopy admission authority")
-    starts, ends = now - timedelta(hours=1), now + lifetime
-    authority = (
-        _builder(authority_name, authority_name, authority_key.public_key(), starts, ends)
+@dataclass(frozen=True)
+class Authority:
+    """Who signs servers' certificates: its own certificate and its key, in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    @property
+    def begins(self) -> datetime:
+        """From when on it counts."""
+        return x509.load_pem_x509_certificate(self.certificate).not_valid_before_utc
+
+    @property
+    def ends(self) -> datetime:
+        """Until when it counts."""
+        return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
+
+
+def make_authority(now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> Authority:
+    """A new authority."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), _name("volcanopy admission authority")
+    made = (
+        _builder(name, name, key.public_key(), now - timedelta(hours=1), now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(_usage(signs_certificates=True), critical=True)
-        .sign(authority_key, hashes.SHA256())
+        .sign(key, hashes.SHA256())
     )
+    return Authority(made.public_bytes(_PEM), _private(key))
+
+
+def issue(
+    authority: Authority, hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME
+) -> ServerCertificate:
+    """A certificate for these host names and addresses; it ends no later than the authority does."""
+    signer = serialization.load_pem_private_key(authority.key, None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise ValueError("the key of the authority is not one of an elliptic curve")
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
     key = ec.generate_private_key(ec.SECP256R1())
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    ends = min(now + lifetime, issuer.not_valid_after_utc)
     certificate = (
-        _builder(_name(hosts[0]), authority_name, key.public_key(), starts, ends)
+        _builder(_name(hosts[0]), issuer.subject, key.public_key(), now - timedelta(hours=1), ends)
         .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(issuer, critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .sign(authority_key, hashes.SHA256())
+        .sign(signer, hashes.SHA256())
     )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return ServerCertificate(certificate.public_bytes(pem), private, authority.public_bytes(pem), ends)
+    return ServerCertificate(certificate.public_bytes(_PEM), _private(key), authority.certificate, ends)
+
+
+def make_certificate(hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -> ServerCertificate:
+    """A certificate for these host names and addresses, by an authority that is forgotten at once."""
+    return issue(make_authority(now, lifetime), hosts, now, lifetime)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
 def _name(text: str) -> x509.Name:

@@ -22,6 +22,8 @@ class ConfigFile:
         self._path, self._registry = path, registry
         self._mark = self._look()
         self._problem = ""
+        self.changed = asyncio.Event()
+        """Set when there is another configuration; cleared by whoever waits for it."""
         self.current: SchedulerConfig = default(registry) if path is None else self._read(path)
 
     def reload(self) -> bool:
@@ -41,6 +43,7 @@ class ConfigFile:
         if found == self.current:
             return False
         self.current = found
+        self.changed.set()
         log.info("the scheduler configuration has changed", actions=", ".join(found.actions), file=str(self._path))
         return True
 

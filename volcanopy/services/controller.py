@@ -1,43 +1,35 @@
-"""What every controller of a kind has in common: a queue of keys, workers that look at one at a time, and patience.
-
-A controller is told of changes, adds keys, and says what a look at one is. What goes wrong in a look is told to people and
-the look repeated after a pause that grows.
-"""
+"""What every controller of a kind has in common: it is told of objects, keeps them, and looks at those that changed."""
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from random import Random
 from typing import Any, ClassVar
 
 from volcanopy.kube.client import Client
-from volcanopy.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
+from volcanopy.kube.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.events import EventRecorder, ObjectReference
 from volcanopy.kube.kinds import Json, Kind
+from volcanopy.services.attempts import Attempts
 from volcanopy.services.jobcache import key_of, uid_of
 from volcanopy.services.jobeffects import OutdatedError, TakenError
-from volcanopy.services.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
 
-LEAST_PAUSE = 0.05
 
-
-class Controller(ABC):
+class Controller(Attempts):
     """Brings the objects of one kind to what they ask for."""
 
     kind: ClassVar[Kind[Json]]
     """The kind that is looked after."""
 
     def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime]) -> None:
-        self.client, self.recorder, self.now = client, recorder, now
-        self.queue = WorkQueue()
+        super().__init__(client, recorder, now)
+        self.noun = self.kind.kind
         self.found: dict[str, Json] = {}
-        """The objects by ``namespace/name`` as they were seen last."""
+        """The objects by ``namespace/name`` (or ``name``) as they were seen last."""
         self.trouble: dict[str, str] = {}
         """What the server said last against what was to be done for an object, by its uid."""
-        self._random = Random()
 
     @abstractmethod
     async def look(self, raw: Json) -> datetime | None:
@@ -65,41 +57,28 @@ class Controller(ABC):
             self.found[key] = found
         self.queue.add(key)
 
-    async def work(self) -> None:
-        """One worker: take a key, look at the object; for ever."""
-        while True:
-            key = await self.queue.get()
-            try:
-                await self._attempt(key)
-            finally:
-                self.queue.done(key)
+    def exists(self, key: str) -> bool:
+        """Whether there is an object of this key."""
+        return key in self.found
 
-    async def _attempt(self, key: str) -> None:
+    def subject(self, key: str) -> ObjectReference | None:
+        """The object itself."""
         raw = self.found.get(key)
-        if raw is None:
-            self.queue.forget(key)
-            return
-        try:
-            again = await self.look(raw)
-        except OutdatedError:
+        return None if raw is None else self.about(raw)
+
+    async def attempt(self, key: str) -> datetime | None:
+        """Look at the object as it was seen last."""
+        return await self.look(self.found[key])
+
+    def refused(self, key: str, fault: Exception) -> None:
+        """Keep what the server said, for the object's status."""
+        if raw := self.found.get(key):
+            self.trouble[uid_of(raw)] = str(fault)
+
+    def succeeded(self, key: str) -> None:
+        """Look once more when there is no more trouble, so that the status says so."""
+        if (raw := self.found.get(key)) and self.trouble.pop(uid_of(raw), None):
             self.queue.add(key)
-        except (KubeError, TakenError) as fault:
-            if isinstance(fault, (Forbidden, Invalid, TakenError)):
-                self.trouble[uid_of(raw)] = str(fault)
-            pause = self.queue.failed(key, self._random.random)
-            self.recorder.record(self.about(raw), "Warning", "FailedSync", str(fault))
-            log.warning("%s %s is tried again in %.2f s: %s", self.kind.kind, key, pause, fault)
-        except Exception:
-            # A fault of ours in one object must not stop all others; it stays in the log and in the object's events.
-            log.exception("%s %s could not be worked on", self.kind.kind, key)
-            self.recorder.record(self.about(raw), "Warning", "InternalError", "the controller failed: see its log")
-            self.queue.failed(key, self._random.random)
-        else:
-            self.queue.succeeded(key)
-            if self.trouble.pop(uid_of(raw), None):
-                self.queue.add(key)
-            if again is not None:
-                self.queue.add(key, max((again - self.now()).total_seconds(), LEAST_PAUSE))
 
     def about(self, raw: Json) -> ObjectReference:
         """The object as the subject of Events."""

@@ -7,6 +7,7 @@ tells the same later, and wins where it is newer.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -37,6 +38,10 @@ class JobCache:
         self._groups: dict[str, PodGroup] = {}
         self._commands: dict[str, dict[str, Command]] = {}
         self._dead: OrderedDict[str, None] = OrderedDict()
+        self._unseen: dict[str, tuple[str, str, int]] = {}
+        """Owner, name and version of what we have made and no watch has told of yet, by uid; PodGroups without a name."""
+        self._listed = {"pods": 0, "groups": 0}
+        """The version at which a kind was last listed."""
 
     def observed(self, key: str) -> Observed:
         """What exists of a job."""
@@ -101,7 +106,7 @@ class JobCache:
             return
         key = f"{command.metadata.namespace}/{command.target.name}"
         if event == "DELETED" or command.metadata.uid in self._dead:
-            self._commands.get(key, {}).pop(command.metadata.uid, None)
+            self._forget_command(key, command.metadata.uid)
         else:
             self._commands.setdefault(key, {})[command.metadata.uid] = command
             self._wake(key, False)
@@ -109,7 +114,13 @@ class JobCache:
     def command_done(self, key: str, uid: str) -> None:
         """A Command has been deleted by us."""
         self._bury(uid)
-        self._commands.get(key, {}).pop(uid, None)
+        self._forget_command(key, uid)
+
+    def _forget_command(self, key: str, uid: str) -> None:
+        given = self._commands.get(key, {})
+        given.pop(uid, None)
+        if not given:
+            self._commands.pop(key, None)
 
     # What there is much of: from our own watches.
 
@@ -120,6 +131,7 @@ class JobCache:
             owner = pod.metadata.controller
             if owner is None or owner.kind != "BatchJob":
                 continue
+            self._unseen.pop(pod.metadata.uid, None)
             if change.type is ChangeType.DELETED:
                 self._bury(pod.metadata.uid)
                 pods = self._pods.get(owner.uid, {})
@@ -140,13 +152,14 @@ class JobCache:
             owner = group.metadata.controller
             if owner is None or owner.kind != "BatchJob":
                 continue
+            self._unseen.pop(group.metadata.uid, None)
             if change.type is ChangeType.DELETED:
                 self._bury(group.metadata.uid)
                 held = self._groups.get(owner.uid)
                 if held is not None and held.metadata.uid == group.metadata.uid:
                     del self._groups[owner.uid]
             else:
-                self._groups[owner.uid] = group
+                self._take_group(owner.uid, group)
             if key := self._keys.get(owner.uid):
                 self._wake(key, False)
 
@@ -163,9 +176,11 @@ class JobCache:
 
     def pod_made(self, owner: str, pod: Pod) -> None:
         """A pod as the server answered it to our creating it, unless the watch has told more already."""
-        pods = self._pods.setdefault(owner, {})
-        if pod.metadata.uid not in self._dead:
-            pods.setdefault(pod.metadata.name, pod)
+        meta = pod.metadata
+        if meta.uid in self._dead:
+            return
+        if self._pods.setdefault(owner, {}).setdefault(meta.name, pod) is pod:
+            self._made("pods", meta, owner)
 
     def pod_going(self, owner: str, name: str, uid: str, now: datetime) -> None:
         """A pod whose deletion we have asked for."""
@@ -175,8 +190,54 @@ class JobCache:
 
     def pod_group_made(self, owner: str, group: PodGroup) -> None:
         """A PodGroup as the server answered it to our creating it."""
+        if group.metadata.uid not in self._dead and self._groups.setdefault(owner, group) is group:
+            self._made("groups", group.metadata, owner)
+
+    def _made(self, kind: str, meta: Meta, owner: str) -> None:
+        version = int(meta.resource_version or 0)
+        self._unseen[meta.uid] = (owner, meta.name if kind == "pods" else "", version)
+        if version <= self._listed[kind]:
+            # It was made before the list in which it was not: nobody will tell that it is gone.
+            self._gone(meta.uid)
+
+    def listed(self, kind: Literal["pods", "groups"], version: int) -> None:
+        """All of a kind have been listed, at this version: what we had made before and the list does not hold is gone.
+
+        No watch tells of its end: none has told of its beginning.
+        """
+        self._listed[kind] = version
+        for uid, (_, name, made) in list(self._unseen.items()):
+            if bool(name) is (kind == "pods") and made <= version:
+                self._gone(uid)
+
+    def _gone(self, uid: str) -> None:
+        owner, name, _ = self._unseen.pop(uid)
+        self._bury(uid)
+        pods = self._pods.get(owner, {})
+        if name and name in pods and pods[name].metadata.uid == uid:
+            del pods[name]
+            if not pods:
+                del self._pods[owner]
+        if not name and owner in self._groups and self._groups[owner].metadata.uid == uid:
+            del self._groups[owner]
+        if key := self._keys.get(owner):
+            self._wake(key, False)
+
+    def pod_group_changed(self, owner: str, group: PodGroup) -> None:
+        """A PodGroup as the server answered it to our changing it."""
         if group.metadata.uid not in self._dead:
-            self._groups.setdefault(owner, group)
+            self._take_group(owner, group)
+
+    def _take_group(self, owner: str, group: PodGroup) -> None:
+        """Unless a later state of it is known: an answer may come before the watch tells what was before it."""
+        held = self._groups.get(owner)
+        if held is None or held.metadata.uid != group.metadata.uid or _age(held) <= _age(group):
+            self._groups[owner] = group
+
+    def applied_now(self, owner: str, key: str, digest: str) -> None:
+        """An object has been brought to a form for a job; of no interest if the job has gone meanwhile."""
+        if owner in self._keys:
+            self.applied.setdefault(owner, {})[key] = digest
 
     def pod_group_going(self, owner: str, uid: str, now: datetime) -> None:
         """A PodGroup whose deletion we have asked for."""
@@ -195,15 +256,19 @@ def _going(meta: Meta, now: datetime) -> Meta:
 
 
 def key_of(found: Json) -> str:
-    """``namespace/name``."""
+    """``namespace/name``, or the name alone for what lives in no namespace."""
     meta = found["metadata"]
-    return f"{meta['namespace']}/{meta['name']}"
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 
 
 def uid_of(found: Json) -> str:
     """The identity of an object."""
     uid: str = found["metadata"]["uid"]
     return uid
+
+
+def _age(group: PodGroup) -> int:
+    return int(group.metadata.resource_version or 0)
 
 
 def _version(found: Json) -> int:

@@ -1,8 +1,8 @@
 """The job controller as a service: what changes wakes a job, a job is looked at, its plan is carried out.
 
 Jobs and Commands come from kopf, pods and PodGroups through our own watches. One reconcile per job runs at a time;
-changes that come meanwhile, or in a burst, are one more. Beside it work the controllers of what makes jobs: flows and
-cron jobs.
+changes that come meanwhile, or in a burst, are one more. Beside it work the controllers of what makes jobs (flows and
+cron jobs), of queues, and of PodGroups for pods that are no job's.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
+from volcanopy.api.core import PodGroup
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
@@ -23,10 +24,11 @@ from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import Forbidden, Invalid, KubeError
 from volcanopy.kube.events import EventRecorder
 from volcanopy.kube.kinds import Json
-from volcanopy.kube.watch import Reflector
+from volcanopy.kube.watch import Change, Reflector
 from volcanopy.services.controller import Controller
 from volcanopy.services.crons import CronController
 from volcanopy.services.flows import FlowController
+from volcanopy.services.groups import GroupController
 from volcanopy.services.jobcache import JobCache, uid_of
 from volcanopy.services.jobeffects import (
     COMMANDS,
@@ -39,6 +41,7 @@ from volcanopy.services.jobeffects import (
     TakenError,
     reference,
 )
+from volcanopy.services.queues import QueueController
 from volcanopy.services.thirdparty import job_registry
 from volcanopy.services.userkinds import UserKinds, wait_for_kinds
 from volcanopy.services.workqueue import WorkQueue
@@ -53,9 +56,11 @@ class JobControllerSettings:
     workers: int = 16
     """Jobs that are worked on at once."""
     workers_for_others: int = 4
-    """Flows, and cron jobs, that are worked on at once."""
+    """Flows that are worked on at once; likewise cron jobs, queues, and PodGroups of pods that are no job's."""
     pods_at_once: int = 48
     """Pod requests in flight at once."""
+    scheduler_name: str = names.SCHEDULER
+    """Pods that give this ``spec.schedulerName`` and are no job's get a PodGroup."""
     settle: float = 0.02
     """How long a pod's change waits for others of its job."""
     pace: float = 0.2
@@ -163,19 +168,28 @@ async def run(
     async with Client(connection) as client, EventRecorder(client, "volcanopy-controller") as recorder:
         controller = JobController(client, recorder, settings, plugins=plugins)
         cache = controller.cache
-        others = (FlowController(client, recorder, cache.pods_of), CronController(client, recorder))
+        loose = GroupController(client, recorder, settings.scheduler_name, at_once=settings.pods_at_once)
+        queues = QueueController(client, recorder, loose.queue_opened)
+        others = (FlowController(client, recorder, cache.pods_of), CronController(client, recorder), queues)
         pods = Reflector(client, PODS, label_selector=names.JOB_NAME)
         groups = Reflector(client, POD_GROUPS)
         priorities = Reflector(client, PRIORITY_CLASSES)
+        pods.on_listed = lambda: cache.listed("pods", int(pods.resource_version))
+        groups.on_listed = lambda: cache.listed("groups", int(groups.resource_version))
+
+        def group_changes(changes: Sequence[Change[PodGroup]]) -> None:
+            for told in (cache.pod_group_changes, queues.contents.pod_group_changes, loose.group_changes):
+                told(changes)
+
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
-            main = tasks.create_task(
-                _serve(controller, others, connection, client, settings, (pods, groups, priorities), ready)
-            )
+            seen_first: tuple[Reflector[Any], ...] = (pods, groups, priorities, *loose.watches)
+            main = tasks.create_task(_serve(controller, others, loose, connection, client, settings, seen_first, ready))
             watches: list[asyncio.Task[Any]] = [
                 tasks.create_task(pods.run(cache.pod_changes)),
-                tasks.create_task(groups.run(cache.pod_group_changes)),
+                tasks.create_task(groups.run(group_changes)),
                 tasks.create_task(priorities.run(cache.priority_changes)),
+                *map(tasks.create_task, loose.following()),
             ]
             await ending
             for task in (main, *watches):
@@ -185,6 +199,7 @@ async def run(
 async def _serve(
     controller: JobController,
     others: Sequence[Controller],
+    loose: GroupController,
     connection: Connection,
     client: Client,
     settings: JobControllerSettings,
@@ -212,7 +227,7 @@ async def _serve(
         await users.started.wait()
         for _ in range(settings.workers):
             tasks.create_task(controller.work())
-        for other in others:
+        for other in (*others, loose):
             for _ in range(settings.workers_for_others):
                 tasks.create_task(other.work())
         if ready is not None:

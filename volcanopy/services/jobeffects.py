@@ -116,7 +116,8 @@ class JobEffects:
             case effects.CreatePodGroup():
                 self._cache.pod_group_made(owner, await self._create(POD_GROUPS, namespace, effect.manifest, owner))
             case effects.UpdatePodGroup():
-                await self._client.patch(POD_GROUPS, namespace, effect.name, effect.patch)
+                changed = await self._client.patch(POD_GROUPS, namespace, effect.name, effect.patch)
+                self._cache.pod_group_changed(owner, changed)
             case effects.DeletePodGroup():
                 await self._delete(POD_GROUPS, namespace, effect.name, effect.uid)
                 self._cache.pod_group_going(owner, effect.uid, self._now())
@@ -127,7 +128,7 @@ class JobEffects:
                 self._cache.pod_going(owner, effect.name, effect.uid, self._now())
             case effects.ApplyObject():
                 await self._apply(namespace, owner, effect)
-                self._cache.applied.setdefault(owner, {})[effect.key] = effect.digest
+                self._cache.applied_now(owner, effect.key, effect.digest)
             case effects.DeleteObject():
                 await self._remove(namespace, owner, effect)
                 self._cache.applied.get(owner, {}).pop(effect.key, None)

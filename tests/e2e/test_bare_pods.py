@@ -1,0 +1,160 @@
+"""Pods that are no job's, from end to end: they get a group, wait for each other where they should, and run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.world import JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition
+from volcanopy.api import names
+from volcanopy.kube.kinds import Json, Kind
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "queues-and-groups.md"
+
+DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
+DEPLOYMENTS: Kind[Json] = Kind("apps", "v1", "Deployment", "deployments", True, dict)
+
+
+def pod(name: str, cpu: str = "1", owner: Json | None = None, duration: str = "forever") -> Json:
+    """A pod that names our scheduler."""
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    metadata: Json = {"name": name, "annotations": {"sim.volcanopy.io/duration": duration}, "labels": {"app": "x"}}
+    spec = {"schedulerName": "volcanopy", "restartPolicy": "Never", "containers": [container]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata | ({"ownerReferences": [owner]} if owner else {}),
+        "spec": spec,
+    }
+
+
+async def owner(cluster: World, **notes: str) -> Json:
+    """A workload that no controller fills; the reference that its pods carry."""
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x")["spec"] | {"restartPolicy": "Always"}}
+    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "set", "annotations": notes}}
+    made = await cluster.client.create(DAEMON_SETS, cluster.namespace, manifest | {"spec": spec})
+    reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "set", "controller": True}
+    return reference | {"uid": made["metadata"]["uid"]}
+
+
+def phases(found: list[Json]) -> list[str]:
+    """The phases of pods or groups."""
+    return [str((one.get("status") or {}).get("phase", "")) for one in found]
+
+
+async def test_a_pod_of_its_own_runs_to_its_end_and_takes_its_group_with_it(cluster: World) -> None:
+    await cluster.create(pod("lonely", duration="100ms"))
+    await cluster.all_of(PODS, lambda pods: phases(pods) == ["Succeeded"])
+    await cluster.all_of(POD_GROUPS, lambda groups: phases(groups) == ["Completed"])
+    await cluster.client.delete(PODS, cluster.namespace, "lonely", grace=0)
+    await cluster.all_of(POD_GROUPS, lambda groups: not groups, 60)
+
+
+async def test_the_pods_of_a_workload_wait_until_enough_of_them_can_start(cluster: World) -> None:
+    """There is room for three pods of 5 cpu on three nodes of 8. Four must start at once: none does, until they need less."""
+    reference = await owner(cluster, **{names.GROUP_MIN_MEMBER: "4"})
+    await cluster.create(*(pod(f"p{number}", "5", reference) for number in range(4)))
+    groups = await cluster.all_of(
+        POD_GROUPS, lambda found: bool(found) and condition(found[0], "Unschedulable").get("status") == "True"
+    )
+    assert groups[0]["spec"]["minMember"] == 4
+    pods = (await cluster.client.list(PODS, cluster.namespace)).items
+    assert not any(one["spec"].get("nodeName") for one in pods)
+    notes = {"metadata": {"annotations": {names.GROUP_MIN_MEMBER: "3"}}}
+    await cluster.client.patch(DAEMON_SETS, cluster.namespace, "set", notes)
+    await cluster.client.delete(PODS, cluster.namespace, "p3", grace=0)
+    await cluster.create(pod("p4", "5", reference))
+    await cluster.all_of(PODS, lambda found: sorted(phases(found)) == ["Pending", "Running", "Running", "Running"])
+
+
+async def test_a_queue_closes_behind_its_last_pod_and_takes_pods_again(cluster: World) -> None:
+    queue = f"{cluster.namespace}-q"
+    spec: Json = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": queue}, "spec": {}}
+    early, late = (pod(name) for name in ("early", "late"))
+    for one in (early, late):
+        one["metadata"]["annotations"][names.POD_QUEUE_NAME] = queue
+    await cluster.create(spec, early)
+    await cluster.all_of(PODS, lambda pods: phases(pods) == ["Running"])
+    await cluster.create(command("CloseQueue", queue))
+    await cluster.all_of(QUEUES, lambda found: state(found, queue) == "Closing")
+    await cluster.client.delete(PODS, cluster.namespace, "early", grace=0)
+    await cluster.all_of(QUEUES, lambda found: state(found, queue) == "Closed", 60)
+    await cluster.create(command("OpenQueue", queue))
+    await cluster.all_of(QUEUES, lambda found: state(found, queue) == "Open")
+    await cluster.create(late)
+    await cluster.all_of(PODS, lambda pods: phases(pods) == ["Running"])
+    await cluster.all_of(QUEUES, lambda found: len(held(found, queue)) > 1)
+    # Only an empty queue can be deleted.
+    await cluster.client.delete(PODS, cluster.namespace, "late", grace=0)
+    await cluster.all_of(QUEUES, lambda found: not held(found, queue), 60)
+
+
+def command(action: str, queue: str) -> Json:
+    """A Command for a queue."""
+    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": queue, "uid": ""}
+    kind = {"apiVersion": "bus.volcanopy.io/v1alpha1", "kind": "Command"}
+    return kind | {"metadata": {"name": f"{action.lower()}-{queue}"}, "action": action, "target": target}
+
+
+def held(queues: list[Json], name: str) -> list[object]:
+    """What a queue holds and what is in it."""
+    status = next((q.get("status") or {} for q in queues if q["metadata"]["name"] == name), {})
+    counts = [status.get(key, 0) for key in ("pending", "inqueue", "running", "unknown", "completed")]
+    return [amount for amount in (*(status.get("allocated") or {}).values(), *counts) if amount not in {0, "0"}]
+
+
+def state(queues: list[Json], name: str) -> str:
+    """The state of a queue."""
+    return next((str((q.get("status") or {}).get("state")) for q in queues if q["metadata"]["name"] == name), "")
+
+
+@pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.real)], indirect=True)
+async def test_a_deployment_runs_is_rolled_out_and_goes(cluster: World) -> None:
+    """Its controllers are those of Kubernetes, so this is for a real control plane."""
+    blocks = guide()
+    deployment = next(one for one in blocks if one["kind"] == "Deployment")
+    await cluster.create(deployment)
+    await cluster.all_of(PODS, lambda pods: phases(pods) == ["Running"] * 3)
+    (group,) = await cluster.all_of(POD_GROUPS, lambda groups: phases(groups) == ["Running"])
+    assert (group["spec"]["minMember"], group["spec"]["queue"]) == (3, "default")
+    template: Any = {"spec": {"priorityClassName": "system-cluster-critical"}}
+    patch = {"spec": {"template": template, "strategy": {"type": "Recreate", "rollingUpdate": None}}}
+    await cluster.client.patch(DEPLOYMENTS, cluster.namespace, "server", patch)
+    first = group["metadata"]["uid"]
+    (group,) = await cluster.all_of(
+        POD_GROUPS,
+        lambda groups: phases(groups) == ["Running"] and groups[0]["metadata"]["uid"] != first,
+        60,
+    )
+    assert group["spec"]["priorityClassName"] == "system-cluster-critical"
+    await cluster.client.patch(DEPLOYMENTS, cluster.namespace, "server", {"spec": {"replicas": 0}})
+    await cluster.all_of(POD_GROUPS, lambda groups: not groups, 60)
+
+
+def guide() -> list[Json]:
+    """The manifests of the guide, in their order."""
+    blocks = GUIDE.read_text().split("```yaml\n")[1:]
+    return [one for block in blocks for one in yaml.safe_load_all(block.partition("```")[0])]
+
+
+async def test_the_manifests_of_the_guide_do_what_it_says(cluster: World) -> None:
+    for manifest in guide():
+        await cluster.create(manifest)
+    for queue in ("school", "school-first-year"):
+        await cluster.all_of(QUEUES, lambda found, name=queue: state(found, name) == "Closed")  # type: ignore[misc]
+    await cluster.all_of(
+        PODS, lambda pods: {one["metadata"]["name"]: one["status"]["phase"] for one in pods}.get("once") == "Succeeded"
+    )
+    groups = (await cluster.client.list(POD_GROUPS, cluster.namespace)).items
+    once = next(one for one in groups if one["metadata"]["ownerReferences"][0]["name"] == "once")
+    assert once["metadata"]["annotations"][names.PREEMPTABLE] == "true"
+    assert "sim.volcanopy.io/duration" not in once["metadata"]["annotations"]
+
+
+async def test_the_group_of_a_job_is_the_jobs_own_business(cluster: World) -> None:
+    await cluster.create(batch_job("own", 2, "1", duration="forever"))
+    await cluster.job("own", "Running")
+    groups = (await cluster.client.list(POD_GROUPS, cluster.namespace)).items
+    assert [one["metadata"]["ownerReferences"][0]["kind"] for one in groups] == [JOBS.kind]

@@ -1,0 +1,308 @@
+"""A cluster whose controller hears of things late: what it knows is the real cache of the service, fed piece by piece.
+
+The truth changes at once; news of it waits in one line for each kind, as on the watches of a server, and is handed to the
+cache when a test says so. News may come twice, or be lost and replaced by a look at how things stand (a relist). The
+controller may be started anew, with an empty cache. Requests may fail, before or after they have been carried out.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from tests.jobcontroller.world import World, merge
+from volcanopy.api.batch import BatchJob
+from volcanopy.api.core import Pod, PodGroup
+from volcanopy.jobcontroller import plan as effects
+from volcanopy.jobcontroller.observed import Observed
+from volcanopy.jobcontroller.phases import LIVE
+from volcanopy.jobcontroller.plan import JobPlan
+from volcanopy.jobcontroller.reconcile import reconcile
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.services.jobcache import JobCache
+
+Json = dict[str, Any]
+News = tuple[str, str, Json]
+"""Kind, what happened, the object."""
+KINDS = ("pods", "groups", "jobs", "commands")
+
+
+class FaultError(Exception):
+    """A request has failed: the rest of the plan is not carried out."""
+
+
+class LaggingWorld(World):
+    """One job (after another, of one name) and what exists of it; ``cache`` is what the controller knows."""
+
+    def __init__(self, manifest: Json) -> None:
+        super().__init__(manifest)
+        self.cache = JobCache(_asleep)
+        self.births = 0
+        self.last_uid = str(manifest["metadata"]["uid"])
+        self._lines: dict[str, list[News]] = {kind: [] for kind in KINDS}
+        self._recorded: dict[str, dict[str, Json]] = {kind: {} for kind in KINDS}
+        self._shown: dict[str, dict[str, Json]] = {kind: {} for kind in KINDS}
+        self._told: dict[str, News] = {}
+        self.restart()
+
+    # News.
+
+    def _truth(self, kind: str) -> dict[str, Json]:
+        match kind:
+            case "pods":
+                return self.pods
+            case "groups":
+                return {_key(self.pod_group): self.pod_group} if self.pod_group else {}
+            case "jobs":
+                return {_key(self.job): self.job} if self.job else {}
+            case _:
+                return self.commands
+
+    def record(self) -> None:
+        """What has changed since the last time goes into the lines."""
+        for kind in KINDS:
+            self._lines[kind] += self._differences(kind, self._recorded[kind])
+            self._recorded[kind] = deepcopy(self._truth(kind))
+
+    def _differences(self, kind: str, before: dict[str, Json]) -> Iterator[News]:
+        now = self._truth(kind)
+        for key, old in before.items():
+            new = now.get(key)
+            if new is None or new["metadata"]["uid"] != old["metadata"]["uid"]:
+                yield kind, "DELETED", old
+        for key, new in now.items():
+            known = before.get(key)
+            if known is None or known["metadata"]["uid"] != new["metadata"]["uid"]:
+                yield kind, "ADDED", deepcopy(new)
+            elif known != new:
+                yield kind, "MODIFIED", deepcopy(new)
+
+    def deliver(self, kind: str, most: int = 1) -> None:
+        """The controller hears of so many changes of a kind."""
+        self.record()
+        line = self._lines[kind]
+        for news in line[:most]:
+            self._tell(news)
+        del line[:most]
+
+    def deliver_all(self) -> None:
+        """The controller hears of everything."""
+        for kind in KINDS:
+            self.deliver(kind, 10_000)
+
+    def repeat(self, kind: str) -> None:
+        """The last news of a kind come again; of jobs and Commands only, since our own watches sort repetitions out."""
+        if kind in self._told:
+            self._tell(self._told[kind])
+
+    def relist(self, kind: str) -> None:
+        """What waits in line is lost, and how things stand is told instead."""
+        self.record()
+        for news in list(self._differences(kind, self._shown[kind])):
+            self._tell(news)
+        self._lines[kind] = []
+        if kind in {"pods", "groups"}:
+            self.cache.listed("pods" if kind == "pods" else "groups", self._uid)
+
+    def _new(self, manifest: Json) -> Json:
+        made = super()._new(manifest)
+        made["metadata"]["resourceVersion"] = str(self._uid)
+        return made
+
+    def _tell(self, news: News) -> None:
+        kind, what, found = news
+        self._told[kind] = news
+        self._shown[kind].pop(_key(found), None)
+        if what != "DELETED":
+            self._shown[kind][_key(found)] = found
+        match kind:
+            case "pods":
+                self.cache.pod_changes([Change(_CHANGES[what], msgspec.convert(found, Pod))])
+            case "groups":
+                self.cache.pod_group_changes([Change(_CHANGES[what], msgspec.convert(found, PodGroup))])
+            case "jobs":
+                self.cache.job_event(what, deepcopy(found))
+            case _:
+                self.cache.command_event(what, deepcopy(found))
+
+    def restart(self) -> None:
+        """A controller that knows nothing looks at everything."""
+        self.cache = JobCache(_asleep)
+        self._told = {}
+        for kind in KINDS:
+            self._lines[kind], self._shown[kind] = [], {}
+            self._recorded[kind] = deepcopy(self._truth(kind))
+            for found in self._recorded[kind].values():
+                self._tell((kind, "ADDED", found))
+        self.cache.listed("pods", self._uid)
+        self.cache.listed("groups", self._uid)
+
+    # The controller.
+
+    def plan(self) -> JobPlan:
+        """What the controller would do now, by what it knows."""
+        raw = self.cache.jobs.get("ns/job")
+        return reconcile(BatchJob.read(raw), self.cache.observed("ns/job"), self.now) if raw else JobPlan()
+
+    def step(self, crash_after: int | None = None, *, lost: int | None = None) -> JobPlan:
+        """One reconcile, carried out; up to some effect, where the controller dies, or the answer to it is lost."""
+        raw = self.cache.jobs.get("ns/job")
+        plan = self.plan()
+        if raw is None:
+            return plan
+        version = raw["metadata"]["resourceVersion"]
+        owner = raw["metadata"]["uid"]
+        try:
+            for number, effect in enumerate(plan.effects):
+                if number == crash_after:
+                    self.restart()
+                    break
+                known = self.cache
+                if number == lost:
+                    self.cache = JobCache(_asleep)  # what would be learnt from the answer
+                    self.cache.jobs = dict(known.jobs)
+                try:
+                    version = self._carry_out(effect, version, owner)
+                finally:
+                    self.cache = known
+                if number == lost:
+                    break
+        except FaultError:
+            pass
+        self.record()
+        return plan
+
+    def _carry_out(self, effect: effects.Effect, version: str, owner: str) -> str:
+        cache = self.cache
+        match effect:
+            case effects.UpdateStatus():
+                return self._status(effect, version, owner)
+            case effects.CreatePod():
+                name = effect.manifest["metadata"]["name"]
+                if name not in self.pods:
+                    self.births += 1
+                    self.pods[name] = self._new(effect.manifest) | {"status": {"phase": "Pending"}}
+                cache.pod_made(owner, msgspec.convert(_mine(self.pods[name], owner), Pod))
+            case effects.DeletePod():
+                self._stop(effect, version)
+                cache.pod_going(owner, effect.name, effect.uid, self.now)
+            case effects.CreatePodGroup():
+                if self.pod_group is None:
+                    self.pod_group = self._new(effect.manifest) | {"status": {"phase": "Pending"}}
+                cache.pod_group_made(owner, msgspec.convert(_mine(self.pod_group, owner), PodGroup))
+            case effects.UpdatePodGroup():
+                if self.pod_group is None or self.pod_group["metadata"]["name"] != effect.name:
+                    raise FaultError("not found")
+                merge(self.pod_group, effect.patch)
+                cache.pod_group_changed(owner, msgspec.convert(self.pod_group, PodGroup))
+            case effects.DeletePodGroup():
+                self._apply(effect)
+                cache.pod_group_going(owner, effect.uid, self.now)
+            case effects.ApplyObject():
+                merge(_mine(self.objects.setdefault(effect.key, deepcopy(effect.manifest)), owner), effect.manifest)
+                cache.applied_now(owner, effect.key, effect.digest)
+            case effects.DeleteObject():
+                if effect.key in self.objects and owner_of(self.objects[effect.key]) == owner:
+                    self._apply(effect)
+                cache.applied.get(owner, {}).pop(effect.key, None)
+            case effects.DeleteCommand():
+                self._apply(effect)
+                cache.command_done("ns/job", effect.uid)
+            case effects.DeleteJob():
+                if self.job and self.job["metadata"]["uid"] == effect.uid:
+                    self.job = None
+            case effects.RecordEvent():
+                self.events.append(effect)
+        return version
+
+    def _status(self, effect: effects.UpdateStatus, version: str, owner: str) -> str:
+        if self.job is None or self.job["metadata"]["uid"] != owner:
+            self.cache.drop("ns/job")
+            raise FaultError("the job is gone")
+        if self.job["metadata"]["resourceVersion"] != version:
+            self.cache.written(deepcopy(self.job))
+            raise FaultError("the job has changed")
+        version = self._write_status(effect.status)
+        self.cache.written(deepcopy(self.job))
+        return version
+
+    def _stop(self, effect: effects.DeletePod, version: str) -> None:
+        found = self.pods.get(effect.name)
+        if found is None or found["metadata"]["uid"] != effect.uid:
+            return
+        if self.job and self.job["metadata"]["resourceVersion"] == version:
+            self._has_reason(found)
+        self.delete(effect.name)
+
+    def _has_reason(self, found: Json) -> None:
+        """A pod is stopped only if the status, as it is written, says that it must go."""
+        job = self.read()
+        if job.status.state.phase not in LIVE:
+            return
+        (one,) = Observed(pods=(msgspec.convert(found, Pod),)).members(job)
+        task = job.spec.task(one.task)
+        assert (
+            one.index >= (task.replicas if task else 0)
+            or one.version < job.status.version
+            or any(one.replaced_by(restart) for restart in job.status.restarts)
+        ), f"{one.name} is stopped without reason"
+
+    def settle(self, limit: int = 40) -> "LaggingWorld":
+        """Everything is heard of and done, until there is nothing to do."""
+        for _ in range(limit):
+            self.collect()
+            self.deliver_all()
+            plan = self.step()
+            self.bury()
+            if not [effect for effect in plan.effects if not isinstance(effect, effects.RecordEvent)]:
+                return self
+        raise AssertionError(f"does not come to rest:\n{plan}")
+
+    # What others do.
+
+    def collect(self) -> None:
+        """The garbage collector takes what belongs to a job that is no more."""
+        alive = self.job["metadata"]["uid"] if self.job else ""
+        for name, pod in self.pods.items():
+            if owner_of(pod) != alive and "deletionTimestamp" not in pod["metadata"]:
+                self.delete(name)
+        if self.pod_group and owner_of(self.pod_group) != alive:
+            self.pod_group = None
+        self.objects = {key: one for key, one in self.objects.items() if owner_of(one) == alive}
+        self.commands = {name: one for name, one in self.commands.items() if one["target"]["uid"] == alive}
+
+    def recreate(self, manifest: Json) -> None:
+        """Another job of the name comes, where the last one is gone."""
+        self.births += 1
+        self.last_uid = f"job-{self.births}"
+        made = deepcopy(manifest)
+        made["metadata"] |= {"uid": self.last_uid, "resourceVersion": str(10_000 * (self.births + 1))}
+        self.job = made
+
+    def restart_container(self, name: str) -> None:
+        """A container of a pod is restarted on the spot."""
+        statuses = self.pods[name]["status"].setdefault("containerStatuses", [{"name": "main", "state": {}}])
+        statuses[0]["restartCount"] = statuses[0].get("restartCount", 0) + 1
+
+
+def _asleep(key: str, burst: bool) -> None:
+    """Nobody is woken: the test says when the controller looks."""
+
+
+def _key(found: Json) -> str:
+    return str(found["metadata"]["name"])
+
+
+def owner_of(found: Json) -> str:
+    """The uid of the job that an object belongs to."""
+    return str(found["metadata"]["ownerReferences"][0]["uid"])
+
+
+def _mine(found: Json, owner: str) -> Json:
+    if owner_of(found) != owner:
+        raise FaultError("the name is taken")
+    return found
+
+
+_CHANGES = {"ADDED": ChangeType.ADDED, "MODIFIED": ChangeType.MODIFIED, "DELETED": ChangeType.DELETED}

@@ -1,0 +1,192 @@
+"""The rules of admission through an API server: who may, who asked, what races, what is only warned about."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.services.playing import Cluster, task
+from tests.services.test_admission import admission
+from volcanopy.api import names
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection, Credentials
+from volcanopy.kube.errors import ApiError, NotFound
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.services.admission import QUEUES, AdmissionSettings
+from volcanopy.services.jobeffects import JOBS, PODS
+from volcanopy.services.queueedits import CONFIG_MAPS, PAGE
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES: Kind[Json] = Kind(RBAC, "v1", "ClusterRole", "clusterroles", False, dict)
+BINDINGS: Kind[Json] = Kind(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, dict)
+
+
+def queue(name: str, **spec: Any) -> Json:
+    return {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+class _Acting(Credentials):
+    """The cluster's own credentials, acting for somebody else."""
+
+    def __init__(self, whose: Credentials, user: str) -> None:
+        super().__init__()
+        self._whose, self._user = whose, user
+
+    async def headers(self) -> Any:
+        headers = (await self._whose.headers()).copy()
+        headers["Impersonate-User"] = self._user
+        return headers
+
+
+def acting(connection: Connection, user: str) -> Connection:
+    return replace(connection, credentials=_Acting(connection.credentials, user))
+
+
+async def may_use_everything_of_ours(cluster: Cluster, *users: str) -> None:
+    """Users for whom only admission stands in the way."""
+    groups = [names.BATCH, names.SCHEDULING, names.BUS, names.FLOW, ""]
+    role = f"role-{cluster.namespace}"
+    rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
+    await cluster.client.create(ROLES, None, {"metadata": {"name": role}, "rules": rules})
+    subjects = [{"kind": "User", "name": user, "apiGroup": RBAC} for user in users]
+    reference = {"kind": "ClusterRole", "name": role, "apiGroup": RBAC}
+    await cluster.client.create(
+        BINDINGS, None, {"metadata": {"name": role}, "roleRef": reference, "subjects": subjects}
+    )
+
+
+def job(cluster: Cluster, name: str, notes: dict[str, str] | None = None, **spec: Any) -> Json:
+    metadata: Json = {"name": name, "namespace": cluster.namespace, "annotations": notes or {}}
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": "BatchJob",
+        "metadata": metadata,
+        "spec": {"tasks": [task()], **spec},
+    }
+
+
+async def test_only_submitters_submit_and_nobody_signs_for_another(cluster: Cluster) -> None:
+    name = f"science-{cluster.namespace}"
+    async with admission(cluster):
+        await may_use_everything_of_ours(cluster, "alice", "bob")
+        await cluster.client.create(QUEUES.raw, None, queue(name, submitters={"users": ["bob"]}))
+        async with (
+            Client(acting(cluster.connection, "alice")) as alice,
+            Client(acting(cluster.connection, "bob")) as bob,
+        ):
+            with pytest.raises(ApiError, match=f"user 'alice' may not submit to queue '{name}'.*user 'bob' may"):
+                await alice.create(JOBS, cluster.namespace, job(cluster, "a", queue=name))
+            made = await bob.create(
+                JOBS, cluster.namespace, job(cluster, "b", {names.SUBMITTED_BY: "alice"}, queue=name)
+            )
+            assert made["metadata"]["annotations"][names.SUBMITTED_BY] == "bob"
+            forged = {"metadata": {"annotations": {names.SUBMITTED_BY: "alice"}}}
+            with pytest.raises(ApiError, match="says who asked for this and cannot be changed"):
+                await bob.patch(JOBS, cluster.namespace, "b", forged)
+            await bob.patch(JOBS, cluster.namespace, "b", {"metadata": {"annotations": {names.SUBMITTED_BY: None}}})
+            found = await bob.get(JOBS, cluster.namespace, "b")
+            assert found["metadata"]["annotations"][names.SUBMITTED_BY] == "bob"
+
+
+async def test_a_queue_is_changed_by_its_administrators(cluster: Cluster) -> None:
+    name = f"science-{cluster.namespace}"
+    async with admission(cluster):
+        await may_use_everything_of_ours(cluster, "alice", "bob")
+        await cluster.client.create(QUEUES.raw, None, queue(name, administrators={"users": ["bob"]}))
+        async with (
+            Client(acting(cluster.connection, "alice")) as alice,
+            Client(acting(cluster.connection, "bob")) as bob,
+        ):
+            with pytest.raises(ApiError, match=f"user 'alice' may not change queue '{name}': user 'bob'"):
+                await alice.patch(QUEUES.raw, None, name, {"spec": {"administrators": {"users": ["alice"]}}})
+            await bob.patch(QUEUES.raw, None, name, {"spec": {"weight": 3}})
+            with pytest.raises(ApiError, match=f"user 'alice' may not delete queue '{name}'"):
+                await alice.delete(QUEUES.raw, None, name)
+            await bob.delete(QUEUES.raw, None, name)
+
+
+async def test_a_job_lands_in_the_queue_of_its_namespace(cluster: Cluster) -> None:
+    name = f"science-{cluster.namespace}"
+    spaces: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
+    async with admission(cluster):
+        await cluster.client.create(QUEUES.raw, None, queue(name))
+        notes = {"metadata": {"annotations": {names.POD_QUEUE_NAME: name}}}
+        await cluster.client.patch(spaces, None, cluster.namespace, notes)
+        async with asyncio.timeout(20):
+            number = 0
+            while True:  # the webhook hears of the annotation a moment later
+                number += 1
+                made = await cluster.client.create(JOBS, cluster.namespace, job(cluster, f"j{number}"))
+                if made["spec"]["queue"] == name:
+                    break
+                await asyncio.sleep(0.1)
+        pod = {
+            "metadata": {"name": "loose"},
+            "spec": {"schedulerName": names.SCHEDULER, "containers": [{"name": "c", "image": "busybox"}]},
+        }
+        if cluster.namespace:
+            accounts: Kind[Json] = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, dict)
+            try:
+                await cluster.client.get(accounts, cluster.namespace, "default")
+            except NotFound:
+                await cluster.client.create(accounts, cluster.namespace, {"metadata": {"name": "default"}})
+        loose = await cluster.client.create(PODS.raw, cluster.namespace, pod)
+        assert loose["metadata"]["annotations"][names.POD_QUEUE_NAME] == name
+        with pytest.raises(ApiError, match="says who asked for this"):
+            forged = {"metadata": {"annotations": {names.SUBMITTED_BY: "boss"}}}
+            await cluster.client.patch(PODS.raw, cluster.namespace, "loose", forged)
+
+
+async def test_a_queue_in_use_stays(cluster: Cluster) -> None:
+    name = f"busy-{cluster.namespace}"
+    groups: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "PodGroup", "podgroups", True, dict)
+    async with admission(cluster):
+        await cluster.client.create(QUEUES.raw, None, queue(name))
+        group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": name}}
+        await cluster.client.create(groups, cluster.namespace, group)
+        await cluster.until(lambda: True)
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await cluster.client.delete(QUEUES.raw, None, name)
+                except ApiError as refusal:
+                    assert "1 unfinished PodGroup" in str(refusal)
+                    break
+                raise AssertionError("a queue with a PodGroup was deleted")
+
+
+async def test_of_two_changes_that_break_a_sum_together_one_is_refused(cluster: Cluster) -> None:
+    """Each of the two alone would be right; they are sent at once, again and again."""
+    parent = f"p-{cluster.namespace}"
+    children = [f"a-{cluster.namespace}", f"b-{cluster.namespace}"]
+    async with admission(cluster):
+        await cluster.client.create(QUEUES.raw, None, queue(parent, deserved={"cpu": "10"}))
+        for one in children:
+            await cluster.client.create(QUEUES.raw, None, queue(one, parent=parent, deserved={"cpu": "2"}))
+        for _ in range(5):
+            raised = {"spec": {"deserved": {"cpu": "7"}}}
+            outcomes = await asyncio.gather(
+                *(cluster.client.patch(QUEUES.raw, None, one, raised) for one in children), return_exceptions=True
+            )
+            assert sum(isinstance(one, ApiError) for one in outcomes) == 1
+            [refusal] = [one for one in outcomes if isinstance(one, ApiError)]
+            assert "are due 14 cpu together" in str(refusal)
+            for one in children:
+                await cluster.client.patch(QUEUES.raw, None, one, {"spec": {"deserved": {"cpu": "2"}}})
+
+
+async def test_a_dry_run_leaves_nothing_behind(cluster: Cluster) -> None:
+    async with admission(cluster):
+        before = await _page(cluster)
+        path = QUEUES.path() + "?dryRun=All"
+        await cluster.client.post_raw(path, queue(f"dry-{cluster.namespace}", deserved={"cpu": "1"}))
+        assert await _page(cluster) == before
+
+
+async def _page(cluster: Cluster) -> Any:
+    try:
+        found: Json = await cluster.client.get(CONFIG_MAPS, AdmissionSettings().home, PAGE)
+    except NotFound:
+        return None
+    return found["data"]

@@ -1,0 +1,143 @@
+"""The job controller on a network that fails, and in a storm of changes: nothing is made twice, little is asked."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.services.playing import Cluster, task
+from tests.services.test_jobcontroller import controller
+from volcanopy.api.core import Pod
+from volcanopy.kube.client import Client
+from volcanopy.kube.errors import NoAnswer, from_response
+from volcanopy.kube.events import EventRecorder
+from volcanopy.kube.traffic import Asked, resource
+from volcanopy.kube.transport import Transport
+from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.services.jobcontroller import JobController, JobControllerSettings
+from volcanopy.services.jobeffects import JOBS, POD_GROUPS, PODS
+
+
+class Weather:
+    """How requests of one process fail: refused before they are carried out, or their answer is lost after it."""
+
+    def __init__(self, seed: int, *resources: str) -> None:
+        self.random = Random(seed)
+        self.resources = resources
+        self.storms = True
+        self.faults: Counter[str] = Counter()
+
+    def strikes(self, method: str, path: str) -> str:
+        """What becomes of a request: nothing special, or the kind of its fault."""
+        if not self.storms or method == "GET" or resource(path) not in self.resources:
+            return ""
+        fault = self.random.choices(["", "busy", "broken", "lost before", "lost after"], [60, 10, 10, 10, 10])[0]
+        self.faults[fault] += 1
+        return fault
+
+    def over(self, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
+        """From now on the requests of all clients, but not those of the test's own cluster, meet this weather."""
+        sent = Transport._once
+        spared = cluster.client._transport
+
+        async def once(self: Any, method: str, url: Any, *rest: Any) -> bytes:
+            fault = "" if self is spared else weather.strikes(method, url.raw_path)
+            if fault == "busy":
+                raise from_response(429, b'{"kind":"Status","reason":"TooManyRequests","message":"busy"}', "0")
+            if fault == "broken":
+                raise from_response(500, b'{"kind":"Status","reason":"InternalError","message":"broken"}', None)
+            if fault == "lost before":
+                raise NoAnswer(str(url), "connection lost", maybe_applied=True)
+            content = await sent(self, method, url, *rest)
+            if fault == "lost after":
+                raise NoAnswer(str(url), "timed out", maybe_applied=True)
+            return content
+
+        weather = self
+        monkeypatch.setattr(Transport, "_once", once)
+
+
+async def test_pods_are_made_once_whatever_happens_to_the_requests(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather = Weather(3, "pods", "podgroups", "batchjobs/status", "configmaps")
+    weather.over(monkeypatch, cluster)
+    async with controller(cluster):
+        await cluster.submit("storm", task("a", 40), task("b", 20), plugins={"svc": []}, maxRetry=1)
+        await cluster.until(lambda: cluster.phase("storm") == "Completed", 60)
+        await cluster.until(lambda: "storm" not in cluster.groups)
+    assert min(weather.faults[kind] for kind in ("busy", "broken", "lost before", "lost after")) > 2
+    assert len(cluster.pod_births) == 60
+    assert set(cluster.pod_births.values()) == {1}
+    assert cluster.jobs["storm"]["status"]["retryCount"] == 0
+    assert cluster.message("storm") == "60 pods succeeded"
+
+
+async def test_a_restart_stops_and_makes_each_pod_once_whatever_happens_to_the_requests(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.ends = ""
+    weather = Weather(4, "pods", "podgroups", "batchjobs/status")
+    weather.over(monkeypatch, cluster)
+    async with controller(cluster):
+        await cluster.submit("storm", task("a", 20), policies=[{"event": "PodFailed", "action": "RestartJob"}])
+        await cluster.until(lambda: cluster.phase("storm") == "Running", 60)
+        await cluster.set_pod("storm-a-7", "Failed", 9)
+        await cluster.until(lambda: cluster.jobs["storm"]["status"]["retryCount"] == 1, 60)
+        await cluster.until(lambda: cluster.phase("storm") == "Running", 60)
+    assert set(cluster.pod_births.values()) == {2}
+    assert cluster.jobs["storm"]["status"]["retryCount"] == 1
+
+
+@asynccontextmanager
+async def by_hand(cluster: Cluster) -> AsyncIterator[tuple[JobController, Client]]:
+    """A controller at work whose parts a test can reach: its cache can be told of changes."""
+    async with Client(cluster.connection) as client, EventRecorder(client, "test") as recorder:
+        working = JobController(client, recorder, JobControllerSettings())
+        pods, groups = Reflector(client, PODS, cluster.namespace), Reflector(client, POD_GROUPS, cluster.namespace)
+        jobs = Reflector(client, JOBS, cluster.namespace)
+
+        def told(changes: Any) -> None:
+            for change in changes:
+                working.told("DELETED" if change.type is ChangeType.DELETED else "MODIFIED", change.object)
+
+        tasks = [
+            asyncio.create_task(pods.run(working.cache.pod_changes)),
+            asyncio.create_task(groups.run(working.cache.pod_group_changes)),
+            asyncio.create_task(jobs.run(told)),
+            *(asyncio.create_task(working.work()) for _ in range(4)),
+        ]
+        try:
+            yield working, client
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_500_changes_of_pods_at_once_are_a_handful_of_looks_and_few_writes(cluster: Cluster) -> None:
+    async with by_hand(cluster) as (working, client):
+        cluster.plays = False
+        await cluster.submit("burst", task("a", 500))
+        await cluster.until(lambda: "burst" in cluster.groups)
+        name = cluster.groups["burst"]["metadata"]["name"]
+        await cluster.client.patch_status(POD_GROUPS.raw, cluster.namespace, name, {"status": {"phase": "Inqueue"}})
+        await cluster.until(lambda: len(cluster.pods) == 500, 60)
+        await cluster.until(lambda: cluster.jobs["burst"]["status"].get("pending") == 500, 60)
+        looks, asked = working.reconciles, client.connection.traffic.counts.copy()
+        uid = cluster.jobs["burst"]["metadata"]["uid"]
+        running = msgspec.structs.replace(working.cache.pods_of(uid)[0].status, phase="Running")
+        for pod in working.cache.pods_of(uid):
+            changed: Pod = msgspec.structs.replace(pod, status=running)
+            working.cache.pod_changes([Change(ChangeType.MODIFIED, changed, pod)])
+            await asyncio.sleep(0)
+        await cluster.until(lambda: cluster.phase("burst") == "Running")
+        assert cluster.message("burst") == "500 of 500 pods running"
+        assert working.reconciles - looks <= 8
+        new = client.connection.traffic.counts - asked
+        assert new[Asked("PUT", "batchjobs/status")] <= 3

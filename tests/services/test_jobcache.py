@@ -1,0 +1,138 @@
+"""What the job controller believes to exist: its own writes at once, the watches' news later, and no ghosts."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from tests.kube.faulty import WatchPlan, connect, faulty_server
+from volcanopy.api.core import Pod, PodGroup
+from volcanopy.kube.client import Client
+from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.services.jobcache import JobCache
+from volcanopy.services.jobeffects import PODS
+
+Json = dict[str, Any]
+OWNER = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "name": "j", "uid": "u1", "controller": True}
+JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u1", "resourceVersion": "1"}}
+
+
+def made(uid: str, version: int, name: str = "j-a-0") -> Json:
+    """A pod, or PodGroup, of the job."""
+    meta = {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": str(version), "ownerReferences": [OWNER]}
+    return {"metadata": meta}
+
+
+def pod(uid: str, version: int) -> Pod:
+    return msgspec.convert(made(uid, version), Pod)
+
+
+def group(uid: str, version: int, phase: str = "Pending") -> PodGroup:
+    return msgspec.convert(made(uid, version) | {"status": {"phase": phase}}, PodGroup)
+
+
+class Known(JobCache):
+    """A cache with one job, which notes whom it wakes."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+        super().__init__(lambda key, _: self.woken.append(key))
+        self.job_event("ADDED", JOB)
+        self.woken.clear()
+
+
+def test_what_a_list_does_not_hold_that_was_made_before_it_is_gone() -> None:
+    cache = Known()
+    cache.pod_made("u1", pod("p1", 10))
+    cache.pod_group_made("u1", group("g1", 11))
+    cache.listed("pods", 9)
+    assert cache.pods_of("u1")
+    cache.listed("pods", 12)
+    cache.listed("groups", 12)
+    assert cache.pods_of("u1") == ()
+    assert cache.observed("ns/j").pod_group is None
+    assert cache.woken == ["ns/j", "ns/j"]
+
+
+def test_an_answer_that_comes_after_the_list_in_which_its_pod_was_not_makes_no_ghost() -> None:
+    cache = Known()
+    cache.listed("pods", 12)
+    cache.pod_made("u1", pod("p1", 10))
+    assert cache.pods_of("u1") == ()
+    assert cache.woken == ["ns/j"]
+    cache.pod_made("u1", pod("p2", 13))
+    assert [one.metadata.uid for one in cache.pods_of("u1")] == ["p2"]
+
+
+def test_what_a_watch_has_told_of_is_ended_by_the_watch_alone() -> None:
+    cache = Known()
+    cache.pod_made("u1", pod("p1", 10))
+    cache.pod_changes([Change(ChangeType.ADDED, pod("p1", 10))])
+    cache.listed("pods", 12)
+    assert [one.metadata.uid for one in cache.pods_of("u1")] == ["p1"]
+    cache.pod_changes([Change(ChangeType.DELETED, pod("p1", 14))])
+    cache.pod_made("u1", pod("p1", 10))
+    assert cache.pods_of("u1") == ()
+
+
+def test_the_answer_to_a_change_of_a_group_is_taken_and_older_news_are_not() -> None:
+    cache = Known()
+    cache.pod_group_made("u1", group("g1", 10))
+    cache.pod_group_changed("u1", group("g1", 12, "Running"))
+    cache.pod_group_changes([Change(ChangeType.MODIFIED, group("g1", 11))])
+    seen = cache.observed("ns/j").pod_group
+    assert seen is not None
+    assert seen.status.phase == "Running"
+    cache.pod_group_changes([Change(ChangeType.MODIFIED, group("g1", 13, "Inqueue"))])
+    seen = cache.observed("ns/j").pod_group
+    assert seen is not None
+    assert seen.status.phase == "Inqueue"
+
+
+def test_a_job_that_is_gone_is_forgotten_whole() -> None:
+    cache = Known()
+    command = {
+        "apiVersion": "bus.volcanopy.io/v1alpha1",
+        "kind": "Command",
+        "metadata": {"name": "c", "namespace": "ns", "uid": "c1"},
+        "action": "AbortJob",
+        "target": {key: OWNER[key] for key in ("apiVersion", "kind", "name", "uid")},
+    }
+    cache.command_event("ADDED", command)
+    cache.pod_changes([Change(ChangeType.ADDED, pod("p1", 10))])
+    cache.applied_now("u1", "Service/j", "d")
+    cache.job_event("DELETED", JOB)
+    cache.command_event("DELETED", command)
+    cache.pod_changes([Change(ChangeType.DELETED, pod("p1", 11))])
+    cache.applied_now("u1", "Service/j", "d")
+    cache.pod_made("u1", pod("p1", 10))
+    assert not [name for name in ("jobs", "applied", "_keys", "_pods", "_commands", "_unseen") if getattr(cache, name)]
+
+
+async def test_a_pod_that_came_and_went_while_the_watch_was_away_is_found_out() -> None:
+    """Made by us, deleted by others, and the history in which all that stood is gone by the time we watch again."""
+    async with faulty_server() as server, Client(connect(server)) as client:
+        server.watches.append(WatchPlan(events=1, ending="silence"))
+        pods = Reflector(client, PODS, "ns", stall=0.5, watch_timeout=(5, 5))
+        cache = Known()
+        cache_told = asyncio.Event()
+
+        def listed() -> None:
+            cache.listed("pods", int(pods.resource_version))
+            cache_told.set()
+
+        pods.on_listed = listed
+        following = asyncio.create_task(pods.run(cache.pod_changes))
+        await pods.synced.wait()
+        cache_told.clear()
+        server.put("pods", "ns", "other", spec={})
+        answer = server.put("pods", "ns", "j-a-0", metadata={"ownerReferences": [OWNER]}, spec={})
+        cache.pod_made("u1", msgspec.convert(answer, Pod))
+        assert cache.pods_of("u1")
+        server.remove("pods", "ns", "j-a-0")
+        server.compact()
+        async with asyncio.timeout(20):
+            await cache_told.wait()
+        assert cache.pods_of("u1") == ()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
