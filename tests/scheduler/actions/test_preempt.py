@@ -102,8 +102,14 @@ def test_an_important_task_takes_the_room_of_a_lesser_one_of_its_own_job() -> No
         job a min=1: 2 x cpu=1 on=n1 role=w note.volcanopy.io/task-priority=1, 1 x cpu=1 role=m note.volcanopy.io/task-priority=5
         """
     assert moves(text, "priority | predicates") == ["evict a-w-1: preempt", "nominate a-m-0 -> n1"]
-    assert moves(text, "priority | gang, predicates") == []  # there the one that leaves could come back at once
+    assert moves(text, "priority | gang, predicates") == ["evict a-w-1: preempt", "nominate a-m-0 -> n1"]
     assert moves(text) == []  # with gang in the first tier a job that has its minimum lacks nothing
+
+
+def test_a_task_does_not_take_the_room_of_an_equal_of_its_own_job() -> None:
+    """pdb alone lets anybody leave: the job would go on exchanging its tasks for each other."""
+    text = "node n1 cpu=1\njob a min=2: 1 x cpu=1 on=n1, 1 x cpu=1 role=m"
+    assert moves(text, "pdb | predicates") == []
 
 
 def test_a_job_of_another_queue_is_left_alone() -> None:

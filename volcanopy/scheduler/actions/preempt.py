@@ -75,15 +75,18 @@ def between_jobs(session: Session, worth: Worth) -> Rule:
 
 
 def within_job(session: Session, worth: Worth) -> Rule:
-    """Victims are tasks of the same job."""
+    """Victims are less important tasks of the same job: that one of its equals runs in its place helps no job."""
+    priority = session.snapshot.tasks.priority
 
     def prey(task: TaskView) -> Rows:
         own = session.snapshot.tasks.job[task.row]
         rows = worth.of_queue(int(session.snapshot.jobs.queue[own]))
-        return _alike(session, task, rows[session.snapshot.tasks.job[rows] == own])
+        rows = rows[(session.snapshot.tasks.job[rows] == own) & (priority[rows] < priority[task.row])]
+        return _alike(session, task, rows)
 
     def is_prey(task: TaskView, other: TaskView) -> bool:
-        return other.preemptable and (other.best_effort or not task.best_effort)
+        less = bool(priority[other.row] < priority[task.row])
+        return less and other.preemptable and (other.best_effort or not task.best_effort)
 
     return Rule(REASON, "the job itself", prey, is_prey, session.hooks.preemptable, lambda _: True)
 

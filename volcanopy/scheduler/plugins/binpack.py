@@ -108,13 +108,16 @@ class Binpack(Plugin[BinpackArguments]):
         weighed = np.array([[place in one for one in by_place] for place in places])
         most, is_plain = units.max(axis=1).tolist(), bool((weight == 1).all())
         scale = np.array([one.scale for one in asked])
-        rows = np.array(places)
+        adjacent = places[-1] - places[0] == len(places) - 1
+        rows = slice(places[0], places[-1] + 1) if adjacent else np.array(places)  # a slice is quicker
         ledger, allocatable = self.cluster.ledger, self.cluster.snapshot.nodes.allocatable.values[rows]
 
         def score(node: int) -> Floats:
-            used, room = ledger.used[rows, node, None], allocatable[:, node, None]
+            used, room = ledger.used[rows, node], allocatable[:, node]
+            tight = any(map(operator.gt, most, (room - used).tolist()))
+            used, room = used[:, None], room[:, None]
             after = units + used
-            over = after > room if any(map(operator.gt, most, (room - used)[:, 0].tolist())) else None
+            over = after > room if tight else None
             after /= room
             if not is_plain:
                 after *= weight
