@@ -48,7 +48,11 @@ async def may_use_everything_of_ours(cluster: Cluster, *users: str) -> None:
     groups = [names.BATCH, names.SCHEDULING, names.BUS, names.FLOW, ""]
     role = f"role-{cluster.namespace}"
     rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
-    await cluster.client.create(ROLES, None, {"metadata": {"name": role}, "rules": rules})
+    await cluster.client.create(
+        ROLES,
+        None,
+        {"apiVersion": ROLES.api_version, "kind": "ClusterRole", "metadata": {"name": role}, "rules": rules},
+    )
     subjects = [{"kind": "User", "name": user, "apiGroup": RBAC} for user in users]
     reference = {"kind": "ClusterRole", "name": role, "apiGroup": RBAC}
     await cluster.client.create(
@@ -122,19 +126,15 @@ async def test_a_job_lands_in_the_queue_of_its_namespace(cluster: Cluster) -> No
                     break
                 await asyncio.sleep(0.1)
         pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
             "metadata": {"name": "loose"},
             "spec": {"schedulerName": names.SCHEDULER, "containers": [{"name": "c", "image": "busybox"}]},
         }
-        if cluster.namespace:
-            accounts: Kind[Json] = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, dict)
-            try:
-                await cluster.client.get(accounts, cluster.namespace, "default")
-            except NotFound:
-                await cluster.client.create(accounts, cluster.namespace, {"metadata": {"name": "default"}})
         loose = await cluster.client.create(PODS.raw, cluster.namespace, pod)
         assert loose["metadata"]["annotations"][names.POD_QUEUE_NAME] == name
+        forged = {"metadata": {"annotations": {names.SUBMITTED_BY: "boss"}}}
         with pytest.raises(ApiError, match="says who asked for this"):
-            forged = {"metadata": {"annotations": {names.SUBMITTED_BY: "boss"}}}
             await cluster.client.patch(PODS.raw, cluster.namespace, "loose", forged)
 
 
@@ -143,17 +143,12 @@ async def test_a_queue_in_use_stays(cluster: Cluster) -> None:
     groups: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "PodGroup", "podgroups", True, dict)
     async with admission(cluster):
         await cluster.client.create(QUEUES.raw, None, queue(name))
-        group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": name}}
-        await cluster.client.create(groups, cluster.namespace, group)
-        await cluster.until(lambda: True)
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    await cluster.client.delete(QUEUES.raw, None, name)
-                except ApiError as refusal:
-                    assert "1 unfinished PodGroup" in str(refusal)
-                    break
-                raise AssertionError("a queue with a PodGroup was deleted")
+        about = {"apiVersion": names.SCHEDULING_V1BETA1, "kind": "PodGroup", "metadata": {"name": "g"}}
+        await cluster.client.create(groups, cluster.namespace, {**about, "spec": {"minMember": 1, "queue": name}})
+        with pytest.raises(ApiError, match="has 1 unfinished PodGroup: it cannot be deleted until they are done"):
+            await cluster.client.delete(QUEUES.raw, None, name)
+        await cluster.client.delete(groups, cluster.namespace, "g")
+        await cluster.client.delete(QUEUES.raw, None, name)
 
 
 async def test_of_two_changes_that_break_a_sum_together_one_is_refused(cluster: Cluster) -> None:

@@ -158,6 +158,7 @@ def _manifest(cron: CronBatchJob, time: datetime, schedule: Schedule) -> Json:
     template = cron.spec.job_template
     metadata = template.metadata
     annotations = dict((metadata.annotations if metadata else None) or {})
+    annotations = names.handed_on(annotations, cron.metadata.annotations)
     return {
         "apiVersion": names.BATCH_V1ALPHA1,
         "kind": "BatchJob",

@@ -56,7 +56,7 @@ def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) 
         names.CREATED_BY_FLOW: f"{flow.metadata.namespace}.{flow.metadata.name}",
         names.CREATED_BY_TEMPLATE: f"{flow.metadata.namespace}.{template.metadata.name}",
     }
-    annotations = handed_down(template.metadata) | made_by
+    annotations = names.handed_on(handed_down(template.metadata), flow.metadata.annotations) | made_by
     if attempt:
         annotations[names.FLOW_ATTEMPT] = str(attempt)
     labels = {key: value for key, value in made_by.items() if len(value) <= _LABEL_LIMIT}

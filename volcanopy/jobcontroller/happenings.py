@@ -38,10 +38,7 @@ def happenings(
 def _of_pods(members: Iterable[Member]) -> Iterator[Happening]:
     for one in members:
         if one.phase == "Failed":
-            codes = ", ".join(map(str, one.exit_codes))
-            why = one.pod.status.reason or one.pod.status.message
-            how = f" with exit code {codes}" if codes else f": {why}" if why else ""
-            yield _about(Event.POD_FAILED, one, f"pod {one.name} failed{how}")
+            yield _about(Event.POD_FAILED, one, one.failure)
         elif one.phase == "Pending":
             yield _about(Event.POD_PENDING, one, f"pod {one.name} is pending")
 

@@ -52,6 +52,14 @@ class Member:
         return tuple(dict.fromkeys(end.exit_code for end in ends if end is not None and end.exit_code))
 
     @property
+    def failure(self) -> str:
+        """That it failed and how, as a sentence."""
+        codes = ", ".join(map(str, self.exit_codes))
+        why = self.pod.status.reason or self.pod.status.message
+        how = f" with exit code {codes}" if codes else f": {why}" if why else ""
+        return f"pod {self.name} failed{how}"
+
+    @property
     def container_restarts(self) -> int:
         """How often its containers have been restarted on the spot."""
         status = self.pod.status

@@ -62,6 +62,9 @@ _DECIDED: dict[Phase, dict[Action, Step]] = {
     Phase.FAILED: {},
 }
 
+RESTARTS = frozenset(_RESTART)
+"""Actions after which pods run anew."""
+
 TRANSITIONS = MappingProxyType(
     {(phase, action): _DECIDED[phase].get(action, _NOTHING) for phase in Phase for action in Action}
 )
@@ -78,7 +81,7 @@ STOPPED = FINISHED | {Phase.ABORTED}
 
 LEADS_TO = MappingProxyType(
     {
-        Phase.PENDING: (Phase.RUNNING,),
+        Phase.PENDING: (Phase.RUNNING, Phase.COMPLETED, Phase.FAILED),
         Phase.RUNNING: (Phase.PENDING, Phase.COMPLETED, Phase.FAILED),
         Phase.RESTARTING: (Phase.PENDING, Phase.FAILED),
         Phase.ABORTING: (Phase.ABORTED,),

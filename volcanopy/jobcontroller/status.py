@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState, Phase, TaskCounts
+from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState, Phase, TaskCounts, TaskSpec
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.meta import Condition
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.observed import Member
-from volcanopy.jobcontroller.phases import FINISHED
+from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
 ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup in which its pods may be made."""
@@ -28,6 +28,8 @@ class Counts:
     unknown: int = 0
     terminating: int = 0
     by_task: dict[str, dict[str, int]] = field(default_factory=dict)
+    first_failed: dict[str, Member] = field(default_factory=dict)
+    """Of each task the first pod that failed, by index."""
 
     @property
     def started(self) -> int:
@@ -44,6 +46,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
     """Pods by phase. ``doomed`` are the names of pods that are about to be taken away: they count as terminating."""
     phases = {"Pending": 0, "Running": 0, "Succeeded": 0, "Failed": 0, "Unknown": 0}
     by_task: dict[str, dict[str, int]] = {}
+    first_failed: dict[str, Member] = {}
     terminating = 0
     for one in members:
         if one.leaving or one.name in doomed:
@@ -53,6 +56,8 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
         phases[phase] += 1
         of_task = by_task.setdefault(one.task, {})
         of_task[phase] = of_task.get(phase, 0) + 1
+        if phase == "Failed":
+            first_failed.setdefault(one.task, one)
     return Counts(
         phases["Pending"],
         phases["Running"],
@@ -61,6 +66,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
         phases["Unknown"],
         terminating,
         by_task,
+        first_failed,
     )
 
 
@@ -106,9 +112,9 @@ def arrival(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move 
     """The phase that a job goes to because what it waited for has come; None if it has not."""
     match status.state.phase:
         case Phase.PENDING:
-            return _started(spec, counts)
+            return _unless_restarting(status, _started(spec, counts))
         case Phase.RUNNING:
-            return _over(spec, counts)
+            return _unless_restarting(status, _over(spec, counts))
         case Phase.RESTARTING:
             return _restarted(spec, status, counts)
         case Phase.ABORTING if not counts.alive:
@@ -123,7 +129,36 @@ def arrival(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move 
 def _started(spec: BatchJobSpec, counts: Counts) -> Move | None:
     if counts.started >= spec.needed:
         return Move(Phase.RUNNING, "Started", running_message(spec, counts))
+    if counts.started and counts.succeeded + counts.failed + _waiting_in_vain(spec, counts) == spec.replicas:
+        return _verdict(spec, counts)
     return None
+
+
+def _waiting_in_vain(spec: BatchJobSpec, counts: Counts) -> int:
+    """Pods of tasks that can never start: what they wait for has come to its end, and not well enough."""
+
+    def lost(task: TaskSpec) -> bool:
+        if task.name in hopeless:
+            return True
+        ended = counts.by_task.get(task.name, {})
+        good = ended.get("Succeeded", 0)
+        return good + ended.get("Failed", 0) == task.replicas and good < task.needed
+
+    hopeless: set[str] = set()
+    waiting = [task for task in spec.tasks if task.depends_on and task.name not in counts.by_task and task.replicas]
+    for _ in waiting:
+        for task in waiting:
+            dead = [lost(one) for name in task.depends_on.name if (one := spec.task(name))] if task.depends_on else []
+            if dead and (all(dead) if task.depends_on and task.depends_on.iteration == "any" else any(dead)):
+                hopeless.add(task.name)
+    return sum(task.replicas for task in waiting if task.name in hopeless)
+
+
+def _unless_restarting(status: BatchJobStatus, move: Move | None) -> Move | None:
+    """A job is not called failed while a policy's restart waits for its time."""
+    if move is not None and move.to is Phase.FAILED and any(one.action in RESTARTS for one in status.delayed):
+        return None
+    return move
 
 
 def _over(spec: BatchJobSpec, counts: Counts) -> Move | None:
@@ -133,7 +168,7 @@ def _over(spec: BatchJobSpec, counts: Counts) -> Move | None:
         return None
     if spec.min_success is not None and counts.succeeded >= spec.min_success:
         return Move(Phase.COMPLETED, "Succeeded", f"{_pods(counts.succeeded)} succeeded, {spec.min_success} needed")
-    if counts.succeeded + counts.failed == replicas:
+    if counts.succeeded + counts.failed + _waiting_in_vain(spec, counts) == replicas:
         return _verdict(spec, counts)
     if counts.pending > replicas - needed:
         ready = replicas - counts.pending
@@ -148,19 +183,28 @@ def _verdict(spec: BatchJobSpec, counts: Counts) -> Move:
             good = counts.by_task.get(task.name, {}).get("Succeeded", 0)
             if good < task.needed:
                 told = f"{_pods(good)} of task {task.name} succeeded, {task.needed} needed"
-                return Move(Phase.FAILED, "TaskFailed", told)
+                return Move(Phase.FAILED, "TaskFailed", told + _failures(counts, task.name))
     enough = spec.min_success if spec.min_success is not None else spec.needed
     told = f"{_pods(counts.succeeded)} succeeded and {counts.failed} failed"
     if counts.succeeded < enough:
-        return Move(Phase.FAILED, "TooFewSucceeded", f"{told}: {enough} had to succeed")
+        return Move(Phase.FAILED, "TooFewSucceeded", f"{told}, {enough} had to succeed{_failures(counts)}")
     return Move(Phase.COMPLETED, "Succeeded", told if counts.failed else f"{_pods(counts.succeeded)} succeeded")
+
+
+def _failures(counts: Counts, task: str = "") -> str:
+    """Which pod failed first (by index), how, and how many more, of one task or of all; with what joins it on."""
+    found = [one for one in counts.first_failed.values() if task in {"", one.task}]
+    if not found:
+        return ""
+    others = (counts.by_task[task].get("Failed", 0) if task else counts.failed) - 1
+    return f": {found[0].failure}" + (f", and {others} more" if others else "")
 
 
 def _restarted(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move | None:
     state = status.state
     # A limit of 0 asks for no restart, as a limit of 1 does; resuming a suspended job is none.
     if status.retry_count and status.retry_count >= spec.max_retry:
-        told = f"{state.message}; this was restart {status.retry_count} and maxRetry is {spec.max_retry}"
+        told = f"{state.message}, and maxRetry is {spec.max_retry}"
         return Move(Phase.FAILED, "RetriesExhausted", told)
     if spec.replicas - counts.terminating >= spec.needed:
         return Move(Phase.PENDING, "Restarted", state.message)
@@ -210,10 +254,13 @@ def why_waiting(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[
     latest = _latest(group.status.conditions)
     if latest is not None and latest.type == "Unschedulable" and latest.message:
         return latest.reason or "Unschedulable", latest.message
-    if group.status.phase not in ADMITTED:
-        return "NotAdmitted", f"waits in queue {queue} for the scheduler to admit it"
-    told = f"admitted by queue {queue}: {_pods(counts.started)} of {job.spec.needed} needed run or have run"
-    return "WaitingForPods", told
+    stands = f"{_pods(counts.started)} of {job.spec.needed} needed run or have run"
+    if group.status.phase in ADMITTED:
+        return "WaitingForPods", f"admitted by queue {queue}: {stands}"
+    if counts.by_task:
+        # Its pods show that it was admitted: what waits is what the gang has come to need since.
+        return "WaitingForPods", f"{stands}: queue {queue} has to admit the rest"
+    return "NotAdmitted", f"waits in queue {queue} for the scheduler to admit it"
 
 
 def _latest(conditions: Sequence[SeenCondition]) -> SeenCondition | None:

@@ -109,6 +109,8 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         """Set once the first list has been delivered."""
         self.counters = Counters()
+        self.on_listed: Callable[[], object] | None = None
+        """Called when a list has been handed over, each time: what is not in the copy by then did not exist then."""
         self.fault = ""
         """What keeps the copy from being up to date now, as a sentence; empty when nothing does."""
         self._client, self._namespace = client, namespace
@@ -146,6 +148,8 @@ class Reflector(Generic[T]):
                     if changes := await self._list():
                         yield changes
                     listed = True
+                    if self.on_listed is not None:
+                        self.on_listed()
                     self.synced.set()
                 async with aclosing(self._watch()) as watched:
                     async for changes in watched:

@@ -1,0 +1,176 @@
+"""How fast admission judges: `python -m bench.admission`, and with `--hostile 20000` what the worst that is sent costs.
+
+Reviews are those of real work: jobs of one to eight tasks in a tree of 200 queues, changes of queues, PodGroups and pods.
+What is measured is the processor time from the bytes of the review to the bytes of the answer, both webhooks.
+"""
+
+import argparse
+import json
+import time
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from tests.admission.golden_cases import world
+from volcanopy.admission.context import Context
+from volcanopy.admission.review import mutate, validate
+from volcanopy.api import names
+
+Json = dict[str, Any]
+COUNT = 2000
+LARGEST = 3 * 1024 * 1024
+
+
+def _world() -> Context:
+    parts = [{"name": f"part{n}", "deserved": {"cpu": "1000", "memory": "4Ti"}} for n in range(20)]
+    queues = [
+        {"name": f"queue{n}", "parent": f"part{n % 20}", "deserved": {"cpu": "50"}, "submitters": {"groups": ["staff"]}}
+        for n in range(200)
+    ]
+    nodes = [{"cpu": str(8 + n % 64), "memory": f"{32 + n % 100}Gi", "pods": 110} for n in range(300)]
+    return world({"queues": [*parts, *queues], "nodes": nodes})
+
+
+def _task(number: int) -> Json:
+    container = {
+        "name": "main",
+        "image": "busybox:1.36",
+        "command": ["sh", "-c", "sleep 10"],
+        "env": [{"name": f"VARIABLE_{i}", "value": f"value-{i}"} for i in range(8)],
+        "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+    }
+    spec = {"containers": [container], "restartPolicy": "Never"}
+    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    return {"name": f"task{number}", "replicas": 4, "template": {"spec": spec}, "policies": policies}
+
+
+def _objects(number: int) -> Json:
+    match number % 8:
+        case 0:
+            kind, spec = "Queue", {"parent": f"part{number % 20}", "deserved": {"cpu": "2"}, "capability": {"cpu": "9"}}
+            return _object(names.SCHEDULING, "v1beta1", kind, f"new{number}", spec)
+        case 1:
+            spec = {"minMember": 4, "queue": f"queue{number % 200}", "minResources": {"cpu": "2"}}
+            return _object(names.SCHEDULING, "v1beta1", "PodGroup", f"group{number}", spec)
+        case 2:
+            return _object(
+                "", "v1", "Pod", f"pod{number}", {"schedulerName": "volcanopy"} | _task(0)["template"]["spec"]
+            )
+        case _:
+            tasks = [_task(n) for n in range(1 + number % 8)]
+            spec = {"tasks": tasks, "queue": f"queue{number % 200}", "plugins": {"env": [], "svc": []}}
+            return _object(names.BATCH, "v1alpha1", "BatchJob", f"job{number}", spec)
+
+
+def _object(group: str, version: str, kind: str, name: str, spec: Json) -> Json:
+    api = f"{group}/{version}" if group else version
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+
+
+def _review(number: int) -> bytes:
+    found = _objects(number)
+    group, _, version = found["apiVersion"].rpartition("/")
+    request = {
+        "uid": f"u{number}",
+        "kind": {"group": group, "version": version, "kind": found["kind"]},
+        "operation": "CREATE",
+        "name": found["metadata"]["name"],
+        "namespace": "team",
+        "userInfo": {"username": "alice", "groups": ["staff", "system:authenticated"]},
+        "object": found,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def _spent(body: bytes, context: Context) -> float:
+    """Processor seconds for what both webhooks say to one review."""
+    start = time.process_time()
+    for judge in (mutate, validate):
+        found = msgspec.json.decode(body)
+        msgspec.json.encode(judge(found, context))
+    return time.process_time() - start
+
+
+def run() -> dict[str, float]:
+    """Reviews a second on one core, and the 99th of a hundred in milliseconds."""
+    context = _world()
+    bodies = [_review(number) for number in range(COUNT)]
+    for body in bodies[:100]:
+        _spent(body, context)
+    found = sorted(_spent(body, context) for body in bodies)
+    return {
+        "reviews_per_second": COUNT / sum(found),
+        "p99_milliseconds": found[int(COUNT * 0.99)] * 1000,
+        "median_milliseconds": median(found) * 1000,
+    }
+
+
+def hostile(count: int, seed_number: int) -> tuple[int, list[tuple[float, str]]]:
+    """Send so many malformed and hostile reviews: how many were answered, and the slowest. Raises where no answer comes.
+
+    What is drawn is sent as every kind and for every operation, since drawing costs far more than answering.
+    """
+    from hypothesis import HealthCheck, given, seed, settings
+
+    from tests.admission.hostile import KINDS, reviews
+    from tests.admission.test_hostile import WORLD
+
+    slowest: list[tuple[float, str]] = []
+    answered = 0
+    variants = [(group, kind, operation) for group, kind, _ in KINDS for operation in ("CREATE", "UPDATE", "DELETE")]
+
+    def ask(data: bytes) -> None:
+        nonlocal answered
+        start = time.process_time()
+        try:
+            found = msgspec.json.decode(data)
+        except (ValueError, RecursionError):
+            return  # such a body is refused as no JSON
+        if not isinstance(found, dict):
+            return
+        for judge in (mutate, validate):
+            answer = msgspec.json.encode(judge(found, WORLD))
+            slowest.append((time.process_time() - start, f"{len(data)} bytes: {answer[:160]!r}"))
+            assert isinstance(msgspec.json.decode(answer)["response"]["allowed"], bool)
+            start = time.process_time()
+        answered += 1
+
+    @settings(
+        max_examples=-(-count // len(variants)), suppress_health_check=list(HealthCheck), deadline=None, database=None
+    )
+    @seed(seed_number)
+    @given(reviews())
+    def draw(body: Any) -> None:
+        if not isinstance(body, dict) or not isinstance(body.get("request"), dict):
+            ask(json.dumps(body).encode())
+            return
+        for group, kind, operation in variants:
+            request = body["request"] | {"kind": {"group": group, "kind": kind}, "operation": operation}
+            data = json.dumps(body | {"request": request}).encode()
+            if len(data) <= LARGEST:
+                ask(data)
+        slowest.sort(reverse=True)
+        del slowest[10:]
+
+    draw()
+    return answered, slowest
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hostile", type=int, default=0, metavar="COUNT", help="ask so many hostile reviews")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    for name, value in run().items():
+        print(f"{name}: {value:.4g}")
+    if given.hostile:
+        answered, slowest = hostile(given.hostile, given.seed)
+        print(f"{answered} hostile reviews answered, the slowest:")
+        for seconds, asked in slowest:
+            print(f"{seconds * 1000:.1f} ms, {asked}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What a job by itself is refused for at admission, beyond its schema; and what it is not refused for."""
+
+from typing import Any
+
+import pytest
+
+from volcanopy.admission.jobs import job_problems
+from volcanopy.jobcontroller.plugins.registry import plugin_problems
+
+Json = dict[str, Any]
+
+
+def task(name: str = "a", *, resources: Json | None = None, init: Json | None = None, **fields: Any) -> Json:
+    """A task of one container."""
+    pod: Json = {"containers": [{"name": "c", "image": "busybox", **({"resources": resources} if resources else {})}]}
+    if init is not None:
+        pod["initContainers"] = [{"name": "i", "image": "busybox", "resources": init}]
+    return {"name": name, "replicas": 1, "template": {"spec": pod}, **fields}
+
+
+def refusals(*tasks: Json, **spec: Any) -> list[str]:
+    """What is said against a job."""
+    metadata = {"name": "j", "namespace": "ns"}
+    found = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "metadata": metadata}
+    return [str(one) for one in job_problems(found | {"spec": {"tasks": list(tasks), **spec}}, plugin_problems)]
+
+
+WHOLE = "spec.tasks[0].template.spec.{}[0].resources: topologyPolicy restricted needs whole cpus: {} cpu is requested"
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (task(topologyPolicy="restricted", resources={"requests": {"cpu": "2"}}), []),
+        (task(topologyPolicy="restricted", resources={"requests": {"cpu": "2000m"}}), []),
+        (task(topologyPolicy="restricted", resources={"limits": {"cpu": 2}}), []),
+        (task(topologyPolicy="none", resources={"requests": {"cpu": "1500m"}}), []),
+        (
+            task(topologyPolicy="restricted", resources={"requests": {"cpu": "1500m"}}),
+            [WHOLE.format("containers", "1500m")],
+        ),
+        (task(topologyPolicy="restricted"), [WHOLE.format("containers", "no")]),
+        (
+            task(topologyPolicy="restricted", resources={"limits": {"cpu": "1"}}, init={"requests": {"cpu": "100m"}}),
+            [WHOLE.format("initContainers", "100m")],
+        ),
+    ],
+)
+def test_who_wants_cpus_that_lie_together_asks_for_whole_ones(made: Json, expected: list[str]) -> None:
+    assert refusals(made) == expected
+
+
+@pytest.mark.parametrize(
+    ("tasks", "spec", "says"),
+    [
+        ([], {}, "spec.tasks: "),
+        ([task(), task()], {}, "spec.tasks[1].name: there is more than one task 'a'"),
+        ([task("a", replicas=4)], {"minAvailable": 5}, "spec.minAvailable: 5 is more than the 4 replicas"),
+        ([task(replicas=2, minAvailable=3)], {}, "spec.tasks[0].minAvailable: 3 is more than the 2 replicas of task a"),
+        ([task()], {"policies": [{"event": "PodFailed", "action": "Foo"}]}, "spec.policies[0].action: "),
+        ([task()], {"policies": [{"exitCode": 3, "action": "Foo"}]}, "spec.policies[0].action: "),
+        ([task()], {"policies": [{"event": "PodRunning", "action": "AbortJob"}]}, "spec.policies[0].event: "),
+        ([task()], {"policies": [{"event": "OutOfSync", "action": "AbortJob"}]}, "spec.policies[0].event: "),
+        ([task()], {"plugins": {"nope": []}}, "spec.plugins.nope: there is no job plugin 'nope'"),
+        ([task("worker")], {"plugins": {"mpi": []}}, "spec.plugins.mpi: the job has no task 'master'"),
+        ([task(dependsOn={"name": ["z"]})], {}, "spec.tasks[0].dependsOn.name[0]: the job has no task 'z'"),
+        (
+            [task("a", dependsOn={"name": ["b"]}), task("b", dependsOn={"name": ["a"]})],
+            {},
+            "spec.tasks: tasks wait for each other in a circle: a -> b -> a",
+        ),
+        ([task()], {"volumes": [{"mountPath": "a:b", "volumeClaimName": "x"}]}, "spec.volumes[0].mountPath: "),
+    ],
+)
+def test_a_wrong_job_is_refused_in_one_sentence(tasks: list[Json], spec: Json, says: str) -> None:
+    said = refusals(*tasks, **spec)
+    assert len(said) == 1
+    assert said[0].startswith(says)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        task(policies=[{"events": ["PodFailed", "PodFailed"], "action": "RestartJob"}]),
+        task(policies=[{"exitCode": 137, "action": "TerminateJob"}]),
+        {**task(), "template": {"spec": {"containers": [{"name": "c", "securityContext": {"privileged": True}}]}}},
+    ],
+)
+def test_a_good_job_is_taken(made: Json) -> None:
+    assert refusals(made) == []

@@ -1,0 +1,67 @@
+"""Where cert-manager is, it is asked for the certificate, and what it makes is followed."""
+
+import base64
+from functools import partial
+
+from tests.services.playing import CRDS, Cluster
+from tests.services.test_keyring import HOSTS, NOW
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.services import certmanager
+from volcanopy.services.certmanager import CERTIFICATES, GROUP, INJECT, ISSUERS, NAME
+from volcanopy.services.keyring import SECRETS, ForeignKeyring, renewed
+from volcanopy.services.userkinds import wait_for_kinds
+from volcanopy.services.webhooks import Registration
+
+HOOKS = ["hooks.system.svc", "127.0.0.1"]
+
+
+def definition(kind: Kind[Json]) -> Json:
+    """A kind of cert-manager's, with no more than its name."""
+    open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": open_schema}}
+    named = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{kind.plural}.{GROUP}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {"group": GROUP, "names": named, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+async def test_cert_manager_is_found_asked_and_followed(cluster: Cluster) -> None:
+    client, namespace = cluster.client, cluster.namespace
+    assert not await certmanager.is_there(client)
+    for kind in (ISSUERS, CERTIFICATES):
+        await client.create(CRDS, None, definition(kind))
+    try:
+        await wait_for_kinds(client, (ISSUERS, CERTIFICATES))
+        assert await certmanager.is_there(client)
+        for _ in range(2):  # a second server finds what the first has asked for
+            await certmanager.ask(client, namespace, HOOKS)
+        asked = await client.get(CERTIFICATES, namespace, NAME)
+        assert (asked["spec"]["dnsNames"], asked["spec"]["ipAddresses"]) == (["hooks.system.svc"], ["127.0.0.1"])
+        issuer = await client.get(ISSUERS, namespace, asked["spec"]["issuerRef"]["name"])
+        authority = await client.get(CERTIFICATES, namespace, issuer["spec"]["ca"]["secretName"])
+        assert authority["spec"]["isCA"] is True
+        assert await certmanager.made(client, namespace) == {}
+
+        made = renewed({}, HOSTS, NOW)
+        data = {key: base64.b64encode(made[key].encode()).decode() for key in ("tls.crt", "tls.key", "ca.crt")}
+        metadata = {"name": asked["spec"]["secretName"]}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": data}
+        await client.create(SECRETS, namespace, secret)
+        ring = ForeignKeyring(partial(certmanager.made, client, namespace), lambda: NOW)
+        await ring.renew()
+        assert ring.context is not None
+    finally:
+        for kind in (ISSUERS, CERTIFICATES):
+            await client.delete(CRDS, None, f"{kind.plural}.{GROUP}")
+
+
+def test_the_configurations_name_the_certificate_that_is_injected() -> None:
+    for _, made in Registration("", service="system/hooks", inject_from=f"system/{NAME}").configurations():
+        assert made["metadata"]["annotations"] == {INJECT: f"system/{NAME}"}
+        assert all("caBundle" not in one["clientConfig"] for one in made["webhooks"])

@@ -1,0 +1,157 @@
+"""Certificates are renewed before they end, without a moment in which a server shows what nobody trusts."""
+
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from tests.services.playing import Cluster
+from volcanopy.services.keyring import (
+    CERTIFICATE,
+    NEXT,
+    SECRET,
+    SECRETS,
+    TRUSTED,
+    ForeignKeyring,
+    Keyring,
+    Material,
+    SharedKeyring,
+    Terms,
+    decoded,
+    renewed,
+)
+from volcanopy.services.webhooks import Registration, published, register, unregister
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOSTS = ["localhost", "127.0.0.1"]
+DAY = timedelta(days=1)
+
+
+def leaf(material: Material) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(material[CERTIFICATE].encode())
+
+
+def trusted(material: Material) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(material[TRUSTED].encode())
+
+
+def is_trusted(material: Material, bundle: str) -> bool:
+    """Whether the certificate that is shown was signed by somebody in the bundle."""
+    for one in x509.load_pem_x509_certificates(bundle.encode()):
+        try:
+            leaf(material).verify_directly_issued_by(one)
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def test_nothing_is_renewed_before_its_time() -> None:
+    first = renewed({}, HOSTS, NOW)
+    assert renewed(first, HOSTS, NOW + 200 * DAY) is first
+
+
+def test_a_certificate_is_renewed_by_the_same_authority() -> None:
+    first = renewed({}, HOSTS, NOW)
+    second = renewed(first, HOSTS, NOW + 250 * DAY)
+    assert second[TRUSTED] == first[TRUSTED]
+    assert leaf(second).not_valid_after_utc > leaf(first).not_valid_after_utc
+    assert is_trusted(second, first[TRUSTED])
+
+
+def test_another_host_name_needs_another_certificate() -> None:
+    first = renewed({}, HOSTS, NOW)
+    second = renewed(first, ["hooks.system.svc", *HOSTS], NOW)
+    assert (second[TRUSTED], second[CERTIFICATE] == first[CERTIFICATE]) == (first[TRUSTED], False)
+
+
+def test_what_cannot_be_read_is_begun_anew() -> None:
+    for broken in ({TRUSTED: "x"}, {**renewed({}, HOSTS, NOW), "ca.key": "nonsense", "tls.crt": "no"}):
+        made = renewed(broken, HOSTS, NOW)
+        assert is_trusted(made, made[TRUSTED])
+
+
+def test_through_thirty_years_what_is_shown_is_what_is_trusted() -> None:
+    """Looked at every ten days, with API servers that hear of the bundle one look later."""
+    terms = Terms(lifetime=90 * DAY, authority_lifetime=1000 * DAY)
+    material: Material = {}
+    told, authorities, now = "", set(), NOW
+    for _ in range(1100):
+        material = renewed(material, HOSTS, now, told.encode(), terms)
+        assert not told or is_trusted(material, told)
+        assert leaf(material).not_valid_after_utc > now + 10 * DAY
+        assert len(trusted(material)) <= 3
+        authorities.add(trusted(material)[0].serial_number)
+        told, now = material[TRUSTED], now + 10 * DAY
+    assert len(authorities) > 10
+
+
+def test_nothing_is_signed_by_an_authority_that_nobody_was_told_of() -> None:
+    first = renewed({}, HOSTS, NOW)
+    waiting = renewed(first, HOSTS, NOW + 3000 * DAY)
+    assert NEXT in waiting
+    assert renewed(waiting, HOSTS, NOW + 3001 * DAY, published=first[TRUSTED].encode()) is waiting
+
+
+async def test_a_server_takes_another_certificate_while_it_serves() -> None:
+    today = datetime.now(UTC)
+    now = today - 7 * DAY
+    ring = Keyring(HOSTS, lambda: now, Terms(lifetime=9 * DAY))
+    await ring.renew()
+
+    async def shown() -> bytes:
+        client = ssl.create_default_context(cadata=(ring.trusted or b"").decode())
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
+        found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return found
+
+    async def quiet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(quiet, "127.0.0.1", 0, ssl=ring.context)
+    port = server.sockets[0].getsockname()[1]
+    first = await shown()
+    now = today
+    await ring.renew()
+    assert await shown() != first
+    server.close()
+
+
+async def test_somebody_elses_certificate_is_waited_for_and_followed() -> None:
+    answers: list[Material] = [{}, renewed({}, HOSTS, NOW), renewed({}, HOSTS, NOW)]
+
+    async def read() -> Material:
+        return answers.pop(0)
+
+    ring = ForeignKeyring(read, lambda: NOW, period=0.001)
+    await ring.renew()
+    before = ring.material
+    await ring.renew()
+    assert (ring.trusted, ring.material == before) == (None, False)
+
+
+async def test_servers_share_one_secret(cluster: Cluster) -> None:
+    now = NOW
+    rings = [SharedKeyring(cluster.client, cluster.namespace, HOSTS, lambda: now) for _ in range(4)]
+    await asyncio.gather(*(ring.renew() for ring in rings))
+    assert len({ring.material[CERTIFICATE] for ring in rings}) == 1
+    now += 300 * DAY
+    await asyncio.gather(*(ring.renew() for ring in rings))
+    assert len({ring.material[CERTIFICATE] for ring in rings}) == 1
+    kept = decoded(await cluster.client.get(SECRETS, cluster.namespace, SECRET))
+    assert kept == dict(rings[0].material)
+    assert leaf(kept).not_valid_before_utc > NOW + 200 * DAY
+
+
+async def test_configurations_trust_what_they_are_told_to(cluster: Cluster) -> None:
+    try:
+        for bundle in (b"-----ONE-----", b"-----TWO-----"):
+            registration = Registration("https://127.0.0.1:1", authority=bundle, fail_closed=False)
+            await register(cluster.client, registration)
+            assert await published(cluster.client) == bundle
+    finally:
+        await unregister(cluster.client)
+    assert await published(cluster.client) == b""
