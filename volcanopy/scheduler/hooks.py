@@ -73,6 +73,7 @@ class Hooks:
         self.preemptable = intersect(_answering(installed, "preemptable"), self.preemptable_at_all)
         self.reclaimable = intersect(_answering(installed, "reclaimable"), self.reclaimable_at_all)
         self.unified_evictable = intersect(_answering(installed, "unified_evictable"), self.unified_evictable_at_all)
+        self._pipelined = tuple(method for tier in _answering(installed, "job_pipelined") for method in tier)
         self._of_nodes = tuple(
             plugin
             for tier in installed
@@ -80,8 +81,12 @@ class Hooks:
             if any(overrides(plugin, name) and HOOKS[name].switch not in off for name in ("predicate", "node_order"))
         )
         self._asked_for_likeness = tuple(one.likeness for one in self._of_nodes if not one.alike)
-        self._refusing = tuple(one for one in self._of_nodes if _answers(installed, one, "predicate"))
-        self._scoring = tuple(one for one in self._of_nodes if _answers(installed, one, "node_order"))
+        self._refusing = tuple(
+            _at_once(one, "is_steady", "predicate") for one in self._of_nodes if _answers(installed, one, "predicate")
+        )
+        scoring = [one for one in self._of_nodes if _answers(installed, one, "node_order")]
+        self._scoring = tuple(_at_once(one, "score_of_many", "node_order") for one in scoring)
+        self._by_columns = tuple(_at_once(one, "scores_by_columns", "score_of_many") for one in scoring)
         self._scopes: dict[Hashable, Scope] = {}
         self._ordering = _quick(installed, "job_order_of_many", "job_order")
         self._validating = _quick(installed, "surely_valid", "job_valid")
@@ -99,8 +104,13 @@ class Hooks:
         return _all_of(self._validating, jobs)
 
     def ready_after_one(self, jobs: Rows) -> Mask:
-        """(M,): which of these jobs are ``job_ready`` for sure once one pending task of theirs has a place."""
+        """(M,): which of these jobs are ``job_ready`` for sure once one task of theirs that requests something has a place."""
         return _all_of(self._readying, jobs)
+
+    def will_start(self, job: JobView) -> bool:
+        """Whether a job starts once the room that is being freed is free: whoever would wait with less, nobody objects."""
+        enough = self.shortfall(job) <= job.waiting_count
+        return enough and all(method(job).value >= 0 for method in self._pipelined)
 
     @property
     def by_shape(self) -> bool:
@@ -116,13 +126,17 @@ class Hooks:
 
     def is_steady(self, task: TaskView) -> bool:
         """Whether the nodes that are refused to the task are the same, and for good, during the whole session."""
-        return all(plugin.is_steady(task) for plugin in self._refusing)
+        return all(is_steady(task) for is_steady in self._refusing)
 
     def scores_of_many(self, tasks: Sequence[TaskView]) -> tuple[ScoreOf, ...] | None:
         """What adds up to ``node_order`` of one node for each of these tasks, None if some plugin has no quick way."""
-        scores = [plugin.score_of_many(tasks) for plugin in self._scoring]
+        scores = [score_of_many(tasks) for score_of_many in self._scoring]
         found = tuple(score for score in scores if score is not None)
         return found if found and len(found) == len(scores) else None
+
+    def scores_by_columns(self, tasks: Sequence[TaskView]) -> bool:
+        """Whether :meth:`scores_of_many` says the same of nodes with equal columns."""
+        return all(by_columns(tasks) for by_columns in self._by_columns)
 
     def scope(self, task: TaskView) -> Scope:
         """The widest scope that a plugin claims for the task."""
@@ -144,11 +158,11 @@ def _quick(installed: Installed, name: str, hook_name: str) -> tuple[Callable[[R
     )
 
 
-def _at_once(plugin: Plugin[Any], name: str, hook_name: str) -> Callable[[Rows], Any]:
-    """A plugin's answer about many jobs; that of :class:`Plugin` if a class derived further answers the hook anew."""
+def _at_once(plugin: Plugin[Any], name: str, hook_name: str) -> Callable[[Any], Any]:
+    """A plugin's quick answer; that of :class:`Plugin` if a class derived further answers the hook anew."""
     kinds = type(plugin).__mro__
     kind = next(kind for kind in kinds if name in vars(kind) or hook_name in vars(kind))
-    method: Callable[[Rows], Any] = getattr(kind if name in vars(kind) else Plugin, name).__get__(plugin)
+    method: Callable[[Any], Any] = getattr(kind if name in vars(kind) else Plugin, name).__get__(plugin)
     return method
 
 

@@ -118,3 +118,42 @@ def test_what_was_kept_for_part_of_a_gang_is_bound_with_the_rest() -> None:
         "bind j-1 -> n9",
         "bind j-0 -> n0",
     ]
+
+
+def rests(text: str, document: str, cycles: int = 5) -> bool:
+    """Whether nobody comes or goes any more after so many cycles, when those who leave are made anew."""
+    unfolding = Unfolding(world(text), parse(document, builtin()), replaced=True)
+    for _ in range(cycles):
+        unfolding.cycle()
+        unfolding.end_terminating()
+    return not unfolding.cycle().of(Bind, Evict, Nominate)
+
+
+def test_what_one_action_takes_another_does_not_take_back() -> None:
+    """Nobody but drf and pdb has a say: gangreclaim would take from q0 what reclaim takes back for it."""
+    text = "node n2 cpu=8\nqueue q0\njob j3: 1 x cpu=2\njob j4 min=1 queue=q0: 4 x cpu=1, 1 x cpu=3"
+    document = (
+        'actions: "allocate, reclaim, gangreclaim"\ntiers: [{plugins: [{name: priority}]}, {plugins: [{name: pdb}]}]'
+    )
+    assert rests(text, document)
+
+
+def test_a_budget_that_is_used_up_now_lets_pods_go_again_later() -> None:
+    """One pod may leave at a time: the next cycle lets the one that lost its room take it back."""
+    text = (
+        "node n2 cpu=8\nqueue q0\njob j3: 1 x cpu=2\njob j4 min=1 queue=q0: 4 x cpu=1, 1 x cpu=3\nbudget b0 allowed=1"
+    )
+    document = 'actions: "gangreclaim"\ntiers: [{plugins: [{name: priority}]}, {plugins: [{name: pdb}]}]'
+    assert rests(text, document)
+
+
+def test_nobody_leaves_for_a_gang_of_which_a_task_lacks_members() -> None:
+    """tdm, a tier above gang, counts pods and no roles: the second pod of the small role finds no place on a full node."""
+    text = """
+        class high value=9
+        node n1 cpu=4 pods=3
+        job j priority=high min=3: 2 x cpu=1 role=r, 2 x cpu=1 min=2
+        job v min=0: 2 x cpu=1 on=n1
+        """
+    made = moves(text, "tdm, conformance | gang, priority | predicates", "allocate, preempt")
+    assert not [line for line in made if line.startswith("evict")]

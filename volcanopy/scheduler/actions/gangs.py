@@ -141,7 +141,7 @@ class _Search:
         self._rule, self._claim, self._worth, self._reach, self._arguments = rule, claim, worth, reach, arguments
         self._table = session.snapshot.hypernodes
         self._prey = Prey(session, worth, rule, TaskView(session.ledger, rows[0]), reach, arguments.whole)
-        self._starts = will_start(session, job)
+        self._starts = session.hooks.will_start(job)
         self._denied = ""
         self._given_up = self._avenged = False
 
@@ -255,7 +255,7 @@ class _Search:
         """Place what must start together in a domain; of a job that runs already one task more, or one sub-group."""
 
         def enough() -> bool:
-            return bool(room.placed) if self._starts else will_start(self._session, self._job)
+            return bool(room.placed) if self._starts else self._session.hooks.will_start(self._job)
 
         if not self._job.group.spec.sub_group_policy:
             return room.fill(self._by_need(), enough)
@@ -324,11 +324,6 @@ class _Search:
         room.confine(rows, closest)
         room.adopt(best.evicted, best.placed)
         return True
-
-
-def will_start(session: Session, job: JobView) -> bool:
-    """Whether the job has its minimum once the room is free, whoever is content with less."""
-    return session.hooks.job_pipelined(job).value >= 0 and session.hooks.shortfall(job) <= job.waiting_count
 
 
 def _flat(groups: Sequence[Rows]) -> Rows:

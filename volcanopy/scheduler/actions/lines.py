@@ -64,6 +64,9 @@ class Line:
     def __len__(self) -> int:
         return len(self._first) + len(self._again)
 
+    def __bool__(self) -> bool:
+        return bool(self._first or self._again)
+
     def __iter__(self) -> Iterator[Place]:
         """In order."""
         return iter(sorted([*self._first, *self._again], key=operator.itemgetter(0)))
@@ -90,7 +93,7 @@ def lines(session: Session) -> dict[int, Line]:
                 continue
             session.ledger.phase[job.row] = "Inqueue"
         waiting.append(job)
-    rows = np.fromiter((job.row for job in waiting), np.intp, len(waiting))
+    rows = np.array([job.row for job in waiting], dtype=np.intp)
     ready = []
     for job, surely in zip(waiting, session.hooks.surely_valid(rows).tolist(), strict=True):
         invalid = None if surely else session.hooks.job_valid(job)
@@ -98,7 +101,7 @@ def lines(session: Session) -> dict[int, Line]:
             session.refuse(job, Denial("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
         elif job.row in pending:
             ready.append(job)
-    rows = np.fromiter((job.row for job in ready), np.intp, len(ready))
+    rows = np.array([job.row for job in ready], dtype=np.intp)
     jobs = session.snapshot.jobs
     columns = zip(
         ready,
@@ -122,8 +125,9 @@ def _lone(session: Session, jobs: Rows, pending: dict[int, Rows]) -> list[bool]:
     lone = session.hooks.ready_after_one(jobs) & ~session.snapshot.jobs.structured[jobs]
     if "bind_annotations" not in session.hooks.unanswered:
         return [False] * len(jobs)
-    first = np.fromiter((pending[job][0] for job in jobs.tolist()), np.intp, len(jobs))
-    lone &= np.fromiter((len(pending[job]) == 1 for job in jobs.tolist()), np.bool_, len(jobs))
+    tasks = [pending[job] for job in jobs.tolist()]
+    lone &= np.array([len(each) == 1 for each in tasks], dtype=np.bool_)
+    first = np.array([each[0] for each in tasks], dtype=np.intp)
     lone &= table.nominated[first] == NONE
     if claiming:
         lone &= ~np.isin(table.shape[first], list(claiming))

@@ -1,11 +1,13 @@
 """preempt: within a queue, the less important make room for the more important."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.offered import in_bundles, offering
 from volcanopy.scheduler.actions.starving import Starving, starving
 from volcanopy.scheduler.actions.victims import Rule
 from volcanopy.scheduler.actions.worth import Worth
@@ -42,6 +44,8 @@ class Preempt:
         worth = Worth(session)
         for _, jobs in found.queues:
             rule = between_jobs(session, worth)
+            if "gangpreempt" in session.config.actions:
+                rule = replace(rule, returns=(in_bundles(session, rule, offering(session), across=False),))
             for job in jobs:
                 found.turn(job, found.tasks[job.row], rule, worth)
             for job in jobs:

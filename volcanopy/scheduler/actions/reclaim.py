@@ -1,9 +1,11 @@
 """reclaim: a queue takes back from other queues what is its own."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.offered import in_bundles, offering
 from volcanopy.scheduler.actions.starving import starving
 from volcanopy.scheduler.actions.victims import Rule
 from volcanopy.scheduler.actions.worth import Worth
@@ -27,11 +29,14 @@ class Reclaim:
         found = starving(session)
         if not found.queues:
             return
-        worth = Worth(session)
+        worth, offered = Worth(session), offering(session)
         for queue, jobs in found.queues:
             if session.hooks.overused(queue) is None:
+                rule = across_queues(session, worth, queue)
+                if "gangreclaim" in session.config.actions:
+                    rule = replace(rule, returns=(in_bundles(session, rule, offered, across=True),))
                 for job in jobs:
-                    found.turn(job, found.tasks[job.row], across_queues(session, worth, queue), worth)
+                    found.turn(job, found.tasks[job.row], rule, worth)
 
 
 def across_queues(session: Session, worth: Worth, queue: QueueView) -> Rule:

@@ -38,7 +38,7 @@ class Starving:
                 task = TaskView(session.ledger, row)
                 if task.pod.spec.preemption_policy != "Never" and rule.may_take(task):
                     maker.make_room(task)
-            will_start = maker.placed and self._will_start(job)
+            will_start = maker.placed and session.hooks.will_start(job)
             if will_start and maker.victims and maker.settle():
                 session.commit(statement, job.key)
                 self._failed.clear()
@@ -48,11 +48,6 @@ class Starving:
                 return False
         self._failed.add(kind)
         return False
-
-    def _will_start(self, job: JobView) -> bool:
-        """Whether the job has its minimum once the room is free, whoever is content with less."""
-        hooks = self.session.hooks
-        return hooks.job_pipelined(job).value >= 0 and hooks.shortfall(job) <= job.waiting_count
 
     def _allocates_later(self, action: str) -> bool:
         """Whether tasks that fit without evictions still get their turn: then they are left alone here."""

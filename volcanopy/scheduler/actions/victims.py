@@ -48,6 +48,8 @@ class Rule:
     """Whether the task may take room from others at all."""
     ranks: Ints | None = None
     """(Q,): the order in which queues give; None where all victims are of one queue."""
+    returns: "tuple[Rule, ...]" = ()
+    """By which rules of other actions that are configured a victim could take its room back."""
 
 
 @dataclass
@@ -331,13 +333,23 @@ class RoomMaker:
             if mark_of not in seen:
                 seen.add(mark_of)
                 losers.append(loser)
+        # By then those who are evicted now have left, and budgets let as many go again.
+        evictions, session.ledger.evictions = session.ledger.evictions, {}
         found = next((loser.job.row for loser in losers if loser.job and self._could_return(loser, takers)), None)
+        session.ledger.evictions = evictions
         statement.rollback(mark)
         return found
 
     def _could_return(self, loser: TaskView, takers: Sequence[TaskView]) -> bool:
-        session, job = self._session, loser.job
-        if job is None or not session.hooks.job_starving(job) or not self._rule.may_take(loser):
+        job = loser.job
+        if job is None or not self._session.hooks.job_starving(job):
             return False
-        prey = [taker for taker in takers if self._rule.is_prey(loser, taker)]
-        return bool(prey) and bool(self._rule.consent(loser, prey))
+        return any(_lets(rule, loser, takers) for rule in (self._rule, *self._rule.returns))
+
+
+def _lets(rule: Rule, task: TaskView, others: Sequence[TaskView]) -> bool:
+    """Whether a rule lets a task have the room of one of the others."""
+    if not rule.may_take(task):
+        return False
+    prey = [other for other in others if rule.is_prey(task, other)]
+    return bool(prey) and bool(rule.consent(task, prey))
