@@ -148,12 +148,22 @@ def test_a_budget_that_is_used_up_now_lets_pods_go_again_later() -> None:
 
 
 def test_nobody_leaves_for_a_gang_of_which_a_task_lacks_members() -> None:
-    """tdm, a tier above gang, counts pods and no roles: the second pod of the small role finds no place on a full node."""
+    """tdm, a tier above gang, counts pods and no roles: five of j0's have room, but one of the two that it needs has none."""
     text = """
-        class high value=9
-        node n1 cpu=4 pods=3
-        job j priority=high min=3: 2 x cpu=1 role=r, 2 x cpu=1 min=2
-        job v min=0: 2 x cpu=1 on=n1
+        node n0 cpu=8
+        node n1 cpu=8 pods=5
+        queue q3
+        job j0 min=3: 4 x role=r0 cpu=2, 2 x cpu=1 min=2
+        job j2: 3 x cpu=1 on=n1,n1,n0
+        job j3 phase=Running: 3 x role=r0 cpu=1 note.volcanopy.io/preemptable=false on=n0,n0,n0
+        job j4 min=0 queue=q3 phase=Running note.volcanopy.io/preemptable=true: 1 x role=r0 on=n1, 1 x role=r0
         """
-    made = moves(text, "tdm, conformance | gang, priority | predicates", "allocate, preempt")
-    assert not [line for line in made if line.startswith("evict")]
+    document = """
+        actions: "reclaim, allocate, preempt"
+        tiers:
+        - plugins: [{name: binpack}, {name: conformance}, {name: tdm, arguments: {tdm.revocable-zone.rz: "00:00-00:00"}}]
+        - plugins: [{name: gang}, {name: priority}]
+        - plugins: [{name: proportion}, {name: predicates}]
+        """
+    made = decide(text, parse(document, builtin()))
+    assert [effect for effect in made.of(Evict) if effect.beneficiary == "default/j0"] == []

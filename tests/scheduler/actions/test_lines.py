@@ -28,10 +28,8 @@ SETS = (
 def queues_of_singles(draw: st.DrawFn) -> str:
     """Jobs of one pod and others, some of which run already, in two queues that are sometimes limited."""
     lines = ["class low value=0", "class high value=5", "queue q1", f"queue q2 {draw(st.sampled_from(('', CAP)))}"]
-    for number in range(draw(st.integers(1, 4))):
-        lines.append(
-            f"node n{number} cpu={draw(st.sampled_from((2, 4)))} memory={draw(st.sampled_from((4, 9)))}Gi pods=6"
-        )
+    sizes = draw(st.lists(st.tuples(st.sampled_from((2, 4)), st.sampled_from((4, 9))), min_size=1, max_size=4))
+    lines += [f"node n{number} cpu={cpu} memory={memory}Gi pods=6" for number, (cpu, memory) in enumerate(sizes)]
     for number in range(draw(st.integers(1, 14))):
         size, queue = draw(st.sampled_from((1, 1, 1, 2))), draw(st.sampled_from(("q1", "q2")))
         least = draw(st.sampled_from((1, size, size + 1)))
