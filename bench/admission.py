@@ -5,6 +5,7 @@ What is measured is the processor time from the bytes of the review to the bytes
 """
 
 import argparse
+import gc
 import json
 import time
 from statistics import median
@@ -46,10 +47,11 @@ def _task(number: int) -> Json:
 
 
 def _objects(number: int) -> Json:
+    spec: Json
     match number % 8:
         case 0:
-            kind, spec = "Queue", {"parent": f"part{number % 20}", "deserved": {"cpu": "2"}, "capability": {"cpu": "9"}}
-            return _object(names.SCHEDULING, "v1beta1", kind, f"new{number}", spec)
+            spec = {"parent": f"part{number % 20}", "deserved": {"cpu": "2"}, "capability": {"cpu": "9"}}
+            return _object(names.SCHEDULING, "v1beta1", "Queue", f"new{number}", spec)
         case 1:
             spec = {"minMember": 4, "queue": f"queue{number % 200}", "minResources": {"cpu": "2"}}
             return _object(names.SCHEDULING, "v1beta1", "PodGroup", f"group{number}", spec)
@@ -131,7 +133,8 @@ def hostile(count: int, seed_number: int) -> tuple[int, list[tuple[float, str]]]
             return
         for judge in (mutate, validate):
             answer = msgspec.json.encode(judge(found, WORLD))
-            slowest.append((time.process_time() - start, f"{len(data)} bytes: {answer[:160]!r}"))
+            about = f"{judge.__name__} {str(found.get('request'))[-90:]}"
+            slowest.append((time.process_time() - start, f"{about}, {len(data)} bytes: {answer[:160]!r}"))
             assert isinstance(msgspec.json.decode(answer)["response"]["allowed"], bool)
             start = time.process_time()
         answered += 1
@@ -142,6 +145,7 @@ def hostile(count: int, seed_number: int) -> tuple[int, list[tuple[float, str]]]
     @seed(seed_number)
     @given(reviews())
     def draw(body: Any) -> None:
+        gc.freeze()  # what the drawing has left behind is no server's to look through
         if not isinstance(body, dict) or not isinstance(body.get("request"), dict):
             ask(json.dumps(body).encode())
             return

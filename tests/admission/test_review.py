@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.admission.review import Context, mutate, review
-from volcanopy.api.core import Queue
+from volcanopy.api.access import Queue
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 
 Json = dict[str, Any]
@@ -124,7 +124,10 @@ def after(name: str, *others: str) -> Json:
         ),
         (
             job(minAvailabl=1, queue="nope"),
-            ["spec.minAvailabl: no such field: correct its name or leave it out"],
+            [
+                "spec.minAvailabl: no such field: correct its name or leave it out",
+                "spec.queue: there is no queue 'nope': make it first, or choose another one",
+            ],
         ),
         (
             job(queue="nope", plugins={"nope": []}),
@@ -159,8 +162,12 @@ def test_a_task_without_a_name_is_given_one() -> None:
 
 def test_nothing_else_is_written_into_a_job() -> None:
     """What was filled in would be wrong when the job is scaled, and a second apply would find a difference."""
-    assert "patch" not in ask(job(task("x", replicas=3)))
-    assert "patch" not in ask(job(task("x", replicas=3, minAvailable=1), minAvailable=1))
+    assert "patch" not in ask(job(task("x", replicas=3), queue="default"))
+    assert "patch" not in ask(job(task("x", replicas=3, minAvailable=1), minAvailable=1, queue="default"))
+
+
+def test_a_job_that_names_no_queue_is_given_one() -> None:
+    assert patched(job())["queue"] == patched(job(queue=""))["queue"] == "default"
 
 
 def test_a_mutating_webhook_gives_the_patch_and_leaves_the_judgement_to_the_other() -> None:

@@ -8,6 +8,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from tests.services.playing import Cluster
+from volcanopy.api.model import Json
 from volcanopy.services.keyring import (
     CERTIFICATE,
     NEXT,
@@ -141,7 +142,8 @@ async def test_servers_share_one_secret(cluster: Cluster) -> None:
     now += 300 * DAY
     await asyncio.gather(*(ring.renew() for ring in rings))
     assert len({ring.material[CERTIFICATE] for ring in rings}) == 1
-    kept = decoded(await cluster.client.get(SECRETS, cluster.namespace, SECRET))
+    found: Json = await cluster.client.get(SECRETS, cluster.namespace, SECRET)
+    kept = decoded(found)
     assert kept == dict(rings[0].material)
     assert leaf(kept).not_valid_before_utc > NOW + 200 * DAY
 

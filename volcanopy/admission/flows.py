@@ -95,4 +95,4 @@ def _job(name: str, spec: Json, plugins: PluginCheck) -> Iterable[Problem]:
         "metadata": {"name": name or "job", "namespace": "default"},
         "spec": spec,
     }
-    return job_problems(manifest, None, plugins)
+    return job_problems(manifest, plugins)

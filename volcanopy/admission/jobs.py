@@ -1,17 +1,17 @@
-"""What is wrong with a BatchJob that its schema cannot say: its queue, its plugins, circles among its tasks."""
+"""What is wrong with a BatchJob that its schema cannot say: its plugins, circles among its tasks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from volcanopy.admission.plugins import PluginCheck
-from volcanopy.api import names
+from volcanopy.admission.request import at
 from volcanopy.api.batch import BatchJob, BatchJobSpec
-from volcanopy.api.core import Queue
 from volcanopy.api.dependencies import circle
 from volcanopy.api.model import InvalidObjectError, Json, Problem
+from volcanopy.api.quantity import amount
 
 
-def job_problems(manifest: Json, queues: Mapping[str, Queue] | None, plugins: PluginCheck) -> Iterator[Problem]:
-    """Everything that is wrong with a job; ``queues`` is None when they need not be looked at."""
+def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
+    """Everything that is wrong with a job by itself; its queue is judged by whoever knows the queues."""
     try:
         job = BatchJob.read(manifest, unknown="refuse")
     except InvalidObjectError as error:
@@ -20,9 +20,8 @@ def job_problems(manifest: Json, queues: Mapping[str, Queue] | None, plugins: Pl
     yield from _amounts(job.spec)
     yield from _dependencies(job.spec)
     yield from _names(job)
+    yield from _whole_cpus(job.spec)
     yield from plugins(job)
-    if queues is not None:
-        yield from _queue(job.spec.queue, queues)
 
 
 def _amounts(spec: BatchJobSpec) -> Iterator[Problem]:
@@ -61,16 +60,24 @@ def _names(job: BatchJob) -> Iterator[Problem]:
             yield Problem(f"spec.tasks[{number}].name", told)
 
 
-def _queue(name: str, queues: Mapping[str, Queue]) -> Iterable[Problem]:
-    queue = queues.get(name)
-    children = sorted(one.metadata.name for one in queues.values() if one.spec.parent == name)
-    if name == names.ROOT_QUEUE:
-        return [Problem("spec.queue", "the root queue takes no jobs: choose a queue below it")]
-    if queue is None:
-        return [Problem("spec.queue", f"there is no queue {name!r}: make it first, or choose another one")]
-    if queue.status.state not in {"", "Open"}:
-        return [Problem("spec.queue", f"queue {name!r} is {queue.status.state} and takes no new jobs")]
-    if children:
-        told = f"queue {name!r} is divided into {', '.join(children)}: choose one of those"
-        return [Problem("spec.queue", told)]
-    return []
+def _whole_cpus(spec: BatchJobSpec) -> Iterator[Problem]:
+    """A node sets cpus apart only for a container that asks for whole ones: how others lie cannot be promised."""
+    for number, task in enumerate(spec.tasks):
+        if task.topology_policy in {"", "none"}:
+            continue
+        for kind in ("initContainers", "containers"):
+            containers = at(task.template, "spec", kind)
+            for position, container in enumerate(containers if isinstance(containers, list) else ()):
+                asked = at(container, "resources", "requests", "cpu") or at(container, "resources", "limits", "cpu")
+                if not (milli := _milli(asked)) or milli % 1000:
+                    path = f"spec.tasks[{number}].template.spec.{kind}[{position}].resources"
+                    told = f"topologyPolicy {task.topology_policy} needs whole cpus: {asked or 'no'} cpu is requested"
+                    yield Problem(path, told)
+
+
+def _milli(asked: object) -> int:
+    """Thousandths of a cpu; 0 for what is no quantity, which the schema refuses as such."""
+    try:
+        return amount("cpu", asked) if isinstance(asked, (str, int, float)) else 0
+    except ValueError:
+        return 0

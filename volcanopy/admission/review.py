@@ -4,157 +4,161 @@ Every problem of an object is named at once, each with its path. What a schema c
 already (or will); here stands what needs more than the object alone, or more than CEL can say.
 """
 
-import base64
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from volcanopy.admission.bounds import bound_problems
+from volcanopy.admission.context import Context
 from volcanopy.admission.defaults import default_job
-from volcanopy.admission.flows import cron_problems, flow_problems, template_problems
-from volcanopy.admission.jobs import job_problems
-from volcanopy.admission.plugins import PluginCheck, no_plugins
+from volcanopy.admission.hierarchy import with_root
+from volcanopy.admission.hypernodes import hyper_node_deletion_doubts, hyper_node_problems
+from volcanopy.admission.landing import placed, pod_placed
+from volcanopy.admission.origin import origin_problems, stamped, submitter
+from volcanopy.admission.podgroups import group_problems
+from volcanopy.admission.pods import is_ours, pod_problems
 from volcanopy.admission.queues import queue_deletion_problems, queue_problems
+from volcanopy.admission.request import Request
+from volcanopy.admission.submissions import (
+    changed_job,
+    kept_template,
+    left_command,
+    submitted_cron,
+    submitted_flow,
+    submitted_job,
+)
+from volcanopy.admission.verdict import Judgement, Verdict, Warned, patch_between
 from volcanopy.api import names
-from volcanopy.api.core import Queue
 from volcanopy.api.model import Json, Problem
 
+Judge = Callable[[Request, Context], Judgement]
+Change = Callable[[Request, Context], Json]
 
-@dataclass(frozen=True)
-class Context:
-    """What is known of the cluster, and of the job plugins, when an object is judged.
-
-    ``queues`` is None when they are not known (no connection): nothing is refused for its queue then.
-    ``check_plugins`` gives the problems of a job's ``spec.plugins``.
-    """
-
-    queues: Mapping[str, Queue] | None = None
-    check_plugins: PluginCheck = field(default=no_plugins)
-
-
-Judge = Callable[[Json, Context], Iterable[Problem]]
-Change = Callable[[Json], Json]
+__all__ = ["Context", "mutate", "review", "validate"]
 
 
 def review(admission_review: Json, context: Context) -> Json:
-    """The answer to an AdmissionReview: allowed or not, why not, and the patch of what is defaulted.
+    """What both webhooks say together: the verdict on the object with everything filled in, and the patch that does so.
 
     Never raises for what is in the review: an object that cannot be read is refused in words.
     """
-    asked = _Asked.of(admission_review)
-    if asked is None:
-        return _answer("", [Problem("request", "is required: this is no AdmissionReview")])
-    judge = _JUDGES.get(asked.about)
-    if judge is None:
-        return _answer(asked.uid, [])
-    if asked.object is None:
-        return _answer(asked.uid, [Problem("", "the request holds no object to judge")])
-    changed = _changed(asked, asked.object)
-    try:
-        problems = list(judge(changed, context))
-    except RecursionError:
-        problems = [Problem("", "the object is nested too deeply")]
-    return _answer(asked.uid, problems, _patch(asked.object, changed))
+    request = Request.of(admission_review)
+    if request is None:
+        return _NO_REVIEW
+    changed, patch = _changed(request, context)
+    return Verdict.of(_judged(changed, context), patch).answer(request.uid)
 
 
-def mutate(admission_review: Json) -> Json:
+def validate(admission_review: Json, context: Context) -> Json:
+    """The answer of a validating webhook: the verdict on the object as it has become."""
+    request = Request.of(admission_review)
+    if request is None:
+        return _NO_REVIEW
+    return Verdict.of(_judged(request, context)).answer(request.uid)
+
+
+def mutate(admission_review: Json, context: Context | None = None) -> Json:
     """The answer of a mutating webhook: the patch alone. The judgement is for the validating one, which comes after."""
-    asked = _Asked.of(admission_review)
-    if asked is None or asked.object is None:
-        return _answer(asked.uid if asked else "", [])
-    return _answer(asked.uid, [], _patch(asked.object, _changed(asked, asked.object)))
+    request = Request.of(admission_review)
+    if request is None:
+        return Verdict().answer("")
+    return Verdict((), (), tuple(_changed(request, context or Context())[1])).answer(request.uid)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a review asks: (group, kind, operation) and the object, as far as they can be read."""
-
-    uid: str
-    about: tuple[str, str, str]
-    object: Json | None
-
-    @classmethod
-    def of(cls, admission_review: Json) -> "_Asked | None":
-        request = admission_review.get("request")
-        if not isinstance(request, Mapping):
-            return None
-        kind = request.get("kind")
-        kind = kind if isinstance(kind, Mapping) else {}
-        given = (request.get("uid"), kind.get("group"), kind.get("kind"), request.get("operation"))
-        uid, group, name, operation = (text if isinstance(text, str) else "" for text in given)
-        found = request.get("oldObject" if operation == "DELETE" else "object")
-        return cls(uid, (group, name, operation), found if isinstance(found, dict) else None)
+_NO_REVIEW = Verdict((Problem("request", "is required: this is no AdmissionReview"),)).answer("")
 
 
-def _changed(asked: _Asked, found: Json) -> Json:
-    change = _CHANGES.get(asked.about)
-    return change(found) if change else found
+def _changed(request: Request, context: Context) -> tuple[Request, list[Json]]:
+    """The request with everything filled in, and the patch."""
+    change = _CHANGES.get(request.about)
+    if change is None or request.object is None or any(True for _ in bound_problems(request.object)):
+        return request, []
+    after = change(request, context)
+    return request.holding(after), patch_between(request.object, after)
 
 
-def _job(manifest: Json, context: Context) -> Iterable[Problem]:
-    return job_problems(manifest, context.queues, context.check_plugins)
+def _judged(request: Request, context: Context) -> Iterator[Problem | Warned]:
+    judge = _JUDGES.get(request.about)
+    if judge is None:
+        return
+    if request.operation != "DELETE":
+        if request.object is None:
+            yield Problem("", "the request holds no object to judge")
+            return
+        if bounds := list(bound_problems(request.object)):
+            yield from bounds
+            return
+        if request.about in _STAMPED and (request.kind != "Pod" or is_ours(request, context)):
+            yield from origin_problems(request, context.policy)
+    yield from judge(request, context)
 
 
-def _changed_job(manifest: Json, context: Context) -> Iterable[Problem]:
-    # A queue may close behind a job that is in it: the job can still be changed.
-    return job_problems(manifest, None, context.check_plugins)
+def _job(request: Request, context: Context) -> Json:
+    made = stamped(request, context.policy) or {}
+    request = request.holding(made)
+    made = placed(request, submitter(request, context.policy), context) or {}
+    return default_job(made) if request.operation == "CREATE" else made
 
 
-def _queue(manifest: Json, context: Context) -> Iterable[Problem]:
-    return queue_problems(manifest, context.queues)
+def _group(request: Request, context: Context) -> Json:
+    request = request.holding(stamped(request, context.policy) or {})
+    return placed(request, submitter(request, context.policy), context) or {}
 
 
-def _deleted_queue(manifest: Json, context: Context) -> Iterable[Problem]:
-    return queue_deletion_problems(manifest, context.queues)
+def _pod(request: Request, context: Context) -> Json:
+    if not is_ours(request, context):
+        return request.object or {}
+    request = request.holding(stamped(request, context.policy) or {})
+    return pod_placed(request, submitter(request, context.policy), context) or {}
 
 
-def _flow(manifest: Json, _: Context) -> Iterable[Problem]:
-    return flow_problems(manifest)
+def _stamp(request: Request, context: Context) -> Json:
+    return stamped(request, context.policy) or {}
 
 
-def _template(manifest: Json, context: Context) -> Iterable[Problem]:
-    return template_problems(manifest, context.check_plugins)
+def _root(request: Request, _: Context) -> Json:
+    return with_root(request.object or {})
 
 
-def _cron(manifest: Json, context: Context) -> Iterable[Problem]:
-    return cron_problems(manifest, context.check_plugins)
+def _nothing(_: Request, __: Context) -> Iterable[Problem]:
+    """What is judged for its origin alone."""
+    return ()
 
 
 _JUDGES: Mapping[tuple[str, str, str], Judge] = MappingProxyType(
     {
-        (names.BATCH, "BatchJob", "CREATE"): _job,
-        (names.BATCH, "BatchJob", "UPDATE"): _changed_job,
-        (names.BATCH, "CronBatchJob", "CREATE"): _cron,
-        (names.BATCH, "CronBatchJob", "UPDATE"): _cron,
-        (names.FLOW, "JobFlow", "CREATE"): _flow,
-        (names.FLOW, "JobTemplate", "CREATE"): _template,
-        (names.FLOW, "JobTemplate", "UPDATE"): _template,
-        (names.SCHEDULING, "Queue", "CREATE"): _queue,
-        (names.SCHEDULING, "Queue", "UPDATE"): _queue,
-        (names.SCHEDULING, "Queue", "DELETE"): _deleted_queue,
+        (names.BATCH, "BatchJob", "CREATE"): submitted_job,
+        (names.BATCH, "BatchJob", "UPDATE"): changed_job,
+        (names.BATCH, "CronBatchJob", "CREATE"): submitted_cron,
+        (names.BATCH, "CronBatchJob", "UPDATE"): submitted_cron,
+        (names.FLOW, "JobFlow", "CREATE"): submitted_flow,
+        (names.FLOW, "JobFlow", "UPDATE"): _nothing,
+        (names.FLOW, "JobTemplate", "CREATE"): kept_template,
+        (names.FLOW, "JobTemplate", "UPDATE"): kept_template,
+        (names.BUS, "Command", "CREATE"): left_command,
+        (names.SCHEDULING, "Queue", "CREATE"): queue_problems,
+        (names.SCHEDULING, "Queue", "UPDATE"): queue_problems,
+        (names.SCHEDULING, "Queue", "DELETE"): queue_deletion_problems,
+        (names.SCHEDULING, "PodGroup", "CREATE"): group_problems,
+        (names.SCHEDULING, "PodGroup", "UPDATE"): group_problems,
+        (names.TOPOLOGY, "HyperNode", "CREATE"): hyper_node_problems,
+        (names.TOPOLOGY, "HyperNode", "UPDATE"): hyper_node_problems,
+        (names.TOPOLOGY, "HyperNode", "DELETE"): hyper_node_deletion_doubts,
+        ("", "Pod", "CREATE"): pod_problems,
+        ("", "Pod", "UPDATE"): _nothing,
     }
 )
-_CHANGES: Mapping[tuple[str, str, str], Change] = MappingProxyType({(names.BATCH, "BatchJob", "CREATE"): default_job})
-
-
-def _patch(before: Json, after: Json) -> list[Json]:
-    """The JSON patch from one object to the other, by whole fields of the spec."""
-    old = before.get("spec")
-    new = after.get("spec")
-    if old == new or not isinstance(old, dict) or not isinstance(new, dict):
-        return []
-    return [
-        {"op": "replace" if key in old else "add", "path": f"/spec/{key}", "value": value}
-        for key, value in new.items()
-        if key not in old or old[key] != value
-    ]
-
-
-def _answer(uid: str, problems: list[Problem], patch: list[Json] | None = None) -> Json:
-    response: Json = {"uid": uid, "allowed": not problems}
-    if problems:
-        response["status"] = {"code": 422, "reason": "Invalid", "message": "; ".join(map(str, problems))}
-    elif patch:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+_CHANGES: Mapping[tuple[str, str, str], Change] = MappingProxyType(
+    {
+        (names.BATCH, "BatchJob", "CREATE"): _job,
+        (names.BATCH, "BatchJob", "UPDATE"): _job,
+        (names.BATCH, "CronBatchJob", "CREATE"): _stamp,
+        (names.BATCH, "CronBatchJob", "UPDATE"): _stamp,
+        (names.FLOW, "JobFlow", "CREATE"): _stamp,
+        (names.FLOW, "JobFlow", "UPDATE"): _stamp,
+        (names.SCHEDULING, "PodGroup", "CREATE"): _group,
+        (names.SCHEDULING, "PodGroup", "UPDATE"): _group,
+        (names.SCHEDULING, "Queue", "CREATE"): _root,
+        ("", "Pod", "CREATE"): _pod,
+    }
+)
+_STAMPED = frozenset(about for about in _CHANGES if about[1] != "Queue") | {("", "Pod", "UPDATE")}

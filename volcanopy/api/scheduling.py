@@ -8,7 +8,6 @@ from pydantic import Field
 from volcanopy.api.meta import Condition, LabelSelector, ObjectMeta
 from volcanopy.api.model import Bool, Int32, Model, ResourceList, Rule, Subdomain
 
-
 ServiceAccountName = Annotated[
     str, Field(max_length=317, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$")
 ]

@@ -9,6 +9,7 @@ the request up.
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,9 +23,11 @@ from volcanopy.admission.request import Request
 from volcanopy.api import names
 from volcanopy.api.access import Queue
 from volcanopy.api.model import Json
+from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.kube.client import Client
 from volcanopy.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from volcanopy.kube.kinds import Kind
+from volcanopy.kube.slices import POD_GROUPS
 from volcanopy.services.knowledge import QUEUES
 
 log = logging.getLogger(__name__)
@@ -57,12 +60,15 @@ class QueueEdits:
     async def judge(self, body: Json, request: Request, context: Context, judge: Judge) -> Json:
         """The answer, and the change written down if it is let through. Raises KubeError if the page cannot be used."""
         for _ in range(_TRIES):
-            page = await self._page()
+            page = await self._page(make=not request.dry_run)
             listed = await self._client.list(QUEUES, page=0, deadline=DEADLINE)
             queues = {one.metadata.name: one for one in listed.items}
             rows = [row for row in _rows(page) if self._is_open(row, queues)]
             edits = tuple(map(_edit, rows))
-            answer = judge(body, replace(context, queues=queues, edits=edits))
+            context = replace(context, queues=queues, edits=edits)
+            if request.operation == "DELETE":
+                context = replace(context, unfinished=await self._unfinished())
+            answer = judge(body, context)
             if not answer["response"]["allowed"] or request.dry_run:
                 return answer
             if len(rows) >= MOST_EDITS:
@@ -76,17 +82,25 @@ class QueueEdits:
             return answer
         raise KubeError("queues are being changed by many at this moment: try again")
 
-    async def _page(self) -> Json:
+    async def _page(self, *, make: bool) -> Json:
         while True:
             try:
                 return await self._client.get(CONFIG_MAPS, self._namespace, PAGE, deadline=DEADLINE)
             except NotFound:
                 metadata = {"name": PAGE, "namespace": self._namespace}
                 fresh = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"edits": "[]"}}
+                if not make:
+                    return fresh
                 try:
                     await self._client.create(CONFIG_MAPS, self._namespace, fresh, deadline=DEADLINE)
                 except AlreadyExists:
                     continue
+
+    async def _unfinished(self) -> Counter[str]:
+        """What is in the queues now, not what was heard of a moment ago."""
+        groups = await self._client.list(POD_GROUPS, deadline=DEADLINE)
+        living = (one for one in groups.items if one.status.phase != PodGroupPhase.COMPLETED)
+        return Counter(one.spec.queue or names.DEFAULT_QUEUE for one in living)
 
     def _is_open(self, row: Json, queues: dict[str, Queue]) -> bool:
         """Whether a change may still come: it is not seen yet, and not so old that it failed elsewhere."""

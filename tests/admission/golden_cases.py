@@ -1,0 +1,97 @@
+"""Golden cases of admission: a world and a request in ``input.yaml``, what is answered in ``output.yaml``."""
+
+import base64
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from volcanopy.admission.context import Context, Edit
+from volcanopy.admission.fits import maximal
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.review import review
+from volcanopy.admission.tree import amounts_of
+from volcanopy.api.access import Queue
+from volcanopy.api.core import Namespace, PodGroup
+from volcanopy.api.network import HyperNode
+from volcanopy.jobcontroller.plugins.registry import plugin_problems
+
+Json = dict[str, Any]
+FOLDER = Path(__file__).with_name("golden")
+
+
+def cases() -> list[str]:
+    """The names of all cases."""
+    return sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
+
+
+def read(name: str, part: str) -> Json:
+    """``input`` or ``output`` of a case."""
+    found: Json = yaml.safe_load((FOLDER / name / f"{part}.yaml").read_text())
+    return found
+
+
+def _queue(said: Json) -> Queue:
+    spec = {key: value for key, value in said.items() if key not in {"name", "state", "allocated", "annotations"}}
+    body = {
+        "metadata": {"name": said["name"], "annotations": said.get("annotations", {})},
+        "spec": spec,
+        "status": {"state": said.get("state", "Open"), "allocated": said.get("allocated", {})},
+    }
+    return msgspec.convert(body, Queue)
+
+
+def world(said: Json) -> Context:
+    """What is known, as a case tells it."""
+    listed = [{"name": "root"}, {"name": "default"}, *said.get("queues", ())]
+    queues = {one["name"]: _queue(one) for one in listed}
+    groups = [msgspec.convert(one, PodGroup) for one in said.get("podGroups", ())]
+    hyper = [msgspec.convert(one, HyperNode) for one in said.get("hyperNodes", ())]
+    return Context(
+        queues=queues,
+        check_plugins=plugin_problems,
+        policy=AdmissionPolicy.read(said.get("policy", {}), unknown="refuse"),
+        namespaces={
+            name: msgspec.convert({"metadata": {"name": name, "annotations": notes}}, Namespace)
+            for name, notes in said.get("namespaces", {}).items()
+        },
+        rooms=maximal(map(amounts_of, said.get("nodes", ()))),
+        priority_classes=set(said.get("priorityClasses", ["high"])),
+        pod_groups={one.metadata.key: one for one in groups},
+        unfinished=Counter(one.spec.queue for one in groups if one.status.phase != "Completed"),
+        hyper_nodes={one.metadata.name: one for one in hyper},
+        edits=tuple(Edit(one["name"], None if one.get("deleted") else _queue(one)) for one in said.get("edits", ())),
+    )
+
+
+def question(said: Json) -> Json:
+    """The AdmissionReview of a case."""
+    asked = said.get("object") or said["old"]
+    group, _, version = asked["apiVersion"].rpartition("/")
+    request: Json = {
+        "uid": "golden",
+        "kind": {"group": group, "version": version, "kind": asked["kind"]},
+        "operation": said.get("operation", "CREATE"),
+        "name": asked["metadata"]["name"],
+        "namespace": asked["metadata"].get("namespace", ""),
+        "userInfo": {"username": said.get("user", "alice"), "groups": said.get("groups", ["system:authenticated"])},
+        "object": said.get("object"),
+        "oldObject": said.get("old"),
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def answered(said: Json) -> Json:
+    """What admission says, in the form of ``output.yaml``."""
+    response = review(question(said), world(said))["response"]
+    found: Json = {"allowed": response["allowed"]}
+    if not response["allowed"]:
+        found["problems"] = response["status"]["message"].split("; ")
+    if response.get("warnings"):
+        found["warnings"] = response["warnings"]
+    if "patch" in response:
+        found["patch"] = json.loads(base64.b64decode(response["patch"]))
+    return found

@@ -1,0 +1,29 @@
+"""Every rule of admission has a case that shows it at work: ``golden/<case>/input.yaml`` and ``output.yaml``."""
+
+import json
+
+import pytest
+
+from tests.admission.golden_cases import answered, cases, question, read, world
+from volcanopy.admission.review import validate
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_case_is_answered_as_it_was_agreed(name: str) -> None:
+    assert answered(read(name, "input")) == read(name, "output")
+
+
+@pytest.mark.parametrize("name", [name for name in cases() if read(name, "output")["allowed"]])
+def test_what_is_filled_in_is_accepted_by_the_second_webhook(name: str) -> None:
+    said, agreed = read(name, "input"), read(name, "output")
+    asked = question(said)
+    if asked["request"]["object"] is not None:
+        asked["request"]["object"] = _patched(asked["request"]["object"], agreed.get("patch", []))
+    assert validate(asked, world(said))["response"]["allowed"]
+
+
+def _patched(found: dict[str, object], operations: list[dict[str, object]]) -> dict[str, object]:
+    import jsonpatch
+
+    made: dict[str, object] = jsonpatch.apply_patch(json.loads(json.dumps(found)), operations)
+    return made

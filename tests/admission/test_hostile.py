@@ -1,0 +1,62 @@
+"""Whatever is sent, there is an answer in JSON that says yes or no. (How fast is measured in bench/admission.py.)"""
+
+import asyncio
+import json
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+from hypothesis import HealthCheck, given, settings
+
+from tests.admission.golden_cases import world
+from tests.admission.hostile import reviews
+from volcanopy.admission.review import mutate, review, validate
+from volcanopy.api.model import Json
+from volcanopy.services.admission import application
+
+WORLD = world(
+    {
+        "queues": [
+            {"name": "science", "deserved": {"cpu": "4"}, "capability": {"cpu": "8"}},
+            {"name": "physics", "parent": "science", "submitters": {"users": ["alice"]}},
+            {"name": "old", "state": "Closed"},
+        ],
+        "nodes": [{"cpu": "4", "memory": "8Gi"}],
+    }
+)
+
+
+@settings(max_examples=300, suppress_health_check=list(HealthCheck), deadline=None)
+@given(reviews(huge=False))
+def test_an_answer_comes_to_everything(body: Any) -> None:
+    if not isinstance(body, dict):
+        return
+    for answer in (review(body, WORLD), validate(body, WORLD), mutate(body, WORLD)):
+        response = json.loads(json.dumps(answer))["response"]
+        assert isinstance(response["allowed"], bool)
+        assert response["allowed"] or response["status"]["message"]
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+@given(reviews())
+def test_what_is_huge_gets_an_answer_too(body: Any) -> None:
+    if isinstance(body, dict):
+        assert isinstance(validate(body, WORLD)["response"]["allowed"], bool)
+
+
+def test_what_is_no_review_is_refused_in_json() -> None:
+    async def asked() -> None:
+        async def judge(body: Json) -> Json:
+            return validate(body, WORLD)
+
+        async with TestClient(TestServer(application(judge, judge))) as client:
+            for path in ("/validate", "/mutate"):
+                for body in (b"", b"{", b"[" * 100_000, b"\xff", b"[]", b'{"request": 5}', b"null", b"1e9999"):
+                    reply = await client.post(path, data=body)
+                    assert reply.status < 500
+                    assert isinstance(await reply.json(), dict)
+            large = await client.post("/validate", data=b" " * (4 * 1024 * 1024))
+            assert large.status == 413
+            assert "error" in await large.json()
+            assert (await client.get("/readyz")).status == (await client.get("/healthz")).status == 200
+
+    asyncio.run(asked())

@@ -1,0 +1,100 @@
+"""What admission keeps of what it hears: the largest nodes, what is unfinished, the configuration file."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volcanopy.admission.fits import maximal
+from volcanopy.admission.policy import PolicyError
+from volcanopy.api import names
+from volcanopy.api.core import Node, PodGroup
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.services.knowledge import Sizes, Unfinished
+from volcanopy.services.policyfile import PolicyFile
+
+
+def node(name: str, **allocatable: str) -> Node:
+    return msgspec.convert({"metadata": {"name": name}, "status": {"allocatable": allocatable}}, Node)
+
+
+def group(name: str, phase: str, queue: str = "") -> PodGroup:
+    body = {"metadata": {"name": name}, "spec": {"queue": queue} if queue else {}, "status": {"phase": phase}}
+    return msgspec.convert(body, PodGroup)
+
+
+def test_only_the_largest_nodes_are_kept() -> None:
+    sizes = Sizes()
+    many = [node(f"n{n}", cpu=str(n % 8 + 1), memory="8Gi") for n in range(100)]
+    wide = node("wide", cpu="2", memory="64Gi")
+    sizes.take([Change(ChangeType.ADDED, one) for one in [*many, wide]])
+    assert sorted(room["cpu"] for room in sizes.largest()) == [2000, 8000]
+    sizes.take([Change(ChangeType.DELETED, wide)])
+    assert [room["cpu"] for room in sizes.largest()] == [8000]
+    sizes.take([Change(ChangeType.MODIFIED, node("n0", cpu="96", memory="9Gi"))])
+    assert [room["cpu"] for room in sizes.largest()] == [96000]
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 3)), max_size=12),
+    st.dictionaries(st.sampled_from("abc"), st.integers(1, 4)),
+)
+def test_a_pod_fits_a_node_if_and_only_if_it_fits_one_of_the_largest(
+    rooms: list[dict[str, int]], pod: dict[str, int]
+) -> None:
+    def fits(found: object) -> bool:
+        assert isinstance(found, (list, tuple))
+        return any(all(room.get(key, 0) >= units for key, units in pod.items()) for room in found)
+
+    assert fits(rooms) == fits(maximal(rooms))
+
+
+def test_what_is_unfinished_is_counted_by_queue() -> None:
+    counts = Unfinished()
+    counts.take([Change(ChangeType.ADDED, group("a", "Pending", "q")), Change(ChangeType.ADDED, group("b", "Running"))])
+    assert +counts.by_queue == {"q": 1, "default": 1}
+    counts.take([Change(ChangeType.MODIFIED, group("a", "Completed", "q"))])
+    counts.take([Change(ChangeType.MODIFIED, group("b", "Running", "q"))])
+    assert +counts.by_queue == {"q": 1}
+    counts.take([Change(ChangeType.DELETED, group("b", "Running", "q"))])
+    assert not +counts.by_queue
+
+
+def test_the_file_is_read_again_and_a_broken_one_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "admission.yaml"
+    path.write_text("maxQueueDepth: 3\nplacement: [{queue: science, groups: [physicists]}]\n")
+    policy = PolicyFile(path)
+    assert (policy.current.max_queue_depth, policy.reload()) == (3, False)
+    path.write_text("maxQueueDepth: 4 # more\n")
+    assert policy.reload()
+    path.write_text("maxQueueDepht: 5\n")
+    assert not policy.reload()
+    assert policy.current.max_queue_depth == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("maxQueueDepht: 5", "maxQueueDepht: no such field"),
+        ("maxQueueDepth: 0", "maxQueueDepth: 0: input should be greater than or equal to 1"),
+        ("gangAboveCapability: never", "gangAboveCapability: 'never'"),
+        ("- a", "holds list, not keys with values"),
+        ("a: [", "is no YAML"),
+    ],
+)
+def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "admission.yaml"
+    path.write_text(text)
+    with pytest.raises(PolicyError, match=f"admission.yaml: {says}"):
+        PolicyFile(path)
+
+
+def test_whoever_asked_for_the_owner_asked_for_what_it_makes() -> None:
+    template = {names.SUBMITTED_BY: "boss", "note": "x"}
+    assert names.handed_on(template, {names.SUBMITTED_BY: "alice", "other": "y"}) == {
+        "note": "x",
+        names.SUBMITTED_BY: "alice",
+    }
+    assert names.handed_on(template, None) == {"note": "x"}
