@@ -29,6 +29,6 @@ class Shuffle:
         named = named[np.argsort(table.keys[named].astype(np.str_), kind="stable")]
         with session.statement() as statement:
             for victim in session.hooks.may_leave([TaskView(session.ledger, row) for row in named.tolist()]):
-                if not undoes_a_start(session, victim.row):
+                if not undoes_a_start(session, (victim.row,)):
                     statement.evict(victim.row, self.name)
             session.commit(statement)

@@ -245,7 +245,7 @@ class RoomMaker:
         return (
             bool(EVICTABLE[self._session.ledger.status[row]])
             and int(self._session.snapshot.tasks.job[row]) not in self._untouchable
-            and not undoes_a_start(self._session, row)
+            and not undoes_a_start(self._session, (row,))
         )
 
     # All nodes

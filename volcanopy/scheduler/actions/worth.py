@@ -1,6 +1,6 @@
 """What it costs to evict a task: whose it is, how important it is, what work is lost, whether its gang breaks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,8 +101,13 @@ class Worth:
         return found
 
 
-def undoes_a_start(session: Session, row: int) -> bool:
-    """Whether a task is needed by a gang of which this session has bound something: it would bind and break it at once."""
-    job, counts = int(session.snapshot.tasks.job[row]), session.ledger.job_counts
-    has_bound = counts[Status.BINDING, job] > session.snapshot.jobs.counts[Status.BINDING, job]
-    return bool(has_bound and counts[_READY, job].sum() <= session.snapshot.jobs.min_available[job])
+def undoes_a_start(session: Session, rows: Sequence[int]) -> bool:
+    """Whether, without these tasks of one job, a gang lacks members of which this session has bound some.
+
+    It would be bound and broken at once.
+    """
+    job, counts = int(session.snapshot.tasks.job[rows[0]]), session.ledger.job_counts
+    if counts[Status.BINDING, job] <= session.snapshot.jobs.counts[Status.BINDING, job]:
+        return False
+    leaving = sum(bool(READY[session.ledger.status[row]]) for row in rows)
+    return bool(counts[_READY, job].sum() - leaving < session.snapshot.jobs.min_available[job])
