@@ -7,7 +7,7 @@ import numpy as np
 from volcanopy.scheduler.actions.bundles import Bundle as Piece
 from volcanopy.scheduler.actions.bundles import Bundles
 from volcanopy.scheduler.actions.victims import Bundle, Cost, RoomMaker, Rule
-from volcanopy.scheduler.actions.worth import Worth, undoes_a_start
+from volcanopy.scheduler.actions.worth import Worth
 from volcanopy.scheduler.placement import Placement
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.session import Session
@@ -160,7 +160,6 @@ class GangRoom(RoomMaker):
         """The bundles of these candidates that the plugins give up as a whole, the cheapest first."""
         pieces = list(dict.fromkeys(self._bundles.of(row) for row in rows.tolist()))
         pieces = [piece for piece in pieces if all(self._is_free_to_go(row) for row in piece.rows)]
-        pieces = [piece for piece in pieces if not undoes_a_start(self._session, piece.rows)]
         pieces.sort(key=self._dearness)
         while pieces:
             views = [TaskView(self._session.ledger, row) for piece in pieces for row in piece.rows]

@@ -214,6 +214,8 @@ class RoomMaker:
         left: list[Bundle] = []
         fits = False
         for bundle in self._offered(task, around.on[node]):
+            if undoes_a_start(self._session, bundle):
+                continue
             self._evict(bundle)
             left.append(bundle)
             fits = self._fits(task, node)
