@@ -24,6 +24,8 @@ LEAST, MOST = 4, 256
 """So many kinds are worth being kept abreast, and may be."""
 _NODES = 4
 """When more nodes than this changed since the last question, each kind asks for itself."""
+_STATES = 4096
+"""So many different nodes are remembered."""
 _BLOCK = 16
 """So many nodes share a highest rank."""
 
@@ -78,6 +80,9 @@ class Abreast:
         self._seen = 0
         self._scores: tuple[ScoreOf, ...] = ()
         self._table: _Table | None = None
+        self._by_columns = False
+        self._known: dict[bytes, tuple[Floats, Mask | None]] = {}
+        """What nodes with certain columns are to the members: nodes that are alike are filled alike."""
 
     def renews(self, answers: Answers) -> bool:
         """Bring a kind up to date if it is kept here; whether it is."""
@@ -87,9 +92,8 @@ class Abreast:
         return True
 
     def best(self, answers: Answers) -> int:
-        """The first of the nodes that rank highest for a kind; it is up to date."""
-        if self._table is None or not answers.member:
-            return int(answers.ranked.argmax())
+        """The first of the nodes that rank highest for a kind that is kept here and up to date."""
+        assert self._table is not None
         return self._table.best(answers.place)
 
     def join(self, answers: Answers) -> None:
@@ -117,7 +121,8 @@ class Abreast:
         self._coming = []
         self._catch_up()
         members = [*self._members, *coming]
-        scores = self._hooks.scores_of_many([one.task for one in members])
+        tasks = [one.task for one in members]
+        scores = self._hooks.scores_of_many(tasks)
         if scores is None:
             for one in coming:
                 one.alone = True
@@ -126,11 +131,12 @@ class Abreast:
             self._renew(one)
         table = self._table
         if table is None or len(members) > table.width:
-            self._table = table = _Table(len(coming[0].passes), 2 * len(members), self._members)
-        for place, one in enumerate(coming, len(self._members)):
-            table.take(one, place)
-        table.is_open = table.passes[:, : len(members)].all(axis=1).tolist()
+            self._table = table = _Table(len(coming[0].passes), 2 * len(members))
+            table.take(self._members, 0)
+        table.take(coming, len(self._members))
         self._scores, self._members, self._seen = scores, members, len(self._ledger.touched)
+        self._by_columns = self._hooks.scores_by_columns(tasks)
+        self._known.clear()
         wanted = np.concatenate([one.wanted for one in members], axis=1)
         self._wanted = list(zip(wanted.max(axis=1).tolist(), map(np.array, wanted), strict=True))
         for one in coming:
@@ -156,16 +162,33 @@ class Abreast:
         return True
 
     def _mend(self, table: _Table, node: int) -> None:
+        if not self._by_columns:
+            scores, fits = self._judge(node)
+        else:
+            state = self._ledger.state_of(node)
+            known = self._known.get(state)
+            if known is None:
+                if len(self._known) == _STATES:
+                    self._known.clear()
+                known = self._known[state] = self._judge(node)
+            scores, fits = known
+        if not table.is_open[node]:
+            passes = table.passes[node, : len(scores)]
+            fits = passes if fits is None else fits & passes
+        table.put(node, scores, scores if fits is None else np.where(fits, scores, NOWHERE))
+
+    def _judge(self, node: int) -> tuple[Floats, Mask | None]:
+        """How well a node suits each member, and which of them fit into its free room; None for all."""
         scores: Floats = self._scores[0](node)
         for more in self._scores[1:]:
             scores += more(node)
-        fits = None if table.is_open[node] else table.passes[node, : len(scores)]
+        fits: Mask | None = None
         ledger = self._ledger
         free = ledger.idle[:, node] if ledger.is_plain else np.minimum(ledger.idle[:, node], ledger.future[:, node])
         for (most, wanted), room in zip(self._wanted, free.tolist(), strict=True):
             if most > room:
                 fits = wanted <= room if fits is None else fits & (wanted <= room)
-        table.put(node, scores, scores if fits is None else np.where(fits, scores, NOWHERE))
+        return scores, fits
 
 
 class _Table:
@@ -174,7 +197,7 @@ class _Table:
     Of each block of nodes the highest rank for each member is kept: one node changes the highest of its block only.
     """
 
-    def __init__(self, nodes: int, width: int, members: Sequence[Answers]) -> None:
+    def __init__(self, nodes: int, width: int) -> None:
         self.width = width
         self._blocks = -(-nodes // _BLOCK)
         self.passes: Mask = np.zeros((nodes, width), dtype=np.bool_)
@@ -184,15 +207,22 @@ class _Table:
         self._nodes = nodes
         self.is_open: list[bool] = [True] * nodes
         """Whether all members pass on a node."""
-        for place, one in enumerate(members):
-            self.take(one, place)
 
-    def take(self, one: Answers, place: int) -> None:
-        """Take over what is known about one kind; from now on it is known here."""
-        ranked = self._ranked[: self._nodes, place]
-        self.passes[:, place], self._score[:, place], ranked[:] = one.passes, one.score, one.ranked
-        self._highest[:, place] = self._ranked[:, place].reshape(self._blocks, _BLOCK).max(axis=1)
-        one.passes, one.score, one.ranked, one.place = self.passes[:, place], self._score[:, place], ranked, place
+    def take(self, kinds: Sequence[Answers], first: int) -> None:
+        """Take over what is known about more kinds, the first of which gets this number; from now on it is known here."""
+        if not kinds:
+            return
+        end = first + len(kinds)
+        self.passes[:, first:end] = np.array([one.passes for one in kinds]).T
+        self._score[:, first:end] = np.array([one.score for one in kinds]).T
+        ranked = self._ranked[: self._nodes]
+        ranked[:, first:end] = np.array([one.ranked for one in kinds]).T
+        blocks = self._ranked[:, first:end].reshape(self._blocks, _BLOCK, len(kinds))
+        self._highest[:, first:end] = blocks.max(axis=1)
+        self.is_open = np.logical_and.reduce(self.passes[:, :end], axis=1).tolist()
+        for place, one in enumerate(kinds, first):
+            one.passes, one.score, one.ranked = self.passes[:, place], self._score[:, place], ranked[:, place]
+            one.place = place
 
     def put(self, node: int, scores: Floats, ranked: Floats) -> None:
         """Note anew what one node is to each member."""

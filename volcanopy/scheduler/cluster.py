@@ -106,6 +106,7 @@ class Cluster:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._job_rows: Rows | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -172,10 +173,13 @@ class Cluster:
 
     def job_rows(self) -> Rows:
         """The rows of the jobs that have a pod group and a queue that exists."""
-        jobs, queues = self.snapshot.jobs, self.snapshot.queues
-        with_queue = np.array([queue is not None for queue in queues.objects] + [False], dtype=np.bool_)
-        with_group = np.fromiter((group is not None for group in jobs.groups), np.bool_, len(jobs))
-        return np.flatnonzero(with_group & with_queue[jobs.queue])
+        if self._job_rows is None:
+            jobs, queues = self.snapshot.jobs, self.snapshot.queues
+            with_queue = np.array([queue is not None for queue in queues.objects] + [False], dtype=np.bool_)
+            with_group = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
+            self._job_rows = np.flatnonzero(with_group & with_queue[jobs.queue])
+            self._job_rows.setflags(write=False)
+        return self._job_rows
 
 
 class LedgerView:

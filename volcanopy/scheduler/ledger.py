@@ -33,9 +33,11 @@ class Changes:
 
     def add(self, row: int) -> None:
         """Something happened to one row."""
-        if self._count == len(self._rows):
+        try:
+            self._rows[self._count] = row
+        except IndexError:
             self._grow(1)
-        self._rows[self._count] = row
+            self._rows[self._count] = row
         self._count += 1
 
     def extend(self, rows: Rows) -> None:
@@ -250,6 +252,10 @@ class Ledger:
         """Count what a job that is enqueued will ask for."""
         self.queue_inqueue[:, queue] += amount
         self.tree_inqueue[:, self.snapshot.queues.lines[queue]] += amount[:, None]
+
+    def state_of(self, node: int) -> bytes:
+        """Equal for nodes that have as much, and have as much of everything in use, free, and free later."""
+        return self._sheet[:, node].tobytes()
 
     def free(self, dims: Rows, nodes: Rows) -> Ints:
         """(dims, nodes): the room that can be taken now: idle, and not spoken for by tasks that wait for other room."""

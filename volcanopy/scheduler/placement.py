@@ -49,16 +49,17 @@ class Placement:
             if chosen is not None:
                 return chosen
         answers = self._known(task)
-        if answers.scope is Scope.CLUSTER:
-            return self._choose_among(task, self._reach)
-        self._update(answers)
-        if not len(answers.ranked):
-            return None
-        if self._abreast is None:
-            best = int(answers.ranked.argmax())
-        else:
-            self._abreast.join(answers)
+        if self._abreast is not None and self._abreast.renews(answers):
             best = self._abreast.best(answers)
+        else:
+            if answers.scope is Scope.CLUSTER:
+                return self._choose_among(task, self._reach)
+            self._update(answers)
+            if not len(answers.ranked):
+                return None
+            if self._abreast is not None:
+                self._abreast.join(answers)
+            best = int(answers.ranked.argmax())
         if answers.ranked[best] != NOWHERE:
             return best, True
         fits = (self._ledger.future >= answers.wanted).all(axis=0)

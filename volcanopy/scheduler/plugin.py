@@ -191,7 +191,11 @@ class Plugin(Generic[A]):
         """
         return None
 
-    # Quick answers about many jobs at once. One counts only if nobody has overridden the hook after it was written.
+    def scores_by_columns(self, tasks: Sequence[TaskView]) -> bool:
+        """Whether ``score_of_many`` says the same of nodes that have, and have of everything in use and free, as much."""
+        return False
+
+    # Quick answers about many jobs at once. As those above, they count only if no class derived further answers the hook.
 
     def job_order_of_many(self, jobs: Rows) -> Sequence[Key]:
         """What ``job_order`` says about each of these jobs, given by their rows: the very same."""
@@ -202,7 +206,7 @@ class Plugin(Generic[A]):
         return np.zeros(len(jobs), dtype=np.bool_)
 
     def ready_after_one(self, jobs: Rows) -> Mask:
-        """(M,): which of these jobs are ``job_ready`` for sure once one pending task of theirs has a place."""
+        """(M,): which of these jobs are ``job_ready`` for sure once one task of theirs that requests something has a place."""
         return np.zeros(len(jobs), dtype=np.bool_)
 
     @property

@@ -71,10 +71,8 @@ class Session:
     def waiting_jobs(self) -> list[JobView]:
         """The jobs with something to decide: not enqueued yet, or with pending tasks."""
         counts, rows = self.ledger.job_counts, self.job_rows
-        phases = self.ledger.phase[rows]
-        unadmitted = np.fromiter((phase == "Pending" for phase in phases), np.bool_, len(rows))
-        waiting = rows[unadmitted | (counts[Status.PENDING, rows] > 0)]
-        return [JobView(self.ledger, int(row)) for row in waiting]
+        waiting = rows[(self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)]
+        return [JobView(self.ledger, row) for row in waiting.tolist()]
 
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
         """The queue's place in line: the plugins' keys, then age, then name."""

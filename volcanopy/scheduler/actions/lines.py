@@ -131,7 +131,8 @@ def _lone(session: Session, jobs: Rows, pending: dict[int, Rows]) -> list[bool]:
     lone &= table.nominated[first] == NONE
     if claiming:
         lone &= ~np.isin(table.shape[first], list(claiming))
-    return lone.tolist()
+    flags: list[bool] = lone.tolist()
+    return flags
 
 
 def ends(session: Session, tasks: Rows) -> list[int]:

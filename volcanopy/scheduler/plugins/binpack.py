@@ -110,10 +110,10 @@ class Binpack(Plugin[BinpackArguments]):
         scale = np.array([one.scale for one in asked])
         adjacent = places[-1] - places[0] == len(places) - 1
         rows = slice(places[0], places[-1] + 1) if adjacent else np.array(places)  # a slice is quicker
-        ledger, allocatable = self.cluster.ledger, self.cluster.snapshot.nodes.allocatable.values[rows]
+        table, allocatable = self.cluster.ledger.used, self.cluster.snapshot.nodes.allocatable.values[rows]
 
         def score(node: int) -> Floats:
-            used, room = ledger.used[rows, node], allocatable[:, node]
+            used, room = table[rows, node], allocatable[:, node]
             tight = any(map(operator.gt, most, (room - used).tolist()))
             used, room = used[:, None], room[:, None]
             after = units + used
@@ -130,6 +130,10 @@ class Binpack(Plugin[BinpackArguments]):
             return total
 
         return score
+
+    def scores_by_columns(self, tasks: Sequence[TaskView]) -> bool:
+        """They say all."""
+        return True
 
     def _of(self, task: TaskView) -> _Asked:
         shape = task.shape

@@ -60,7 +60,8 @@ class Gang(Plugin[NoArguments]):
     def surely_valid(self, jobs: Rows) -> Mask:
         """Those that count nothing but their members, and have enough."""
         valid = self.cluster.ledger.job_counts[:, jobs][VALID].sum(axis=0)
-        return self._counts_members_only(jobs) & (valid >= self.cluster.snapshot.jobs.min_available[jobs])
+        enough: Mask = valid >= self.cluster.snapshot.jobs.min_available[jobs]
+        return self._counts_members_only(jobs) & enough
 
     def ready_after_one(self, jobs: Rows) -> Mask:
         """Those that count nothing but their members, and lack one at most."""
@@ -75,7 +76,8 @@ class Gang(Plugin[NoArguments]):
 
     def _counts_members_only(self, jobs: Rows) -> Mask:
         with_minima = np.isin(jobs, list(self._jobs_with_minima)) if self._jobs_with_minima else False
-        return ~(self.cluster.snapshot.jobs.structured[jobs] | with_minima)
+        counts: Mask = ~(self.cluster.snapshot.jobs.structured[jobs] | with_minima)
+        return counts
 
     def job_ready(self, job: JobView) -> bool:
         """Every role and the whole have their minimum."""

@@ -107,6 +107,10 @@ class NodeOrder(Plugin[NodeOrderArguments]):
 
         return score
 
+    def scores_by_columns(self, tasks: Sequence[TaskView]) -> bool:
+        """Unless images on nodes count."""
+        return not any(self._of(task).parts for task in tasks)
+
     def _of(self, task: TaskView) -> _Asked:
         shape = task.shape
         known = self._asked.get(shape)

@@ -50,7 +50,8 @@ class Proportion(Plugin[NoArguments]):
         """What a queue holds stays within what it deserves."""
         if not queue.is_open:
             return Denial("queue", closed(queue.name))
-        return self._beyond(queue, task.request.values * count, count)
+        asked = task.request.values
+        return self._beyond(queue, asked * count if count > 1 else asked, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
         """A queue takes room from others only up to what it deserves."""
@@ -111,7 +112,7 @@ class Proportion(Plugin[NoArguments]):
     def _beyond(self, queue: QueueView, asked: Ints, count: int) -> Denial | None:
         held = self._held(queue)
         share = self._shares[queue.row]
-        if all(own <= 0 or now + own <= most for own, now, most in zip(asked.tolist(), held.tolist(), share, strict=True)):
+        if not any(map(operator.gt, (held + asked).tolist(), share)):
             return None
         pods = self.cluster.axis.index["pods"]
         deserved, limit = self.deserved[:, queue.row], self._limit[:, queue.row]
