@@ -82,7 +82,11 @@ def test_a_run_takes_several_files_and_makes_what_they_need(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("spoilt", "status", "said"),
     [
-        ({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}}, 2, "there is no BatchJob or JobFlow or CronBatchJob in it"),
+        (
+            {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}},
+            2,
+            "there is no BatchJob or JobFlow or CronBatchJob in it",
+        ),
         (batch_job("wrong", 1, "1", minAvailable=2), 1, "minAvailable cannot be more than the replicas"),
         (batch_job("wrong", 1, "1", queue="nowhere"), 1, "spec.queue"),
         ({**batch_job("wrong", 1, "1"), "apiVersion": "batch/v1"}, 1, "does not serve kind BatchJob of batch/v1"),

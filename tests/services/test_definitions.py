@@ -182,7 +182,7 @@ async def test_what_a_job_is_made_of_stays_and_its_size_does_not(cluster: Cluste
             caught.value
         )
     for path, value in [("/spec/minAvailable", 4), ("/spec/tasks/0/minAvailable", 3), ("/spec/tasks/0/replicas", -1)]:
-        with pytest.raises(ApiError, match="cannot be more than|greater than or equal to 0"):
+        with pytest.raises(ApiError, match=r"cannot be more than|greater than or equal to 0"):
             await change(path, value)
     for path, value in [
         ("/spec/tasks/0/replicas", 5),

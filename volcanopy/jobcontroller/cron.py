@@ -12,10 +12,10 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Phase
 from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference
 from volcanopy.api.model import Json
+from volcanopy.api.schedules import Schedule, ScheduleError
 from volcanopy.jobcontroller.flowplan import CreateJob, RemoveJob
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import RecordEvent
-from volcanopy.api.schedules import Schedule, ScheduleError
 
 MANY_MISSED = 100
 

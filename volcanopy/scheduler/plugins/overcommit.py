@@ -47,7 +47,9 @@ class Overcommit(Plugin[OvercommitArguments]):
         short = np.flatnonzero((least.values > 0) & (asked > self._room))
         if not len(short):
             return PERMIT
-        return reject("overcommit", Overpromise.of(self.cluster.axis.names, least.values, asked, self._room), yields=True)
+        return reject(
+            "overcommit", Overpromise.of(self.cluster.axis.names, least.values, asked, self._room), yields=True
+        )
 
     def _asked_by_admitted(self) -> Ints:
         """(R, J): what admitted jobs may still ask for: the minimum of those in line, the rest of it of those that run.

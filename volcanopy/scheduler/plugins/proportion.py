@@ -126,7 +126,13 @@ class Proportion(Plugin[NoArguments]):
         return Denial("share", self._shortage("share", queue, asked.tolist(), deserved, each=count))
 
     def _shortage(
-        self, kind: str, queue: QueueView, wanted: Iterable[int], limit: Ints, promised: Iterable[int] = (), each: int = 1
+        self,
+        kind: str,
+        queue: QueueView,
+        wanted: Iterable[int],
+        limit: Ints,
+        promised: Iterable[int] = (),
+        each: int = 1,
     ) -> Shortage:
         held = tuple(self._held(queue).tolist())
         names = self.cluster.axis.names
