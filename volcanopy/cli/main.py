@@ -109,12 +109,15 @@ def scheduler_command(
 def controller_command(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    scheduler_name: Annotated[
+        str, typer.Option(help="Pods that give this spec.schedulerName and are no job's get a PodGroup.")
+    ] = "volcanopy",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False,
 ) -> None:
     """Run the job controller against a cluster."""
     from volcanopy.cli.serve import controller
 
-    controller(kubeconfig, context, verbose=verbose)
+    controller(kubeconfig, context, scheduler_name, verbose=verbose)
 
 
 @app.command("admission")
@@ -124,12 +127,16 @@ def admission_command(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 0,
     url: Annotated[str, typer.Option(help="How the API server reaches us, if not by that address.")] = "",
+    service: Annotated[str, typer.Option(help="The Service in front of us, as namespace/name.")] = "",
+    config: Annotated[
+        Path | None, typer.Option(help="The admission configuration; read again when it changes.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every review.")] = False,
 ) -> None:
     """Run the admission webhook and register it with a cluster."""
     from volcanopy.cli.serve import admission
 
-    admission(kubeconfig, context, host, port, url, verbose=verbose)
+    admission(kubeconfig, context, host, port, url, service, config, verbose=verbose)
 
 
 @app.command("convert")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import uvloop
 
+from volcanopy.admission.policy import PolicyError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.logs import configure
 from volcanopy.kube.connection import Connection
@@ -26,18 +27,32 @@ def scheduler(kubeconfig: Path | None, context: str | None, config: Path | None,
     _serve(kubeconfig, context, lambda connection, stop: run(connection, settings, stop), verbose=verbose)
 
 
-def controller(kubeconfig: Path | None, context: str | None, *, verbose: bool) -> None:
+def controller(kubeconfig: Path | None, context: str | None, scheduler_name: str, *, verbose: bool) -> None:
     """Run the job controller until it is told to stop."""
-    from volcanopy.services.jobcontroller import run
+    from volcanopy.services.jobcontroller import JobControllerSettings, run
 
-    _serve(kubeconfig, context, lambda connection, stop: run(connection, None, stop), verbose=verbose)
+    settings = JobControllerSettings(scheduler_name=scheduler_name)
+    _serve(kubeconfig, context, lambda connection, stop: run(connection, settings, stop), verbose=verbose)
 
 
-def admission(kubeconfig: Path | None, context: str | None, host: str, port: int, url: str, *, verbose: bool) -> None:
+def admission(
+    kubeconfig: Path | None,
+    context: str | None,
+    host: str,
+    port: int,
+    url: str,
+    service: str,
+    config: Path | None,
+    *,
+    verbose: bool,
+) -> None:
     """Run the admission webhook until it is told to stop."""
     from volcanopy.services.admission import AdmissionSettings, run
 
-    settings = AdmissionSettings(host=host, port=port, url=url)
+    if service and service.count("/") != 1:
+        raise Stop(f"--service: {service!r} must be a namespace and a name, such as volcanopy-system/admission", 2)
+    # Behind a Service there are others like us, who serve on when we end.
+    settings = AdmissionSettings(host=host, port=port, url=url, service=service, config=config, unregister=not service)
     _serve(kubeconfig, context, lambda connection, stop: run(connection, settings, stop), verbose=verbose)
 
 
@@ -47,7 +62,7 @@ def _serve(kubeconfig: Path | None, context: str | None, service: Service, *, ve
         uvloop.run(_until_told(Connection.load(kubeconfig, context), service))
     except* ConfigError as errors:
         raise Stop(f"the scheduler configuration: {_first(errors)}") from None
-    except* (KubeError, ThirdPartyError) as errors:
+    except* (KubeError, ThirdPartyError, PolicyError) as errors:
         raise Stop(str(_first(errors))) from None
     except* OSError as errors:
         raise Stop(str(_first(errors))) from None
