@@ -14,6 +14,7 @@ from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, World
 from volcanopy.kube.client import Client
 from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import NotFound
+from volcanopy.kube.kinds import Json, Kind
 from volcanopy.local import nodes
 from volcanopy.local.cluster import LocalCluster, Machinery
 from volcanopy.local.creating import Creator
@@ -50,15 +51,16 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
         await _clear(client)
         await _make_namespace(client, namespace)
         await Creator(client).create(nodes.manifests(COUNT))
-        async with Machinery(connection) as machinery:
-            world = World(machinery, namespace, config)
-            try:
-                yield world
-            finally:
-                for kind, name in reversed(world.made):
-                    with contextlib.suppress(NotFound):
-                        await client.delete(kind, None, name)
-                await _clear(client)
+        made: list[tuple[Kind[Json], str]] = []
+        try:
+            async with Machinery(connection) as machinery:
+                yield World(machinery, namespace, config, made)
+        finally:
+            # With the machinery the webhooks are gone, which keep queues in which something runs.
+            for kind, name in reversed(made):
+                with contextlib.suppress(NotFound):
+                    await client.delete(kind, None, name)
+            await _clear(client)
 
 
 async def _clear(client: Client) -> None:

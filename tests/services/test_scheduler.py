@@ -231,7 +231,7 @@ async def test_a_plan_that_breaks_a_promise_is_dumped_and_not_applied_and_life_g
     settings = SchedulerSettings(config=tmp_path / "conf", dump_dir=tmp_path / "dumps", heartbeat=0.2)
     async with scheduling(cluster, settings, builtin().with_actions(careless)):
         report = await first_report(tmp_path / "dumps")
-        assert report["problems"] == ["node n1 is overcommitted: 3 of 2 cpu"]
+        assert report["problems"][0] == "node n1 is overcommitted: 3 of 2 cpu"
         assert len([one for one in report["plan"]["effects"] if one["effect"] == "Bind"]) == 3
         assert await cluster.where() == {}
         careless.careful = True
