@@ -116,7 +116,10 @@ class Supplies:
         made_by = self._all(CLASSES).get(claim["spec"].get("storageClassName") or "")
         waits = made_by is not None and made_by.get("volumeBindingMode") == "WaitForFirstConsumer"
         volumes = list(self._all(VOLUMES).values())
-        volume = supplying.set_apart(claim, volumes) or (None if waits else supplying.best(claim, volumes))
+        volume = supplying.set_apart(claim, volumes)
+        if volume is None and not waits and supplying.best(claim, volumes) is not None:
+            # A better one may be there that the watch has not told of yet.
+            volume = supplying.best(claim, (await self._client.list(VOLUMES)).items)
         notes = claim["metadata"].get("annotations") or {}
         if volume is None and made_by is not None and (not waits or storage.SELECTED_NODE in notes):
             volume = await self._make(claim, made_by)

@@ -167,3 +167,17 @@ def test_nobody_leaves_for_a_gang_of_which_a_task_lacks_members() -> None:
         """
     made = decide(text, parse(document, builtin()))
     assert [effect for effect in made.of(Evict) if effect.beneficiary == "default/j0"] == []
+
+
+def test_a_gang_for_which_others_left_is_not_broken_by_the_next_action() -> None:
+    """preempt makes room for the second pod of j4; gangreclaim must not take the first."""
+    text = """
+        node n0 cpu=7
+        queue q2
+        job j2 min=0: 1 x cpu=4 on=n0
+        job j3 queue=q2 namespace=kube-system: 2 x cpu=1
+        job j4: 1 x cpu=3 on=n0, 1 x cpu=3
+        """
+    document = 'actions: "preempt, gangreclaim"\ntiers: [{plugins: [{name: conformance}, {name: gang}]}]'
+    chosen = parse(document, builtin())
+    assert violations(snapshot(text), decide(text, chosen), promises(chosen)) == []

@@ -11,6 +11,8 @@ from volcanopy.scheduler.status import EVICTABLE, READY, Status
 from volcanopy.scheduler.views import QueueView
 
 _READY = np.flatnonzero(READY)
+_GIVEN = np.array([Status.BINDING, Status.PIPELINED])
+"""What members are whom a session has given a place, now or when its room is free."""
 
 
 class Worth:
@@ -102,12 +104,13 @@ class Worth:
 
 
 def undoes_a_start(session: Session, rows: Sequence[int]) -> bool:
-    """Whether, without these tasks of one job, a gang lacks members of which this session has bound some.
+    """Whether, without these tasks of one job, a gang lacks members to which this session has given others a place.
 
-    It would be bound and broken at once.
+    It would start, or be made room for, and be broken at once.
     """
     job, counts = int(session.snapshot.tasks.job[rows[0]]), session.ledger.job_counts
-    if counts[Status.BINDING, job] <= session.snapshot.jobs.counts[Status.BINDING, job]:
+    if counts[_GIVEN, job].sum() <= session.snapshot.jobs.counts[_GIVEN, job].sum():
         return False
     leaving = sum(bool(READY[session.ledger.status[row]]) for row in rows)
-    return bool(counts[_READY, job].sum() - leaving < session.snapshot.jobs.min_available[job])
+    places = counts[_READY, job].sum() + counts[Status.PIPELINED, job]
+    return bool(places - leaving < session.snapshot.jobs.min_available[job])
