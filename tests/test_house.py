@@ -31,6 +31,7 @@ VIOLATIONS = {
     "pure": ("volcanopy/jobcontroller/phases.py", "import socket\n"),
     "scheduler": ("volcanopy/scheduler/ledger.py", "import volcanopy.scheduler.session\n"),
     "plugins": ("volcanopy/scheduler/plugins/drf.py", "import volcanopy.scheduler.plugins.gang\n"),
+    "job plugins": ("volcanopy/jobcontroller/plugins/mpi.py", "import volcanopy.jobcontroller.plugins.ssh\n"),
 }
 
 
