@@ -11,7 +11,7 @@ from volcanopy.scheduler.status import EVICTABLE, READY, Status
 from volcanopy.scheduler.views import QueueView
 
 _READY = np.flatnonzero(READY)
-_GIVEN = np.array([Status.BINDING, Status.PIPELINED])
+_GIVEN = (int(Status.BINDING), int(Status.PIPELINED))
 """What members are whom a session has given a place, now or when its room is free."""
 
 
@@ -109,7 +109,8 @@ def undoes_a_start(session: Session, rows: Sequence[int]) -> bool:
     It would start, or be made room for, and be broken at once.
     """
     job, counts = int(session.snapshot.tasks.job[rows[0]]), session.ledger.job_counts
-    if counts[_GIVEN, job].sum() <= session.snapshot.jobs.counts[_GIVEN, job].sum():
+    before = session.snapshot.jobs.counts
+    if not any(counts[status, job] > before[status, job] for status in _GIVEN):
         return False
     leaving = sum(bool(READY[session.ledger.status[row]]) for row in rows)
     places = counts[_READY, job].sum() + counts[Status.PIPELINED, job]
