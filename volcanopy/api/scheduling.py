@@ -89,6 +89,27 @@ class PodGroupCondition(Condition):
     """The scheduling session that found it so."""
 
 
+class Explanation(Model):
+    """Why a gang waits, for programs; the condition `Unschedulable` says it in a sentence."""
+
+    gate: str = Field(default="", max_length=63)
+    """The first gate that the gang does not pass: queue, quota, overcommit, limits, share, capability, gang, topology, nodes."""
+    message: str = Field(default="", max_length=32768)
+    """The sentence for people."""
+    unblock: str = Field(default="", max_length=32768)
+    """The least that would let the gang start."""
+    numbers: dict[str, str] = Field(default_factory=dict)
+    """What the sentence rests on, by name."""
+    nodes: dict[str, Int32] = Field(default_factory=dict)
+    """How many nodes refuse, by reason."""
+    amounts: dict[str, ResourceList] = Field(default_factory=dict)
+    """Quantities by resource of what is wanted, held, free, and the limit."""
+    ahead: list[str] = Field(
+        default_factory=list, max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Whom the gang waits for: `job namespace/name` or `queue name`."""
+
+
 class PodGroupStatus(Model):
     """Where a gang stands; written by the scheduler."""
 
@@ -105,6 +126,8 @@ class PodGroupStatus(Model):
     """Number of pods that have ended well."""
     failed: Int32 = Field(default=0, ge=0)
     """Number of pods that have failed."""
+    explanation: Explanation | None = None
+    """Why the gang waits; absent when it does not."""
 
 
 class PodGroup(Model):
@@ -165,6 +188,45 @@ class Subjects(Model):
     """Namespaces: whoever may make a job in one of them, and the service accounts that live there."""
 
 
+class QueueLimit(Model):
+    """The most that some of a queue's users, or a group of them together, may have in it and in the queues below it.
+
+    A user's limits are those of the first entry that names the user, or else of the first that names `*`. A group's are
+    those of the first entry that names one of the user's groups, in the order of the entries; all of its members share
+    them. Where a user's and a group's limits both apply, both are kept.
+    """
+
+    users: list[str] = Field(
+        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Names of users, each of whom has these limits alone; `*` is every user whom no entry names."""
+    groups: list[str] = Field(
+        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Names of groups of users, whose members have these limits together."""
+    resources: ResourceList | None = None
+    """The most that their pods may hold; without limit where a resource is not named."""
+    max_running_jobs: Int32 | None = Field(default=None, ge=0)
+    """How many of their jobs may be admitted at once."""
+    max_queued_jobs: Int32 | None = Field(default=None, ge=0)
+    """How many of their jobs may wait at once."""
+
+    rules = (
+        Rule(
+            "(has(self.users) && size(self.users) > 0) || (has(self.groups) && size(self.groups) > 0)",
+            "a limit is somebody's: name users or groups",
+        ),
+    )
+
+
+class StopPolicy(StrEnum):
+    """Whether a queue is stopped for a while, and what becomes of the jobs that run in it."""
+
+    NONE = "None"
+    HOLD = "Hold"
+    HOLD_AND_DRAIN = "HoldAndDrain"
+
+
 class QueueSpec(Model):
     """A queue's claim on the cluster."""
 
@@ -176,12 +238,30 @@ class QueueSpec(Model):
     """What the queue is due: lent to others while it is idle, taken back when it is not."""
     guarantee: Guarantee | None = None
     """What the queue keeps for itself even when it is idle."""
+    borrowing_limit: ResourceList | None = None
+    """The most that the queue may hold above what it deserves; without limit where a resource is not named."""
+    lending_limit: ResourceList | None = None
+    """The most of what it deserves that others may use while it is idle; all of it where a resource is not named."""
+    max_running_jobs: Int32 | None = Field(default=None, ge=0)
+    """How many jobs may be admitted at once in this queue and those below it; without limit if not given."""
+    max_queued_jobs: Int32 | None = Field(default=None, ge=0)
+    """How many jobs may wait at once in this queue and those below it; without limit if not given."""
+    limits: list[QueueLimit] = Field(
+        default_factory=list, max_length=256, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """What users and groups may have in this queue and those below it, at most."""
+    stop_policy: StopPolicy = StopPolicy.NONE
+    """Hold: nothing new is admitted here and below. HoldAndDrain: what runs is evicted as well, and waits again."""
     reclaimable: Bool = True
     """Whether other queues may take back what this one holds above its share."""
     parent: str = Field(default="", max_length=253, json_schema_extra={"pattern": r"^$|^[a-z0-9][-a-z0-9.]*$"})
     """The queue that this one is a part of; `root` if not given."""
     priority: Int32 = Field(default=0, ge=0)
     """Queues of a higher priority are served first."""
+    priority_offset: Int32 = Field(default=0, ge=-1000000000, le=1000000000)
+    """What is added to the priority of the queue's jobs where they are compared with those of other queues."""
+    priority_fence: Bool = True
+    """Whether the jobs' own priorities stay inside: outside, all of them have the queue's offset as their priority."""
     type: str = Field(default="", max_length=253)
     """A word for what the queue is used for; without effect on scheduling."""
     affinity: QueueAffinity | None = None
@@ -210,6 +290,16 @@ class QueueStatus(Model):
     """Whether the queue takes new jobs."""
     allocated: ResourceList | None = None
     """What the pods of the queue and of its children hold."""
+    deserved: ResourceList | None = None
+    """What the queue is due now, as the scheduler has worked it out."""
+    guaranteed: ResourceList | None = None
+    """What is kept for the queue and its children, whether they use it or not."""
+    borrowed: ResourceList | None = None
+    """What the queue holds above what it is due."""
+    waiting: ResourceList | None = None
+    """What jobs of the queue and of its children ask for and have not been given."""
+    share: str = Field(default="", max_length=32)
+    """How much of what it is due the queue holds, of the resource where that is most: `0.5` is half."""
     pending: Int32 = Field(default=0, ge=0)
     """Number of pod groups that wait for admission."""
     inqueue: Int32 = Field(default=0, ge=0)
