@@ -24,7 +24,7 @@ from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.unfolding import Unfolding
 
 REST = 5
-"""In at most so many cycles a world in which nothing happens comes to rest."""
+"""In at most so many cycles a world in which nothing happens comes to rest; what was leaving leaves after the first."""
 
 
 def seen(objects: Iterable[Object]) -> Snapshot:
@@ -88,7 +88,7 @@ def resting(case: Case, dice: Random) -> list[str]:
     promised, owed = promises(config), dict[str, str]()
     plans: list[Plan] = []
     admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
-    for _ in range(REST + 1):
+    for _ in range(REST + 1 + unfolding.someone_leaves()):
         snapshot = unfolding.snapshot()
         plan = unfolding.cycle()
         unfolding.end_terminating()

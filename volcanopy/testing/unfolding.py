@@ -74,6 +74,13 @@ class Unfolding:
                 spec = replace(thing.spec, scheduling_gates=(core.SchedulingGate(name="unfolding"),))
                 self.objects["Pod", thing.metadata.key] = replace(thing, spec=spec)
 
+    def someone_leaves(self) -> bool:
+        """Whether a pod is being deleted."""
+        return any(
+            isinstance(thing, core.Pod) and thing.metadata.deletion_timestamp is not None
+            for thing in self.objects.values()
+        )
+
     def end_terminating(self) -> None:
         """Let all pods go that are being deleted."""
         for thing in list(self.objects.values()):

@@ -1,10 +1,14 @@
 """Worlds in which random search once found something wrong, each with what is right."""
 
+from random import Random
+
+from tests.scheduler.properties import orderless, resting
 from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.plan import Bind, Evict, Nominate, SetPodGroup
 from volcanopy.scheduler.promises import promises
+from volcanopy.testing.dice import Case
 from volcanopy.testing.notation import config, decide, snapshot, world
 from volcanopy.testing.unfolding import Unfolding
 
@@ -181,3 +185,55 @@ def test_a_gang_for_which_others_left_is_not_broken_by_the_next_action() -> None
     document = 'actions: "preempt, gangreclaim"\ntiers: [{plugins: [{name: conformance}, {name: gang}]}]'
     chosen = parse(document, builtin())
     assert violations(snapshot(text), decide(text, chosen), promises(chosen)) == []
+
+
+def test_room_kept_for_a_job_is_not_kept_twice_once_its_pods_are_on_it() -> None:
+    """A pod of j2 takes its part of the room that reservation keeps: what is left is j3's, for whom others went."""
+    text = """
+        node n0 cpu=6 memory=4Gi
+        node n1 cpu=6 memory=2Gi
+        queue q0
+        queue q1
+        job j0: 1 x cpu=1 memory=4Gi on=n0
+        job j2 min=2 phase=Pending: 4 x role=r0 cpu=4
+        job j3 min=5 queue=q1 priority=c3 phase=Pending note.volcanopy.io/preemptable=true: 2 x role=r0 cpu=4 memory=4Gi selector.topology.kubernetes.io/zone=a label.app=a, 3 x role=r1 cpu=2 note.volcanopy.io/preemptable=false label.app=b
+        job j4 min=1 queue=q1 priority=c1 phase=Running: 1 x role=r0 cpu=1 note.volcanopy.io/revocable-zone=* label.app=b on=n1 releasing
+        job j5 min=2 queue=q0 priority=c1 phase=Running note.volcanopy.io/preemptable=true: 1 x role=r0 cpu=2 memory=2Gi tolerates=t on=n1, 1 x role=r0 cpu=2 memory=2Gi tolerates=t min=1
+        """
+    document = """
+        actions: "enqueue, gangreclaim, allocate, backfill, gangpreempt, reclaim"
+        tiers:
+        - plugins: [{"name": "reservation", "enableJobOrder": false, "arguments": {"after": "0s", "heads": 2}}, {"name": "conformance"}, {"name": "resourcequota", "enableReclaimable": false}, {"name": "resource-strategy-fit", "arguments": {"resources": {"cpu": {"type": "MostAllocated", "weight": 2}}}}, {"name": "predicates"}]
+        - plugins: [{"name": "priority"}, {"name": "usage", "arguments": {"thresholds": {"cpu": 50, "mem": 80}}}, {"name": "network-topology-aware"}]
+        """
+    assert resting(Case(text, document), Random(1)) == []
+
+
+def test_whom_a_waiting_job_can_displace_does_not_hang_on_who_came_first() -> None:
+    """Of two pods of j0 drf lets one go: the same one, whichever was known first."""
+    text = """
+        class c1 value=1
+        class c2 value=2
+        class c3 value=3
+        node n0 cpu=1 pods=5
+        node n1 pods=2
+        node n2 pods=5
+        node n3 cpu=6 pods=2
+        queue root
+        queue q0
+        queue q1
+        queue q2
+        queue q3
+        job j0 queue=q3: 2 x on=n0,n2
+        job j1 queue=q3 priority=c3: 3 x memory=1Gi
+        job j2 queue=q3: 1 x on=n1, 1 x role=r0 cpu=1 min=1
+        job j3 min=6 queue=q0 priority=c3 phase=Running: 3 x role=r0 cpu=1 selector.topology.kubernetes.io/zone=a on=n0,n2,n3 releasing, 3 x role=r1 port=80 label.app=a on=n1,n3,n2, 1 x role=r1 port=80 label.app=a nominated=n2
+        job j4 min=1 queue=q3 priority=c3 phase=Pending minres.cpu=2: 6 x role=r0 cpu=4 selector.topology.kubernetes.io/zone=a label.app=b
+        pod f0 cpu=1 node=n3
+        """
+    document = """
+        actions: "enqueue, preempt, allocate"
+        tiers:
+        - plugins: [{"name": "conformance", "enableJobOrder": false, "enableJobStarving": false}, {"name": "resourcequota", "enableJobOrder": false}, {"name": "proportion"}, {"name": "priority", "enableJobOrder": false}, {"name": "reservation", "arguments": {"after": "0s", "heads": 2}}, {"name": "nodegroup", "enablePreemptable": false, "arguments": {"strict": false}}, {"name": "drf", "enabledAllocatable": false}, {"name": "overcommit", "enableJobStarving": false, "arguments": {"overcommit-factor": 1}}, {"name": "nodeorder", "enabledAllocatable": false, "arguments": {"mostrequested.weight": 0}}, {"name": "sla", "enabledAllocatable": false, "arguments": {"sla-waiting-time": "1m"}}]
+        """
+    assert orderless(Case(text, document), Random(7788)) == []

@@ -54,6 +54,8 @@ class _Head:
     until: float = 0.0
     """Who has ended by this moment, in seconds, is not in its way."""
     room: Hold | None = None
+    tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    """Its pending tasks that the room is for."""
     denial: Denial | None = None
     """What its queue's limit says, where that is what it waits for."""
     members: frozenset[int] = frozenset()
@@ -123,15 +125,15 @@ class Reservation(Plugin[ReservationArguments]):
         """Where the task would leave less than is kept for others."""
         if not self._admitted:
             return ()
-        heads = [(head.job.key, head.room) for head in self._heads() if head.room and self._binds(head, task)]
+        heads = [head for head in self._heads() if head.room and self._binds(head, task)]
         if not heads:
             return ()
         request = task.request.values
         dims = np.flatnonzero(request)
         left = nodes.future_idle.values[dims] - request[dims, None]
         kept, seen, refusals = np.zeros_like(left), np.zeros(len(nodes), dtype=np.bool_), []
-        for key, room in heads:
-            own = room.kept[np.ix_(dims, nodes.rows)]
+        for head in heads:
+            key, own = head.job.key, self._kept(head)[np.ix_(dims, nodes.rows)]
             kept = kept + own
             refused = ((left < kept) & (own > 0)).any(axis=0) & ~seen
             if refused.any():
@@ -201,6 +203,18 @@ class Reservation(Plugin[ReservationArguments]):
             head.yielding[job.row, task.preemptable] = known
         return not known
 
+    def _kept(self, head: _Head) -> Ints:
+        """(R, N): what is kept for a job still, beside what its tasks have been given in this session."""
+        assert head.room is not None
+        ledger = self.cluster.ledger
+        status = ledger.status[head.tasks]
+        placed = head.tasks[HOLDING[status] | (status == Status.PIPELINED)]
+        if not len(placed):
+            return head.room.kept
+        kept = head.room.kept.copy()
+        np.subtract.at(kept.T, ledger.node[placed], self._requests(placed).T)
+        return np.maximum(kept, 0)
+
     # For whom, and where
 
     def _heads(self) -> list[_Head]:
@@ -238,7 +252,7 @@ class Reservation(Plugin[ReservationArguments]):
         shapes: dict[int, list[TaskView]] = {}
         for task in tasks:
             shapes.setdefault(task.shape, []).append(task)
-        head = _Head(job, tasks[0])
+        head = _Head(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
         for alike in shapes.values():
             denial = self.cluster.together.denied(job.queue, alike[0], len(alike))
             if denial is not None and not (isinstance(denial.reason, Shortage) and denial.reason.gate == "nodes"):
@@ -341,7 +355,9 @@ class Reservation(Plugin[ReservationArguments]):
         lesser = (jobs.queue[owners] == head.job.queue.row) & (jobs.priority[owners] < head.job.priority)
         lesser &= table.preemptable[rows]
         if lesser.any():
-            views = [self.cluster.task(row) for row in rows[lesser].tolist()]
+            # Who may still go can depend on who was asked before: ask in the order of names, not of arrival.
+            named = rows[lesser][np.argsort(table.keys[rows[lesser]].astype(np.str_))]
+            views = [self.cluster.task(row) for row in named.tolist()]
             going = [one.row for one in self.cluster.together.displaceable(head.taker, views)]
             now = np.isin(rows, going)
             ends[now], known[now] = self._now, True
