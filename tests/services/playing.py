@@ -12,6 +12,7 @@ from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.kinds import Json, Kind
 from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.services.jobcontroller import run
 from volcanopy.services.jobeffects import JOBS, POD_GROUPS, PODS
 from volcanopy.services.userkinds import wait_for_kinds
 
@@ -33,6 +34,8 @@ class Cluster:
     def __init__(self, connection: Connection, client: Client, namespace: str) -> None:
         self.connection, self.client, self.namespace = connection, client, namespace
         self.pod_births: Counter[str] = Counter()
+        self.embedded = False
+        """Whether this is our own API server, which forbids nothing to anybody."""
         self.plays = True
         self.ends = "Succeeded"
         self._changed = asyncio.Event()
@@ -112,6 +115,20 @@ class Cluster:
             states = {name: one.get("status", {}).get("state") for name, one in self.jobs.items()}
             raise AssertionError(f"did not come: jobs {states}, pods {sorted(self.pods)}") from None
 
+    async def all_of(self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 30.0) -> None:
+        """Wait until something holds of all objects of a kind in the namespace."""
+        reflector, changed = Reflector(self.client, kind, self.namespace), asyncio.Event()
+        following = asyncio.create_task(reflector.run(lambda _: changed.set()))
+        try:
+            async with asyncio.timeout(seconds):
+                while not (reflector.synced.is_set() and holds(list(reflector.objects.values()))):
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError:
+            raise AssertionError(f"not after {seconds:g} s: {reflector.objects}") from None
+        finally:
+            following.cancel()
+
     async def submit(self, name: str, *tasks: Json, **spec: Any) -> None:
         """Make a job."""
         manifest = {
@@ -159,3 +176,19 @@ class Cluster:
             if phase in onward and "deletionTimestamp" not in one["metadata"]:
                 moves.append(("pod", name, onward[phase]))
         return moves if self.plays else []
+
+
+@asynccontextmanager
+async def controller(cluster: Cluster) -> AsyncIterator[None]:
+    """A controller that sees everything, stopped in good order."""
+    stop, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
+    try:
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        yield
+    finally:
+        stop.set()
+        await running

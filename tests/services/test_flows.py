@@ -8,30 +8,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.services.playing import Cluster, task
+from tests.services.playing import Cluster, controller, task
 from volcanopy.jobcontroller.flowplan import Knock
 from volcanopy.kube.errors import Invalid
 from volcanopy.kube.kinds import Json, Kind
 from volcanopy.kube.watch import Reflector
 from volcanopy.services.crons import CRON_JOBS
 from volcanopy.services.flows import FLOWS, TEMPLATES, ask
-from volcanopy.services.jobcontroller import run
-
-
-@asynccontextmanager
-async def controller(cluster: Cluster) -> AsyncIterator[None]:
-    """A controller that sees everything, stopped in good order."""
-    stop, ready = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
-    try:
-        waiting = asyncio.create_task(ready.wait())
-        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
-        yield
-    finally:
-        stop.set()
-        await running
 
 
 async def template(cluster: Cluster, name: str, **spec: Any) -> None:

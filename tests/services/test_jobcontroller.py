@@ -1,35 +1,17 @@
 """The job controller at work on an API server: from a BatchJob to its end, through crashes and quarrels."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
 
-from tests.services.playing import Cluster, task
+from tests.services.playing import Cluster, controller, task
 from volcanopy.api import names
 from volcanopy.kube.kinds import Json, Kind
 from volcanopy.services.jobcontroller import run
 from volcanopy.services.jobeffects import COMMANDS, JOBS, PODS
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
-
-
-@asynccontextmanager
-async def controller(cluster: Cluster) -> AsyncIterator[None]:
-    """A controller that sees everything, stopped in good order."""
-    stop, ready = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
-    try:
-        waiting = asyncio.create_task(ready.wait())
-        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            running.result()
-        yield
-    finally:
-        stop.set()
-        await running
 
 
 async def test_a_job_goes_from_pending_to_completed(cluster: Cluster) -> None:

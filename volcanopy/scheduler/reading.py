@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from enum import IntEnum
 
 from volcanopy.api import core, quantity
 from volcanopy.api.model import parse_duration
@@ -19,6 +20,27 @@ _PHASES = {
     "Failed": Status.FAILED,
     "Unknown": Status.UNKNOWN,
 }
+
+
+class Quality(IntEnum):
+    """Kubernetes' quality of service of a pod: the higher, the better its claim to what it requests."""
+
+    BEST_EFFORT = 0
+    BURSTABLE = 1
+    GUARANTEED = 2
+
+
+def quality_of_service(spec: core.PodSpec) -> Quality:
+    """What the kubelet promises a pod: guaranteed are those of which all containers request their limits of cpu and memory."""
+    containers = (*spec.containers, *spec.init_containers)
+    if not any(one.resources.requests or one.resources.limits for one in containers):
+        return Quality.BEST_EFFORT
+    for one in containers:
+        limits = quantity.amounts(one.resources.limits)
+        requests = limits | quantity.amounts(one.resources.requests)
+        if any(name not in limits or requests[name] != limits[name] for name in ("cpu", "memory")):
+            return Quality.BURSTABLE
+    return Quality.GUARANTEED
 
 
 def job_key(pod: core.Pod) -> str:

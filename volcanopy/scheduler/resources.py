@@ -100,11 +100,6 @@ class Resources:
         """The dominant share: the largest ratio to the total; 1 where something is wanted of nothing."""
         return dominant_share(self.values, total.values)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is asked for but a place among the pods of a node."""
-        return not self.values[self.axis.index["pods"] + 1 :].any() and not self.values[: self.axis.index["pods"]].any()
-
 
 def dominant_share(part: Ints, total: Ints) -> float:
     """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when asked for."""

@@ -263,11 +263,6 @@ class JobView:
         return sum([counts[status] for status in _VALID])
 
     @property
-    def holding_count(self) -> int:
-        """Tasks that hold room."""
-        return int(self._ledger.job_counts[_HOLDING, self.row].sum())
-
-    @property
     def scheduled_count(self) -> int:
         """Tasks that the API server knows to have a node, or to be over."""
         return int(self._ledger.job_counts[_SCHEDULED, self.row].sum())

@@ -13,8 +13,6 @@ from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
 from volcanopy.testing.dice import Case, case
 
-PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
-
 
 def cases() -> st.SearchStrategy[Case]:
     """Worlds of up to 12 nodes, 40 tasks and 6 queues in a tree, with any actions and any plugins."""
@@ -61,20 +59,6 @@ def _job(draw: st.DrawFn, name: str, nodes: list[str], queues: list[str], most: 
     words = [f"min={draw(st.integers(1, total))}", f"queue={draw(st.sampled_from(queues))}"]
     words += draw(st.sampled_from([[], [], ["priority=high"], ["phase=Pending"], ["phase=Pending", "minres.cpu=2"]]))
     return f"job {name} {' '.join(words)}: {', '.join(parts)}"
-
-
-def plugin_sets() -> st.SearchStrategy[str]:
-    """Plugins in one or two tiers; predicates and gang always among them."""
-    some = st.lists(st.sampled_from(PLUGINS), unique=True, max_size=len(PLUGINS))
-    return st.tuples(some, some).map(
-        lambda tiers: " | ".join(
-            ", ".join(sorted(set(tier) | extra, key=lambda name: (name not in tier, name)))
-            for tier, extra in (
-                (tiers[0], {"gang", "predicates"} - set(tiers[1])),
-                ([name for name in tiers[1] if name not in tiers[0]], set()),
-            )
-        )
-    )
 
 
 @st.composite

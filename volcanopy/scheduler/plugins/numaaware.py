@@ -9,12 +9,14 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api import core, names, quantity
+from volcanopy.scheduler import reading
 from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.nodes import numa
 from volcanopy.scheduler.nodes.cpustock import CPU, CpuStock, Given, Report, decision
 from volcanopy.scheduler.nodes.holdings import Holdings
 from volcanopy.scheduler.nodes.memo import kept_of_shapes
 from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.reading import Quality
 from volcanopy.scheduler.resources import Floats, Mask
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.views import TaskView
@@ -170,18 +172,8 @@ def _counts_by_shape(specs: tuple[core.PodSpec, ...]) -> dict[int, tuple[int, ..
     return {
         number: tuple(_whole_cpus(one) for one in spec.containers)
         for number, spec in enumerate(specs)
-        if is_guaranteed(spec)
+        if reading.quality_of_service(spec) is Quality.GUARANTEED
     }
-
-
-def is_guaranteed(spec: core.PodSpec) -> bool:
-    """Whether all containers have limits of cpu and memory and request no less."""
-    for one in (*spec.containers, *spec.init_containers):
-        limits = quantity.amounts(one.resources.limits)
-        requests = limits | quantity.amounts(one.resources.requests)
-        if any(name not in limits or requests[name] != limits[name] for name in (CPU, "memory")):
-            return False
-    return bool(spec.containers)
 
 
 def _whole_cpus(container: core.Container) -> int:

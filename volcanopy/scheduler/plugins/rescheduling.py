@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from volcanopy.api import core
 from volcanopy.api.model import Duration
+from volcanopy.scheduler import reading
 from volcanopy.scheduler.nodes import labels, taints
 from volcanopy.scheduler.plugin import Arguments, Plugin
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
@@ -201,16 +201,5 @@ def _cheapness(task: TaskView) -> tuple[int, int, bool, float, int, str]:
     """Tasks of least priority first, then those with least claim to their resources, whose gang can spare them, the youngest."""
     job = task.job
     breaks = job is not None and job.ready_count <= job.min_available
-    return (task.pod.spec.priority or 0, _quality(task.pod.spec), breaks, -task.created, -task.ordinal, task.key)
-
-
-def _quality(spec: core.PodSpec) -> int:
-    """Kubernetes' quality of service: 0 best effort, 1 burstable, 2 guaranteed."""
-    containers = (*spec.containers, *spec.init_containers)
-    if not any(one.resources.requests or one.resources.limits for one in containers):
-        return 0
-    for one in containers:
-        limits, requests = one.resources.limits, {**one.resources.limits, **one.resources.requests}
-        if any(name not in limits or requests[name] != limits[name] for name in ("cpu", "memory")):
-            return 1
-    return 2
+    quality = reading.quality_of_service(task.pod.spec)
+    return (task.pod.spec.priority or 0, quality, breaks, -task.created, -task.ordinal, task.key)
