@@ -68,8 +68,7 @@ class Worth:
         jobs = snapshot.tasks.job[rows]
         whose = np.zeros(len(rows), dtype=np.int64) if ranks is None else ranks[self.queue[rows]]
         important = np.stack([whose, snapshot.jobs.priority[jobs], snapshot.tasks.priority[rows]])
-        _, classes = np.unique(important, axis=1, return_inverse=True)
-        classes = classes.reshape(-1).astype(np.int64)
+        classes = _ranked(important)
         work, younger, rank = self.work(rows), -snapshot.jobs.created[jobs], self._rank[rows]
         order = np.lexsort((rank, younger, work, classes))
         breaks = np.empty(len(rows), dtype=np.bool_)
@@ -101,6 +100,14 @@ class Worth:
             ready = int(ledger.job_counts[_READY, job].sum())
             found += ready < int(jobs.min_available[job]) <= ready + count
         return found
+
+
+def _ranked(columns: Ints) -> Ints:
+    """(M,): the rank of each of M columns of numbers, compared from the first number on; equal ones have the same."""
+    order = np.lexsort(columns[::-1])
+    ranks = np.zeros(len(order), dtype=np.int64)
+    ranks[order[1:]] = (columns[:, order[1:]] != columns[:, order[:-1]]).any(axis=0).cumsum()
+    return ranks
 
 
 def undoes_a_start(session: Session, rows: Sequence[int]) -> bool:
