@@ -1,4 +1,8 @@
-"""Golden cases of admission: a world and a request in ``input.yaml``, what is answered in ``output.yaml``."""
+"""Golden cases of admission: a world and a request in ``input.yaml``, what is answered in ``output.yaml``.
+
+Where kubectl is told something else (by the schema, which comes first, or by the rules for pods), the lines that it prints stand
+there under ``kubectl``.
+"""
 
 import base64
 import json
@@ -11,6 +15,7 @@ import yaml
 
 from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.fits import maximal
+from volcanopy.admission.origin import named_in
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.review import review
 from volcanopy.admission.tree import amounts_of
@@ -62,6 +67,11 @@ def world(said: Json) -> Context:
         priority_classes=set(said.get("priorityClasses", ["high"])),
         pod_groups={one.metadata.key: one for one in groups},
         unfinished=Counter(one.spec.queue for one in groups if one.status.phase != "Completed"),
+        waiting=Counter(
+            (one.spec.queue, named_in(one.metadata.annotations))
+            for one in groups
+            if one.status.phase in {None, "", "Pending"}
+        ),
         hyper_nodes={one.metadata.name: one for one in hyper},
         edits=tuple(Edit(one["name"], None if one.get("deleted") else _queue(one)) for one in said.get("edits", ())),
     )

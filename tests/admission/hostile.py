@@ -185,6 +185,19 @@ HUGE = st.one_of(
         }
     ),
     st.just({"queue": "a" * 500_000}),
+    st.integers(1, 128).map(
+        lambda size: {
+            "tasks": [
+                {
+                    "name": f"t{n}",
+                    "replicas": 10**6,
+                    "template": {"spec": {"containers": [{"name": "c", "args": ["x"] * (size * 8)}]}},
+                }
+                for n in range(size)
+            ],
+            "plugins": {"svc": [], "ssh": [], "env": [], "pytorch": ["--master=t0", "--worker=t1"]},
+        }
+    ),
     st.integers(1, 3000).map(
         lambda n: {
             "containers": [{"resources": {"requests": {f"r{m}": "1e99" for m in range(60)}}}] * n,

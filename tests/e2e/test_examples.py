@@ -48,6 +48,8 @@ ENDS: dict[str, dict[str, tuple[str, dict[str, int]]]] = {
     "08-dependencies": {"survey": ("Completed", {"report": 1})},
     "12-elastic": {"sweep": ("Completed", {})},
     "13-partitions": {"copies": ("Completed", {"shard": 6})},
+    "14-user-limits": {name: ("Completed", {"survey": 2}) for name in ("north", "east", "south", "west")},
+    "15-lending": {"scans": ("Completed", {"scan": 10}), "study": ("Completed", {"sample": 4})},
     "09-policies": {
         "unlucky": ("Failed", {}),
         "search": ("Completed", {}),

@@ -67,9 +67,9 @@ async def test_it_runs_within_a_second_once_there_is_room(cluster: World) -> Non
 async def test_a_gang_beyond_the_whole_cluster_has_no_pods_made(cluster: World) -> None:
     """It is not even admitted: that would promise what the queue can never hold."""
     await cluster.create(batch_job("vast", 5, "6"))
-    job = await cluster.all_of(JOBS, lambda jobs: "at most" in str(jobs[0].get("status")))
+    job = await cluster.all_of(JOBS, lambda jobs: "in all" in str(jobs[0].get("status")))
     message = job[0]["status"]["state"]["message"]
-    assert message == "queue default can hold 24 cpu at most: with this job it would have promised 30"
+    assert message == "the cluster has 24 cpu in all: with this job queue default would have promised 30"
     assert not (await cluster.client.list(PODS, cluster.namespace)).items
 
 

@@ -6,6 +6,8 @@ from random import Random
 
 import numpy as np
 
+from volcanopy.api.policy import PodDisruptionBudget
+from volcanopy.scheduler.actions.draining import drain
 from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.closing import close
 from volcanopy.scheduler.config import SchedulerConfig
@@ -24,7 +26,10 @@ from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.unfolding import Unfolding
 
 REST = 5
-"""In at most so many cycles a world in which nothing happens comes to rest; what was leaving leaves after the first."""
+"""In at most so many cycles a world in which nothing happens comes to rest; what was leaving leaves after the first.
+
+A cycle in which pods leave whose number a disruption budget rations is not counted: the next one may let more of them go.
+"""
 
 
 def seen(objects: Iterable[Object]) -> Snapshot:
@@ -73,7 +78,9 @@ def twinned(case: Case, dice: Random) -> list[str]:
     config, (snapshot, plan) = _config(case.document), _decided(case)
     session = Session(snapshot, config)
     session.placement = reference.OneByOne(session.ledger, session.hooks)
+    drain(session)
     for name in config.actions:
+        session.cluster.precedence.begin()
         builtin().actions[name](session, config.action_arguments.get(name, {}))
     return _differences(plan, Plan(tuple(close(session))))
 
@@ -88,9 +95,12 @@ def resting(case: Case, dice: Random) -> list[str]:
     promised, owed = promises(config), dict[str, str]()
     plans: list[Plan] = []
     admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
-    for _ in range(REST + 1 + unfolding.someone_leaves()):
+    rationed = "pdb" in config.plugins and any(isinstance(thing, PodDisruptionBudget) for thing in _objects(case.world))
+    left = REST + 1 + unfolding.someone_leaves()
+    while left and len(plans) < 3 * REST:
         snapshot = unfolding.snapshot()
         plan = unfolding.cycle()
+        left -= not (rationed and plan.of(Evict))
         unfolding.end_terminating()
         plans.append(plan)
         wrong = violations(snapshot, plan, promised)
@@ -181,7 +191,9 @@ def _told(plans: Iterable[Plan]) -> list[str]:
 
 
 def _columns(ledger: Ledger) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    return {name: column.copy() for name, column in vars(ledger).items() if isinstance(column, np.ndarray)}
+    pools = ledger.pools.held if ledger.pools is not None else []
+    columns = {name: column.copy() for name, column in vars(ledger).items() if isinstance(column, np.ndarray)}
+    return {**columns, "pools": np.array([units for pool in pools for units in pool], dtype=np.int64)}
 
 
 def _random_operations(ledger: Ledger, statement: Statement, dice: Random) -> None:

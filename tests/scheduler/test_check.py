@@ -223,9 +223,11 @@ def test_gangs_are_only_promised_whole_where_gang_is_configured() -> None:
 def test_a_configuration_promises_what_no_action_can_get_around() -> None:
     assert promises(config("priority, gang, conformance | drf, proportion, pdb")) == {
         "gang:ready",
+        "conformance:drain",
         "conformance:preempt",
         "conformance:reclaim",
         "conformance:shuffle",
+        "pdb:drain",
         "pdb:preempt",
         "pdb:reclaim",
         "pdb:shuffle",

@@ -107,18 +107,18 @@ class Part:
 
     def weigh(self, grows: list[bool]) -> tuple[list[float], bool]:
         """What it holds, scaled, as fractions of the cluster; whether it is saturated."""
-        children = [part.weigh(grows) for part in self.below.values()]
+        children = [(*part.weigh(grows), part.weight) for part in self.below.values()]
         for request, units in self.jobs:
             lacks = [asked > has for asked, has in zip(request, units, strict=True)]
             blocked = any(lack and has and not more for lack, has, more in zip(lacks, units, grows, strict=True))
             fractions = [has / whole for has, whole in zip(units, TOTAL.tolist(), strict=True)]
-            children.append((fractions, blocked or not any(lacks)))
-        smallest = min([1.0, *(max(held) for held, saturated in children if max(held) and not saturated)])
+            children.append((fractions, blocked or not any(lacks), 1))
+        smallest = min([1.0, *(max(held) / weight for held, full, weight in children if max(held) and not full)])
         together = [0.0] * 3
-        for held, saturated in children:
-            scale = 1.0 if saturated or not max(held) else smallest / max(held)
+        for held, saturated, weight in children:
+            scale = 1.0 if saturated or not max(held) else smallest * weight / max(held)
             together = [one + scale * other for one, other in zip(together, held, strict=True)]
-        return together, all(saturated for _, saturated in children)
+        return together, all(saturated for _, saturated, _ in children)
 
 
 def expected(

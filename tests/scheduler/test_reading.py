@@ -6,7 +6,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.reading import Quality, quality_of_service
 
 
-def container(requests: dict[str, str], limits: dict[str, str]) -> core.Container:
+def container(requests: core.Quantities, limits: core.Quantities) -> core.Container:
     return core.Container(resources=core.ResourceRequirements(requests=requests, limits=limits))
 
 
@@ -22,7 +22,7 @@ def container(requests: dict[str, str], limits: dict[str, str]) -> core.Containe
     ],
 )
 def test_who_requests_all_limits_is_guaranteed_however_the_amounts_are_written(
-    requests: dict[str, str], limits: dict[str, str], quality: Quality
+    requests: core.Quantities, limits: core.Quantities, quality: Quality
 ) -> None:
     assert quality_of_service(core.PodSpec(containers=(container(requests, limits),))) is quality
 

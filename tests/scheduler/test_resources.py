@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.plugins.proportion import deserved_by_weight
 from volcanopy.scheduler.resources import Axis, Resources
+from volcanopy.scheduler.waterfilling import deserved_by_weight
 
 AXIS = Axis.of(["nvidia.com/gpu", "cpu", "ephemeral-storage"])
 
@@ -42,7 +42,7 @@ def test_what_fits_leaves_nothing_negative(small: list[int], large: list[int]) -
     ("total", "queues", "deserved"),
     [
         (8, [(1, 8, 0), (3, 2, 0)], [6000, 2000]),
-        (10, [(1, 10, 4), (1, 10, 0), (2, 1, 0)], [5250, 3750, 1000]),
+        (10, [(1, 10, 4), (1, 10, 0), (2, 1, 0)], [4500, 4500, 1000]),
         (10, [(1, 10, 0), (1, 10, 0)], [5000, 5000]),
         (10, [(1, 3, 0), (1, 3, 0)], [3000, 3000]),
         (10, [(1, 10, 0, 2), (1, 10, 0)], [2000, 8000]),

@@ -15,7 +15,7 @@ from volcanopy.testing.notation import decide
 PAGE = Path(__file__).parents[2] / "docs" / "waiting.md"
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RULES = "priority, gang | overcommit, resourcequota, predicates, proportion, binpack"
-GATES = {"queue", "quota", "overcommit", "share", "capability", "gang", "topology", "nodes", "actions"}
+GATES = {"queue", "quota", "overcommit", "limits", "share", "capability", "gang", "topology", "nodes", "actions"}
 
 
 def cases() -> list[tuple[str, str, str]]:

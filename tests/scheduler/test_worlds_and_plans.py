@@ -133,10 +133,10 @@ def test_a_pending_job_is_admitted_when_its_minimum_fits_and_its_pods_are_placed
     )
 
 
-def test_a_job_that_asks_for_more_than_its_queue_may_ever_hold_is_not_admitted() -> None:
+def test_a_job_that_asks_for_more_than_there_is_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob a phase=Pending minres.cpu=9: 9 x cpu=1", DEFAULT)
     assert made.lines == [
-        "podgroup a Pending Unschedulable: queue default can hold 4 cpu at most: with this job it would have promised 9"
+        "podgroup a Pending Unschedulable: the cluster has 4 cpu in all: with this job queue default would have promised 9"
     ]
 
 

@@ -114,6 +114,11 @@ def gang_request(spec: BatchJobSpec, requests: Sequence[Amounts]) -> Amounts:
     return found
 
 
+def gang_of(spec: BatchJobSpec) -> Amounts:
+    """As :func:`gang_request`, of a job whose pods are as it says."""
+    return gang_request(spec, [pod_request(at(task.template, "spec")) for task in spec.tasks])
+
+
 def job_fits(spec: BatchJobSpec, context: Context) -> Findings:
     """Whether a job could ever start, as far as the queues' limits and the nodes' sizes tell."""
     requests = [pod_request(at(task.template, "spec")) for task in spec.tasks]

@@ -2,10 +2,12 @@
 
 Our controllers make jobs for whoever made the flow or cron job: they hand the name on, and are believed. Pods that
 Kubernetes' own controllers make (for a Deployment, a Job) count as asked for by the service account that they run as: who
-made the Deployment is not known then.
+made the Deployment is not known then. Where nobody has said who our controllers are, a PodGroup that says that it belongs
+to a job of ours is believed to, and so is whom it names.
 """
 
 import json
+from collections.abc import Mapping
 
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request, User, account_user, annotations, at
@@ -18,7 +20,8 @@ _KUBERNETES = ("system:serviceaccount:kube-system:", "system:kube-controller-man
 
 def submitter(request: Request, policy: AdmissionPolicy) -> User:
     """Who asks for the object, for whomever's sake the request is made."""
-    if request.user.name in policy.controllers:
+    unnamed = not policy.controllers and request.kind == "PodGroup" and of_a_job(request)
+    if request.user.name in policy.controllers or unnamed:
         return recorded(request.object) or request.user
     if request.kind == "Pod" and request.user.name.startswith(_KUBERNETES):
         account = at(request.object, "spec", "serviceAccountName")
@@ -26,16 +29,30 @@ def submitter(request: Request, policy: AdmissionPolicy) -> User:
     return request.user
 
 
+def of_a_job(request: Request) -> bool:
+    """Whether the object says that it belongs to a BatchJob, which was judged itself."""
+    owners = at(request.object, "metadata", "ownerReferences")
+    return isinstance(owners, list) and any(
+        at(one, "kind") == "BatchJob" and str(at(one, "apiVersion")).startswith(f"{names.BATCH}/") for one in owners
+    )
+
+
 def recorded(manifest: Json | None) -> User | None:
     """Who an object says asked for it; None if it does not say."""
-    said = annotations(manifest)
-    if not (name := said.get(names.SUBMITTED_BY, "")):
-        return None
+    user = named_in(annotations(manifest))
+    return user if user.name else None
+
+
+def named_in(said: Mapping[str, str]) -> User:
+    """The user whom annotations say; one without a name if they say none."""
     try:
         groups = json.loads(said.get(names.SUBMITTER_GROUPS, "[]"))
     except (ValueError, RecursionError):
         groups = []
-    return User(name, tuple(one for one in groups if isinstance(one, str)) if isinstance(groups, list) else ())
+    return User(
+        said.get(names.SUBMITTED_BY, ""),
+        tuple(one for one in groups if isinstance(one, str)) if isinstance(groups, list) else (),
+    )
 
 
 def _written(user: User) -> dict[str, str]:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from volcanopy.admission.context import Context
 from volcanopy.admission.fits import group_fits
-from volcanopy.admission.origin import submitter
+from volcanopy.admission.origin import of_a_job, submitter
 from volcanopy.admission.queues import LARGEST_LIST
+from volcanopy.admission.quotas import allowance, queued_problems
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.taking import entry_problems
 from volcanopy.admission.tree import amounts_of
@@ -36,19 +37,22 @@ def group_problems(request: Request, context: Context) -> Iterator[Problem | War
         return
     user = submitter(request, context.policy)
     yield from entry_problems("spec.queue", spec.queue, user, request.namespace, context, what="PodGroups")
-    found = group_fits("spec.minResources", spec.queue, amounts_of(spec.min_resources or {}), context)
-    yield from found.problems
-    yield from map(Warned, found.warnings)
+    if request.operation == "CREATE":
+        yield from queued_problems("spec.queue", spec.queue, user, context)
+    needs = amounts_of(spec.min_resources or {})
+    for found in (
+        group_fits("spec.minResources", spec.queue, needs, context),
+        allowance("spec.minResources", spec.queue, needs, user, context),
+    ):
+        yield from found.problems
+        yield from map(Warned, found.warnings)
 
 
 def _is_ours(request: Request, context: Context) -> bool:
     """Whether the group belongs to something that was judged itself, and may be made again in a closed queue."""
     if context.policy.controllers:
         return request.user.name in context.policy.controllers
-    owners = at(request.object, "metadata", "ownerReferences")
-    return isinstance(owners, list) and any(
-        at(one, "kind") == "BatchJob" and str(at(one, "apiVersion")).startswith(f"{names.BATCH}/") for one in owners
-    )
+    return of_a_job(request)
 
 
 def _resources(spec: PodGroupSpec) -> Iterator[Problem]:

@@ -34,9 +34,13 @@ class AdmissionPolicy(Model):
     protect_root: Bool = True
     """Whether capability, deserved and guarantee of the root queue are fixed."""
     gang_above_capability: Severity = "refuse"
-    """A job whose smallest gang is more than its queue, or one above it, may ever hold."""
+    """A job whose smallest gang is more than its queue, or one above it, may ever hold, or lets its submitter hold."""
     pod_above_nodes: Severity = "warn"
     """A pod that is larger than every node there is."""
+    pod_refused: Severity = "refuse"
+    """A job with a pod that the API server would not take; with ``allow`` it is not asked."""
+    pod_untried: Severity = "warn"
+    """A job about whose pods the API server could not be asked."""
     placement: list[Landing] = Field(default_factory=list, max_length=1024)
     """Queues of jobs that name none and whose namespace names none; the first that fits counts."""
     default_queue: Subdomain = names.DEFAULT_QUEUE

@@ -7,19 +7,21 @@ import msgspec
 from volcanopy.admission.access import administration_problems
 from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.hierarchy import path_problems
+from volcanopy.admission.limits import amount_problems, limit_doubts, limit_problems, same_limits
 from volcanopy.admission.request import Request, at
+from volcanopy.admission.terms import term_problems
 from volcanopy.admission.tree import PATHS, Tree, amounts_of
+from volcanopy.admission.verdict import Warned
 from volcanopy.api import names
 from volcanopy.api.access import Queue as KnownQueue
 from volcanopy.api.model import InvalidObjectError, Json, Problem
-from volcanopy.api.quantity import QuantityError, amount, parse, text
+from volcanopy.api.quantity import text
 from volcanopy.api.scheduling import Queue, QueueSpec
 
 LARGEST_LIST = 64
-_FRACTIONS = ("cpu", "memory", "ephemeral-storage", "storage")
 
 
-def queue_problems(request: Request, context: Context) -> Iterator[Problem]:
+def queue_problems(request: Request, context: Context) -> Iterator[Problem | Warned]:
     """Everything that is wrong with a queue that is made or changed."""
     manifest = request.object or {}
     if wide := list(_too_long(manifest)):
@@ -34,6 +36,8 @@ def queue_problems(request: Request, context: Context) -> Iterator[Problem]:
     yield from wrong
     if not wrong:
         yield from _order(queue.spec)
+    yield from limit_problems(queue.spec)
+    yield from term_problems(queue)
     yield from path_problems(request, context)
     after = known(manifest)
     before = known(request.old) if request.old is not None else None
@@ -46,6 +50,8 @@ def queue_problems(request: Request, context: Context) -> Iterator[Problem]:
     yield from misplaced
     if not wrong and not misplaced:
         yield from _excesses(before, after, context)
+    if before is None or not same_limits(before, after):
+        yield from limit_doubts(queue.metadata.name, after, context)
 
 
 def queue_deletion_problems(request: Request, context: Context) -> Iterator[Problem]:
@@ -94,22 +100,18 @@ def _too_long(manifest: Json) -> Iterator[Problem]:
         found = at(manifest, *path.split("."))
         if isinstance(found, Mapping) and len(found) > LARGEST_LIST:
             yield Problem(path, f"names {len(found)} resources: {LARGEST_LIST} are allowed")
+    entries = at(manifest, "spec", "limits")
+    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+        found = at(entry, "resources")
+        if isinstance(found, Mapping) and len(found) > LARGEST_LIST:
+            path = f"spec.limits[{number}].resources"
+            yield Problem(path, f"names {len(found)} resources: {LARGEST_LIST} are allowed")
 
 
 def _amounts(spec: QueueSpec) -> Iterator[Problem]:
     lists = (spec.capability, spec.deserved, spec.guarantee.resource if spec.guarantee else None)
     for path, resources in zip((PATHS["capability"], PATHS["deserved"], PATHS["guarantee"]), lists, strict=True):
-        for name, said in (resources or {}).items():
-            try:
-                units = amount(name, said)
-                whole = name in _FRACTIONS or name.startswith("hugepages-") or parse(said).denominator == 1
-            except QuantityError as error:
-                yield Problem(f"{path}[{name}]", str(error))
-                continue
-            if units < 0:
-                yield Problem(f"{path}[{name}]", f"{said} is negative")
-            elif not whole:
-                yield Problem(f"{path}[{name}]", f"{said} is not a whole number: {name} is counted in whole ones")
+        yield from amount_problems(path, resources or {})
 
 
 def _order(spec: QueueSpec) -> Iterator[Problem]:

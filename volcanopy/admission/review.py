@@ -26,6 +26,7 @@ from volcanopy.admission.submissions import (
     submitted_flow,
     submitted_job,
 )
+from volcanopy.admission.trials import tried_judgement
 from volcanopy.admission.verdict import Judgement, Verdict, Warned, patch_between
 from volcanopy.api import names
 from volcanopy.api.model import Json, Problem
@@ -90,6 +91,7 @@ def _judged(request: Request, context: Context) -> Iterator[Problem | Warned]:
         if request.about in _STAMPED and (request.kind != "Pod" or is_ours(request, context)):
             yield from origin_problems(request, context.policy)
     yield from judge(request, context)
+    yield from tried_judgement(context.tried, context.policy)
 
 
 def _job(request: Request, context: Context) -> Json:

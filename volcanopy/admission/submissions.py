@@ -7,11 +7,12 @@ from volcanopy.admission.access import administration_problems, submission_probl
 from volcanopy.admission.budgets import budget_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.doubts import job_doubts, queue_doubts
-from volcanopy.admission.fits import job_fits
+from volcanopy.admission.fits import gang_of, job_fits
 from volcanopy.admission.flows import cron_problems, flow_problems, template_problems
 from volcanopy.admission.jobs import job_problems
 from volcanopy.admission.landing import landing
 from volcanopy.admission.origin import submitter
+from volcanopy.admission.quotas import allowance, queued_problems
 from volcanopy.admission.request import Request, annotations, at
 from volcanopy.admission.taking import entry_problems
 from volcanopy.admission.verdict import Warned
@@ -32,10 +33,11 @@ def submitted_job(request: Request, context: Context) -> Iterator[Problem | Warn
     job = _read(BatchJob, request)
     if job is None:
         return
+    yield from queued_problems("spec.queue", queue, user, context)
     yield from map(Warned, job_doubts(job.spec, context))
-    found = job_fits(job.spec, context)
-    yield from found.problems
-    yield from map(Warned, found.warnings)
+    for found in (job_fits(job.spec, context), allowance("spec.queue", queue, gang_of(job.spec), user, context)):
+        yield from found.problems
+        yield from map(Warned, found.warnings)
 
 
 def changed_job(request: Request, context: Context) -> Iterator[Problem]:

@@ -10,66 +10,25 @@ The full form of our own kinds is pydantic: :mod:`volcanopy.api.batch`, :mod:`vo
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import field
 
-Labels = dict[str, str]
-Quantities = dict[str, str | int | float]
-"""A Kubernetes resource list as it came: read it with :func:`volcanopy.api.quantity.amounts`."""
+from volcanopy.api.queuing import Guarantee, Queue, QueueLimit, QueueSpec, QueueStatus
+from volcanopy.api.slicing import Labels, LabelSelector, Meta, OwnerReference, Quantities, Requirement, Slice
 
-
-class Slice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """The base of all slices: frozen, camelCase on the wire, unknown fields skipped."""
-
-
-class OwnerReference(Slice, frozen=True, kw_only=True, gc=False):
-    """Who an object belongs to."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
-class Meta(Slice, frozen=True, kw_only=True, gc=False):
-    """The part of ``metadata`` that we read."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    labels: Labels = {}
-    annotations: Labels = {}
-    owner_references: tuple[OwnerReference, ...] = ()
-    finalizers: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``, or the name alone for what lives in no namespace."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-    @property
-    def controller(self) -> OwnerReference | None:
-        """The owner that manages this object, if one does."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
-
-
-class Requirement(Slice, frozen=True, kw_only=True, gc=False):
-    """One ``matchExpressions`` entry of a label or node selector."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-class LabelSelector(Slice, frozen=True, kw_only=True, gc=False):
-    """``matchLabels`` and ``matchExpressions``, all of which must hold."""
-
-    match_labels: Labels = {}
-    match_expressions: tuple[Requirement, ...] = ()
+__all__ = [
+    "Guarantee",
+    "LabelSelector",
+    "Labels",
+    "Meta",
+    "OwnerReference",
+    "Quantities",
+    "Queue",
+    "QueueLimit",
+    "QueueSpec",
+    "QueueStatus",
+    "Requirement",
+    "Slice",
+]
 
 
 class NodeSelectorTerm(Slice, frozen=True, kw_only=True, gc=False):
@@ -167,8 +126,8 @@ class ContainerPort(Slice, frozen=True, kw_only=True, gc=False):
 class ResourceRequirements(Slice, frozen=True, kw_only=True, gc=False):
     """Requests and limits."""
 
-    requests: Quantities = {}
-    limits: Quantities = {}
+    requests: Quantities = field(default_factory=dict)
+    limits: Quantities = field(default_factory=dict)
 
 
 class Container(Slice, frozen=True, kw_only=True, gc=False):
@@ -233,14 +192,14 @@ class PodSpec(Slice, frozen=True, kw_only=True, gc=False):
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
-    node_selector: Labels = {}
+    node_selector: Labels = field(default_factory=dict)
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    overhead: Quantities = {}
+    overhead: Quantities = field(default_factory=dict)
     resources: ResourceRequirements | None = None
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
@@ -336,8 +295,8 @@ class Image(Slice, frozen=True, kw_only=True, gc=False):
 class NodeStatus(Slice, frozen=True, kw_only=True, gc=False):
     """What a node says of itself. Capacity and allocatable are resource lists."""
 
-    capacity: Quantities = {}
-    allocatable: Quantities = {}
+    capacity: Quantities = field(default_factory=dict)
+    allocatable: Quantities = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
     images: tuple[Image, ...] = ()
 
@@ -388,12 +347,24 @@ class PodGroupSpec(Slice, frozen=True, kw_only=True, gc=False):
     """What a gang needs to start."""
 
     min_member: int = 0
-    min_task_member: dict[str, int] = {}
+    min_task_member: dict[str, int] = field(default_factory=dict)
     queue: str = ""
     priority_class_name: str = ""
     min_resources: Quantities | None = None
     network_topology: NetworkTopology | None = None
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+
+
+class Explanation(Slice, frozen=True, kw_only=True, gc=False):
+    """Why a gang waits, for programs."""
+
+    gate: str = ""
+    message: str = ""
+    unblock: str = ""
+    numbers: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, int] = field(default_factory=dict)
+    amounts: dict[str, Quantities] = field(default_factory=dict)
+    ahead: tuple[str, ...] = ()
 
 
 class PodGroupStatus(Slice, frozen=True, kw_only=True, gc=False):
@@ -404,6 +375,7 @@ class PodGroupStatus(Slice, frozen=True, kw_only=True, gc=False):
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    explanation: Explanation | None = None
 
 
 class PodGroup(Slice, frozen=True, kw_only=True, gc=False):
@@ -412,38 +384,3 @@ class PodGroup(Slice, frozen=True, kw_only=True, gc=False):
     metadata: Meta
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
-
-
-class Guarantee(Slice, frozen=True, kw_only=True, gc=False):
-    """What a queue keeps for itself even when it is idle."""
-
-    resource: Quantities = {}
-
-
-class QueueSpec(Slice, frozen=True, kw_only=True, gc=False):
-    """A queue's claim on the cluster."""
-
-    weight: int = 1
-    capability: Quantities = {}
-    deserved: Quantities = {}
-    guarantee: Guarantee = Guarantee()
-    reclaimable: bool | None = None
-    priority: int = 0
-    parent: str = ""
-    affinity: dict[str, Any] | None = None
-    dequeue_strategy: str = "traverse"
-
-
-class QueueStatus(Slice, frozen=True, kw_only=True, gc=False):
-    """What a queue holds."""
-
-    state: str = ""
-    allocated: Quantities = {}
-
-
-class Queue(Slice, frozen=True, kw_only=True, gc=False):
-    """A queue."""
-
-    metadata: Meta
-    spec: QueueSpec = QueueSpec()
-    status: QueueStatus = QueueStatus()

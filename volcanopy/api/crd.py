@@ -154,6 +154,10 @@ RESOURCES = (
             Column("Pending", ".status.pending", "Pod groups that wait for admission", "integer", wide=True),
             Column("Inqueue", ".status.inqueue", "Pod groups that are admitted", "integer", wide=True),
             Column("Running", ".status.running", "Pod groups that run", "integer", wide=True),
+            Column("Share", ".status.share", "How much of what it is due it holds", wide=True),
+            Column("Deserved", ".status.deserved.cpu", "Cpu that it is due now", wide=True),
+            Column("Borrowed", ".status.borrowed.cpu", "Cpu that it holds above what it is due", wide=True),
+            Column("Waiting", ".status.waiting.cpu", "Cpu that its jobs wait for", wide=True),
         ),
     ),
     Resource(

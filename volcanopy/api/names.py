@@ -33,6 +33,9 @@ QUEUE_NAME = "volcanopy.io/queue-name"
 JOB_NAMESPACE = "volcanopy.io/job-namespace"
 PARTITION_ID = "volcanopy.io/partition-id"
 
+TRIAL = "volcanopy.io/trial"
+"""A label of pods that admission has the API server look at without keeping them."""
+
 # On pods of a job: annotations only.
 JOB_VERSION = "volcanopy.io/job-version"
 JOB_RETRY_COUNT = "volcanopy.io/job-retry-count"

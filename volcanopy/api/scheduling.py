@@ -331,4 +331,9 @@ class Queue(Model):
             "a queue cannot be its own parent",
             ".spec",
         ),
+        Rule(
+            "self.metadata.name != 'root' || !has(self.spec) || !has(self.spec.stopPolicy) || self.spec.stopPolicy == 'None'",
+            "the root queue cannot be stopped: stop the queues below it",
+            ".spec.stopPolicy",
+        ),
     )

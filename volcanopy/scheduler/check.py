@@ -7,7 +7,7 @@ read effect by effect; what exists is only passed over as columns, so that judgi
 from collections.abc import Iterable
 
 from volcanopy.scheduler.check_topology import topology_crossed
-from volcanopy.scheduler.checking import admission, claimed, gangs, moves, queues, room, victims
+from volcanopy.scheduler.checking import admission, claimed, gangs, limits, moves, outside, queues, room, victims
 from volcanopy.scheduler.plan import Plan
 from volcanopy.scheduler.snapshot import Snapshot
 
@@ -21,7 +21,7 @@ def violations(snapshot: Snapshot, plan: Plan, promised: Iterable[str] = PROMISE
     ``promised`` says whose promises are in force (see :attr:`SchedulerConfig.promises`): the name of a plugin for all
     that it promises, or ``plugin:part`` for one part of it, such as ``conformance:reclaim``. Gangs are whole only
     where gang is configured. What no plugin needs to promise is always checked: room, that pods and nodes exist, that
-    what is not preemptable stays, and that every eviction pays.
+    what is not preemptable stays, that every eviction pays, and what queues let their users, groups and jobs have.
     """
     promised = frozenset(promised)
 
@@ -35,8 +35,11 @@ def violations(snapshot: Snapshot, plan: Plan, promised: Iterable[str] = PROMISE
         found += gangs.split(made)
     found += gangs.unpaid(made, whole=kept("gang", "ready"))
     found += queues.beyond_limits(made, kept)
+    found += limits.beyond_limits(made, plan)
+    found += outside.started_though_stopped(made, plan)
     if len(made.evicted):
         found += queues.robbed(made, kept)
+        found += outside.outranked(made)
         found += victims.protected(made, kept)
         found += victims.over_budget(made, kept)
         found += victims.too_important(made, kept)

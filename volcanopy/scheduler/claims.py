@@ -7,24 +7,17 @@ is in the ledger.
 import numpy as np
 
 from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.resources import UNLIMITED, Ints
+from volcanopy.scheduler.lending import Bounds, capability
+from volcanopy.scheduler.resources import Ints, Mask
 from volcanopy.scheduler.snapshot import NONE, QueueTable
 from volcanopy.scheduler.status import HOLDING
 
 
-def capability(queues: QueueTable) -> Ints:
-    """(R, Q): the most that each queue may hold; what is not given, and cpu or memory of zero, is no limit."""
-    unlimited = ~queues.capability_set
-    unlimited[:2] |= queues.capability.values[:2] <= 0
-    limit: Ints = np.where(unlimited, UNLIMITED, queues.capability.values)
-    return limit
-
-
-def within_guarantees(total: Ints, queues: QueueTable) -> Ints:
-    """(R, Q): the most of an (R,) total that each queue can have when the guarantees of the others are kept."""
-    guarantee = queues.guarantee.values
-    room: Ints = np.maximum(total - guarantee.sum(axis=1), 0)[:, None] + guarantee
-    return np.minimum(room, capability(queues))
+def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds | None = None) -> Ints:
+    """(R, Q): the most of an (R,) total that each queue can have when what is kept for the others is left to them."""
+    kept, ceiling = (queues.guarantee.values, capability(queues)) if bounds is None else (bounds.kept, bounds.ceiling)
+    room: Ints = np.maximum(total - kept.sum(axis=1), 0)[:, None] + kept
+    return np.minimum(room, ceiling)
 
 
 def asked_by_admitted(cluster: Cluster) -> Ints:
@@ -46,12 +39,13 @@ def asked_by_admitted(cluster: Cluster) -> Ints:
 def asked_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     """(R, Q): the minimal resources of jobs that are not admitted yet, as far as no pods of theirs ask for them already.
 
-    Jobs that an (R, Q) limit can never admit, and those of closed queues, ask for nothing: they would keep from others what
-    they cannot have.
+    Jobs that an (R, Q) limit can never admit, and those of closed and stopped queues, ask for nothing: they would keep from
+    others what they cannot have.
     """
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
     rows = cluster.job_rows()
-    waiting = rows[(jobs.phase[rows] == "Pending") & queues.is_open[jobs.queue[rows]]]
+    serves = queues.is_open & ~held_back(queues)
+    waiting = rows[(jobs.phase[rows] == "Pending") & serves[jobs.queue[rows]]]
     waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
     there = jobs.allocated.values + jobs.pending.values
     return _by_queue(cluster, np.maximum(jobs.min_resources.values - there, 0), waiting)
@@ -67,6 +61,7 @@ def outstanding(cluster: Cluster) -> Ints:
     promised = np.zeros(len(jobs), dtype=np.bool_)
     promised[tasks.job[(tasks.nominated != NONE) & (tasks.job != NONE)]] = True
     rows = cluster.job_rows()
+    rows = rows[~held_back(snapshot.queues)[jobs.queue[rows]]]
     rows = rows[(jobs.phase[rows] == "Inqueue") & (promised[rows] | ~jobs.unschedulable[rows])]
     return _by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
 
@@ -75,6 +70,12 @@ def _by_queue(cluster: Cluster, amounts: Ints, rows: Ints) -> Ints:
     sums = np.zeros((len(cluster.axis), len(cluster.snapshot.queues)), dtype=np.int64)
     np.add.at(sums.T, cluster.snapshot.jobs.queue[rows], amounts.T[rows])
     return sums
+
+
+def held_back(queues: QueueTable) -> Mask:
+    """(Q,): the queues that are stopped: what waits there cannot be given anything."""
+    stops = queues.terms.stops
+    return np.zeros(len(queues), dtype=np.bool_) if stops is None else stops.held
 
 
 def first_short(asked: Ints, limit: Ints, of: Ints, pods: int) -> int | None:

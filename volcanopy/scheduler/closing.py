@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core
 from volcanopy.scheduler import reading
+from volcanopy.scheduler.books import books
 from volcanopy.scheduler.explaining import Explainer
-from volcanopy.scheduler.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup, SetQueue
+from volcanopy.scheduler.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
 from volcanopy.scheduler.plugin import Denial
-from volcanopy.scheduler.resources import Ints, Rows
+from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.status import SCHEDULED, Status
@@ -27,7 +28,9 @@ def close(session: Session) -> list[Effect]:
     """All effects of a session, in order of application."""
     why = Explainer(session)
     told = [*_groups(session, why), *_homeless(session, why), *_groupless(session)]
-    return [*session.effects, *_nominations(session), *told, *_queues(session)]
+    kept = books(session)
+    session.observer.queues(kept)
+    return [*session.effects, *_nominations(session), *told, *kept.effects()]
 
 
 def _nominations(session: Session) -> Iterator[Effect]:
@@ -100,7 +103,7 @@ def _group(
         condition = GroupCondition(condition.type, condition.reason, explain.message)
         if counts[0]:
             phase = "Unknown"
-    elif phase == "Pending" and explain is not None and job.row in session.why:
+    elif phase == "Pending" and explain is not None:
         condition, waits = GroupCondition("Unschedulable", "NotAdmitted", explain.message), True
     said = reading.condition(job.group, "Unschedulable") if session.snapshot.jobs.unschedulable[job.row] else None
     noted = None if said is None else (said.reason, said.message)
@@ -150,27 +153,3 @@ def _groupless(session: Session) -> Iterator[Effect]:
         pods = sorted(str(session.snapshot.tasks.keys[task]) for task in job.tasks(Status.PENDING).tolist())
         unblock = f"pod group {key} must be made"
         yield Explain(key, "gang", sentence, pods=dict.fromkeys(pods, sentence), unblock=unblock)
-
-
-def _queues(session: Session) -> Iterator[Effect]:
-    """What each queue and the queues below it hold, where its status says otherwise."""
-    queues, axis = session.snapshot.queues, session.snapshot.axis
-    held = session.ledger.queue_allocated - _pipelined(session)
-    rolled = queues.rolled_up(held)
-    for name, row in sorted(queues.index.items()):
-        queue = queues.objects[row]
-        if queue is None:
-            continue
-        now = {axis.names[position]: int(units) for position, units in enumerate(rolled[:, row]) if units}
-        before = {name: units for name, units in quantity.amounts(queue.status.allocated).items() if units}
-        if now != before:
-            yield SetQueue(name, quantity.texts(now))
-
-
-def _pipelined(session: Session) -> Ints:
-    """(R, Q): what tasks ask for that have a place only on room that is being freed."""
-    table, jobs = session.snapshot.tasks, session.snapshot.jobs
-    sums = np.zeros_like(session.ledger.queue_allocated)
-    for row in np.flatnonzero(session.ledger.status == Status.PIPELINED).tolist():
-        sums[:, jobs.queue[table.job[row]]] += session.ledger.request(row)
-    return sums

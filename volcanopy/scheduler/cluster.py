@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.precedence import Precedence
 from volcanopy.scheduler.resources import Axis, Columns, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.snapshot import NodeTraits, Snapshot
 from volcanopy.scheduler.subjobs import SubJobView, part_of, parts, spanned
@@ -107,6 +108,7 @@ class Cluster:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._job_rows: Rows | None = None
+        self.precedence = Precedence(ledger)
 
     @property
     def snapshot(self) -> Snapshot:

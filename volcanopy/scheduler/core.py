@@ -4,6 +4,7 @@ from typing import Any
 
 from volcanopy.scheduler.actions.allocate import Allocate
 from volcanopy.scheduler.actions.backfill import Backfill
+from volcanopy.scheduler.actions.draining import drain
 from volcanopy.scheduler.actions.enqueue import Enqueue
 from volcanopy.scheduler.actions.gangpreempt import GangPreempt
 from volcanopy.scheduler.actions.gangreclaim import GangReclaim
@@ -12,6 +13,7 @@ from volcanopy.scheduler.actions.reclaim import Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.closing import close
 from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.observing import UNHEARD, Observer
 from volcanopy.scheduler.plan import Plan
 from volcanopy.scheduler.plugin import Plugin
 from volcanopy.scheduler.plugins.binpack import Binpack
@@ -75,10 +77,22 @@ def builtin() -> Registry:
     return Registry({plugin.name: plugin for plugin in plugins}, {action.name: action for action in actions})
 
 
-def schedule(snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None = None) -> Plan:
-    """Decide one cycle: which pods run where, which groups are admitted, and why the others wait."""
+def schedule(
+    snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None = None, observer: Observer = UNHEARD
+) -> Plan:
+    """Decide one cycle: which pods run where, which groups are admitted, and why the others wait.
+
+    ``observer`` hears how it goes; what is decided does not depend on it.
+    """
     actions = (registry or builtin()).actions
-    session = Session(snapshot, config)
+    with observer.during("open"):
+        session = Session(snapshot, config, observer)
+        drain(session)
     for name in config.actions:
-        actions[name](session, config.action_arguments.get(name, {}))
-    return Plan(tuple(close(session)), snapshot.version, snapshot.session)
+        session.cluster.precedence.begin()
+        with observer.during("action", name):
+            actions[name](session, config.action_arguments.get(name, {}))
+    with observer.during("close"):
+        effects = close(session)
+    observer.tried(session.attempts)
+    return Plan(tuple(effects), snapshot.version, snapshot.session)

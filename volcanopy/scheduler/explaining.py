@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from volcanopy.scheduler.limitwords import Overlimit
 from volcanopy.scheduler.plan import Explain
 from volcanopy.scheduler.plugin import Denial
 from volcanopy.scheduler.resources import Rows
@@ -17,7 +18,7 @@ from volcanopy.scheduler.session import Session
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.views import JobView
-from volcanopy.scheduler.words import Shortage, Words, say
+from volcanopy.scheduler.words import Shortage, Words, by_name, say
 
 _CONTESTED = frozenset({"overcommit", "share", "capability", "nodes"})
 """The gates that those ahead in the line have to do with."""
@@ -41,9 +42,13 @@ class Explainer:
         status = session.ledger.status
         rows = np.flatnonzero(((status == Status.PENDING) | (status == Status.ALLOCATED)) & (table.job != NONE))
         gated = table.gated[rows]
+        stops = session.snapshot.queues.terms.stops
+        if stops is not None:  # their pods are held back by no gate of their own
+            gated &= ~stops.held[session.snapshot.jobs.queue[table.job[rows]]]
         self._pods = _by_job(session, rows[~gated])
         self._gated = _by_job(session, rows[gated])
         self._words: dict[int, Words] = {}
+        self._limits: dict[Overlimit, Words] = {}
         self._pipelined: list[int] = session.ledger.job_counts[Status.PIPELINED].tolist()
         self._least: list[int] = session.snapshot.jobs.min_available.tolist()
         self._keys: list[str] = session.snapshot.jobs.keys.tolist()
@@ -82,6 +87,7 @@ class Explainer:
         message, numbers = words.message, {"needed": str(needed), "fit": str(fitted), **words.numbers}
         if fitted and not job.is_ready:
             message = f"{needed} pods must start together, {fitted} of them fit: for the next, {message}"
+        message = by_name(message)
         ahead, line = words.ahead, self._lines.get(job.row)
         if line is not None:
             numbers["place"] = str(line.place)
@@ -94,11 +100,11 @@ class Explainer:
             gate=gate,
             message=message,
             numbers=numbers,
-            nodes={} if nodes is None else nodes,
-            unblock=words.unblock,
+            nodes={} if nodes is None else {by_name(reason): count for reason, count in nodes.items()},
+            unblock=by_name(words.unblock),
             pods=dict.fromkeys(self._pods.get(job.row, ()), message),
             amounts=words.amounts,
-            ahead=ahead,
+            ahead=tuple(map(by_name, ahead)),
         )
 
     def _beside(self, job: JobView, words: Words) -> Words:
@@ -118,7 +124,25 @@ class Explainer:
                     (ledger.request(row) for row in waiting[:fitted]), start=np.zeros(len(reason.names), np.int64)
                 )
                 reason = reason._replace(own=tuple(own.tolist()))
+        if isinstance(reason, Overlimit):
+            return denial.gate, self._limited(reason, job, fitted)
         return reason.gate if isinstance(reason, Shortage) else denial.gate, say(reason)
+
+    def _limited(self, reason: Overlimit, job: JobView, fitted: int) -> Words:
+        """The words of a limit, and who has used it up."""
+        if fitted and reason.names and not job.is_ready:
+            ledger, waiting = self._session.ledger, self._session.ordered(job.tasks(Status.PENDING)).tolist()
+            others = waiting[: max(job.min_available - job.ready_count, fitted + 1) - 1]
+            places = [self._session.snapshot.axis.index[name] for name in reason.names]
+            reason = reason._replace(
+                own=tuple(sum(int(ledger.request(row)[place]) for row in others) for place in places)
+            )
+        words, limits = self._limits.get(reason), self._session.limits
+        if words is None:
+            words = reason.words()
+            self._limits[reason] = words = replace(words, ahead=limits.ahead(reason)) if limits else words
+        me = f"job {self._keys[job.row]}"
+        return replace(words, ahead=tuple(one for one in words.ahead if one != me)) if me in words.ahead else words
 
     def _freed(self, job: JobView) -> Words:
         """The job has its places; pods that leave still hold some of the room."""

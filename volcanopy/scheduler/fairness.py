@@ -2,8 +2,8 @@
 
 Every job is a leaf below its queue, every queue a path below the root. A leaf's share is dominant: the largest fraction
 of anything that it holds. Above the leaves shares are not simply added: what children hold that can still grow is scaled
-down to the smallest of them, so that a part of the tree is not made to wait for what only some of it got; what a
-saturated child holds, which cannot grow any more, counts as it is.
+down to the smallest of them by weight, so that a part of the tree is not made to wait for what only some of it got; what
+a saturated child holds, which cannot grow any more, counts as it is.
 
 Fractions are kept in whole numbers of a 2**-40th of the cluster, so that sums do not depend on the order of adding and
 each change can be taken back exactly.
@@ -96,7 +96,7 @@ class Tree:
         self._share: Floats = np.zeros(width, dtype=np.float64)
         self._saturated: Mask = np.ones(width, dtype=np.bool_)
         self._free: Floats = np.full(width, np.inf)
-        """(J + N,): the share of those that can grow and hold something, else infinite."""
+        """(J + N,): the share by weight of those that can grow and hold something, else infinite."""
         self._gives: Ints = np.zeros((width, 2, len(total)), dtype=np.int64)
         """(J + N, 2, R): what each adds to the part it is in: as it is, and as a direction yet to be scaled."""
         self._asks = self._parts_that_ask()
@@ -235,11 +235,12 @@ class Tree:
         """Note what a job or a part of the tree holds, as fractions of the cluster, also where it is in."""
         share = max(fractions)
         grows = share > 0 and not saturated
+        weight = self._weight[column - self._jobs] if column >= self._jobs else 1
         self._share[column], self._saturated[column] = share, saturated
-        self._free[column] = share if grows else np.inf
+        self._free[column] = share / weight if grows else np.inf
         gives = (
             [round(fraction * _ONE) if saturated else 0 for fraction in fractions],
-            [round(fraction / share * _ONE) if grows else 0 for fraction in fractions],
+            [round(fraction / share * weight * _ONE) if grows else 0 for fraction in fractions],
         )
         sums = self._sums[int(self._parent[column])]
         for total, new, old in zip(sums, gives, self._gives[column].tolist(), strict=True):

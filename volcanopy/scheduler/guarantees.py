@@ -8,15 +8,15 @@ from volcanopy.scheduler.views import TaskView
 
 
 def sparing_guarantees(
-    cluster: Cluster, reclaimer: TaskView, victims: Sequence[TaskView], in_tree: bool = False
+    cluster: Cluster, reclaimer: TaskView, victims: Sequence[TaskView], kept: Ints, in_tree: bool = False
 ) -> list[TaskView]:
-    """The victims, in order, as far as no queue that loses one holds less of anything it asks for than it is guaranteed.
+    """The victims, in order, as far as no queue that loses one holds less of anything it asks for than is kept for it.
 
+    ``kept`` (R, Q) is what each queue keeps: its guarantee, and what it does not lend.
     ``in_tree``: what a queue loses also counts against the queues above it, up to those that the reclaimer is below as well.
     """
-    queues, ledger = cluster.snapshot.queues, cluster.ledger
-    guarantee = queues.guarantee.values
-    if not guarantee.any():
+    ledger = cluster.ledger
+    if not kept.any():
         return list(victims)
     table = ledger.tree_allocated if in_tree else ledger.queue_allocated
     own = reclaimer.job
@@ -30,7 +30,7 @@ def sparing_guarantees(
         taken = victim.request.values
         losers = [row for row in (job.queue.line.tolist() if in_tree else [job.queue.row]) if row not in shared]
         rest = {row: held.get(row, table[:, row]) - taken for row in losers}
-        if all(not ((taken > 0) & (rest[row] < guarantee[:, row])).any() for row in losers):
+        if all(not ((taken > 0) & (rest[row] < kept[:, row])).any() for row in losers):
             held |= rest
             going.append(victim)
     return going

@@ -7,6 +7,7 @@ import numpy as np
 
 from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.combine import RULES, Tiers, intersect
+from volcanopy.scheduler.dues import QueueClaims
 from volcanopy.scheduler.plan import Claims, GroupCondition
 from volcanopy.scheduler.plugin import (
     HOOKS,
@@ -52,6 +53,7 @@ class Hooks:
     allocatable: Callable[[QueueView, TaskView, int], Denial | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
     entitled: Callable[[QueueView, Resources], bool]
+    queue_claims: Callable[[], QueueClaims | None]
     victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
     preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     reclaimable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]

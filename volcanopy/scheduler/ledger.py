@@ -7,6 +7,7 @@ role and queue; no plugin keeps its own books. Only :mod:`volcanopy.scheduler.st
 
 import numpy as np
 
+from volcanopy.scheduler.pools import Pools
 from volcanopy.scheduler.resources import Columns, Ints, Rows
 from volcanopy.scheduler.snapshot import NONE, Snapshot
 from volcanopy.scheduler.status import HOLDING, ON_NODE, Status
@@ -102,6 +103,8 @@ class Ledger:
         """The nodes whose columns changed, in the order of the changes: what was asked of them before is stale."""
         self.moved = Changes()
         """The tasks whose status or node changed, in the order of the changes."""
+        self.pools = Pools.of(snapshot)
+        """What those hold whom limits in queues are about; None if there are no such limits."""
         self.evictions: dict[int, str] = {}
         """The tasks that this session evicts, each with the reason."""
         self._request = requests
@@ -242,6 +245,8 @@ class Ledger:
     def _hold(self, job: int, amount: Ints) -> None:
         """Count an amount as held by a job, its queue and the queues above."""
         self.job_allocated[:, job] += amount
+        if self.pools is not None:
+            self.pools.hold(job, amount)
         queue = int(self.snapshot.jobs.queue[job])
         if queue != NONE:
             self.queue_allocated[:, queue] += amount

@@ -23,6 +23,7 @@ class Metrics(Arguments):
     address: str = ""
     """The URL of the Prometheus server."""
     interval: Duration = timedelta(seconds=30)
+    """How often it is asked."""
     insecure: bool = Field(False, alias="tls.insecureSkipVerify")
     """Whether a certificate that nobody vouches for is good enough."""
 

@@ -115,10 +115,19 @@ class SetPodGroup:
 
 @dataclass(frozen=True, slots=True)
 class SetQueue:
-    """Write what a queue and the queues below it hold, as a Kubernetes resource list."""
+    """Write what a queue and the queues below it hold, are due, keep, borrow and wait for, as Kubernetes resource lists.
+
+    ``share`` is how much of what it is due it holds, of the resource where that is most; empty, as are ``deserved`` and
+    ``borrowed``, where no plugin says what queues are due.
+    """
 
     queue: str
     allocated: Mapping[str, str]
+    deserved: Mapping[str, str] = field(default_factory=dict)
+    guaranteed: Mapping[str, str] = field(default_factory=dict)
+    borrowed: Mapping[str, str] = field(default_factory=dict)
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    share: str = ""
 
     def __str__(self) -> str:
         held = ", ".join(f"{name} {text}" for name, text in self.allocated.items()) or "nothing"
@@ -206,8 +215,11 @@ def _entry(effect: Effect) -> dict[str, Any]:
             entry |= {"running": running, "succeeded": succeeded, "failed": failed}
             if condition is not None:
                 entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
-        case SetQueue(queue, allocated):
+        case SetQueue(queue, allocated, deserved, guaranteed, borrowed, waiting, share):
             entry |= {"queue": queue, "allocated": dict(allocated)}
+            more = {"deserved": deserved, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
+            entry |= {name: dict(amounts) for name, amounts in more.items() if amounts}
+            entry |= {"share": share} if share else {}
         case Explain(job, gate, message, numbers, nodes, unblock, pods, amounts, ahead):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
             entry |= ({"unblock": unblock} if unblock else {}) | ({"pods": dict(pods)} if pods else {})

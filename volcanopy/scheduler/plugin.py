@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from volcanopy.scheduler.cluster import Cluster, NodesView
+from volcanopy.scheduler.dues import QueueClaims
 from volcanopy.scheduler.plan import Claims, GroupCondition
 from volcanopy.scheduler.resources import Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.subjobs import SubJobView
@@ -316,6 +317,11 @@ class Plugin(Generic[A]):
     @hook("unanimous", "enablePreemptive")
     def entitled(self, queue: QueueView, claim: Resources) -> bool:
         """Whether the queue's share covers that it holds this much in all; with nobody to say so it does not."""
+        raise NotImplementedError
+
+    @hook("first")
+    def queue_claims(self) -> QueueClaims | None:
+        """What the queues are due, for people to see: it is written into their statuses when the session ends."""
         raise NotImplementedError
 
     @hook("lexicographic")

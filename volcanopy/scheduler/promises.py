@@ -15,9 +15,11 @@ _PARTS = {
     ("conformance", "preempt"): "enablePreemptable",
     ("conformance", "reclaim"): "enableReclaimable",
     ("conformance", "shuffle"): "enabledVictim",
+    ("conformance", "drain"): "enabledVictim",
     ("pdb", "preempt"): "enablePreemptable",
     ("pdb", "reclaim"): "enableReclaimable",
     ("pdb", "shuffle"): "enabledVictim",
+    ("pdb", "drain"): "enabledVictim",
     ("cdp", "preempt"): "enablePreemptable",
     ("cdp", "reclaim"): "enableReclaimable",
 }
@@ -35,6 +37,9 @@ def promises(config: SchedulerConfig) -> frozenset[str]:
     for entry in entries:
         if entry.name == "capacity" and "enabledAllocatable" not in entry.off:
             found.add("capacity:tree" if entry.hierarchy else "capacity:flat")
+        if entry.name == "drf" and entry.hierarchy:
+            found |= {"drf:tree"} if "enabledAllocatable" not in entry.off else set()
+            found |= {"drf:reclaim"} if "enableReclaimable" not in entry.off else set()
     answering = [tier for tier in config.tiers if any(_answers(entry, "preemptable") for entry in tier)]
     if answering and all(_has(tier, "priority", "preemptable") for tier in answering):
         found.add("priority:preempt")

@@ -137,9 +137,12 @@ def countable(resources: core.Quantities | None) -> dict[str, int]:
 
 
 def queue_resources(queue: core.Queue) -> set[str]:
-    """The resources that a queue's limits speak about."""
-    spec = queue.spec
-    return spec.capability.keys() | spec.deserved.keys() | spec.guarantee.resource.keys()
+    """The resources that a queue's limits, or its status, speak about."""
+    spec, status = queue.spec, queue.status
+    limits = spec.capability.keys() | spec.deserved.keys() | spec.guarantee.resource.keys()
+    limits |= spec.borrowing_limit.keys() | spec.lending_limit.keys()
+    limits |= {name for entry in spec.limits for name in entry.resources}
+    return limits.union(status.allocated, status.deserved, status.guaranteed, status.borrowed, status.waiting)
 
 
 def same_shape(old: core.Pod, new: core.Pod) -> bool:

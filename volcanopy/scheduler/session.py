@@ -3,41 +3,54 @@
 Actions work on a session; plugins never see it. What the session decides is collected as effects.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.confinement import Confinement, demanded
 from volcanopy.scheduler.counsel import Counsel
 from volcanopy.scheduler.hooks import Hooks, Installed
 from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.limiting import Gate, Limiting
+from volcanopy.scheduler.observing import UNHEARD, Observer
 from volcanopy.scheduler.placement import Placement
 from volcanopy.scheduler.plan import Bind, Effect, Evict
-from volcanopy.scheduler.plugin import Denial, NoArguments, Scope
+from volcanopy.scheduler.plugin import Denial, NoArguments, Plugin, Scope
 from volcanopy.scheduler.resources import Rows
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.statement import Statement
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.whynot import Why
+from volcanopy.scheduler.words import stopped
 
 
 class Session:
     """A snapshot being decided upon."""
 
-    def __init__(self, snapshot: Snapshot, config: SchedulerConfig) -> None:
+    def __init__(self, snapshot: Snapshot, config: SchedulerConfig, observer: Observer = UNHEARD) -> None:
         self.snapshot = snapshot
         self.config = config
+        self.observer = observer
+        self.attempts: Counter[str] = Counter()
+        """How often actions that evict have tried to make room for a job, by the word that their evictions carry."""
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger)
         tiers: Installed = tuple(
-            tuple((entry.plugin(entry.arguments, self.cluster, entry.hierarchy), entry.off) for entry in tier)
-            for tier in config.tiers
+            tuple((_opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers
         )
         if demanded(snapshot):
             tiers = (*tiers, ((Confinement(NoArguments(), self.cluster), frozenset()),))
+        self.limits: Gate | None = None
+        """What queues say about jobs, users and groups; None where none says anything."""
+        if self.ledger.pools is not None:
+            displaces = not {"preempt", "gangpreempt"}.isdisjoint(config.actions)
+            self.limits = Gate(self.ledger, self.ledger.pools, displaces)
+            tiers = (((Limiting.by(self.limits, self.cluster), frozenset()),), *tiers)
         self.hooks = Hooks(tiers)
         self.placement = Placement(self.ledger, self.hooks)
         self.cluster.together = Counsel(self.hooks, self.placement, config.actions)
@@ -62,6 +75,7 @@ class Session:
         """Whether those for whom room was freed have been given it (before all others)."""
         self._kept: dict[int, list[tuple[Rows, Rows]]] = {}
         self._whys: dict[Hashable, Why] = {}
+        self._refuse_stopped()
 
     def jobs(self) -> list[JobView]:
         """The jobs that take part, in the order of their keys."""
@@ -72,10 +86,29 @@ class Session:
         """The jobs with something to decide: not enqueued yet, or with pending tasks."""
         counts, rows = self.ledger.job_counts, self.job_rows
         waiting = rows[(self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)]
+        stops = self.snapshot.queues.terms.stops
+        if stops is not None:
+            waiting = waiting[~stops.held[self.snapshot.jobs.queue[waiting]]]
         return [JobView(self.ledger, row) for row in waiting.tolist()]
 
+    def _refuse_stopped(self) -> None:
+        """Tell the jobs that wait in queues which are stopped why they do; nobody looks at them after that."""
+        stops, names = self.snapshot.queues.terms.stops, self.snapshot.queues.names
+        if stops is None:
+            return
+        queues, counts, rows = self.snapshot.jobs.queue, self.ledger.job_counts, self.job_rows
+        waits = (self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)
+        for row in rows[waits & stops.held[queues[rows]]].tolist():
+            queue, by = int(queues[row]), int(stops.held_by[queues[row]])
+            drained = int(stops.drained_by[queue])
+            words = stopped(names[queue], names[by if drained < 0 else drained], drained >= 0)
+            self.refuse(JobView(self.ledger, row), Denial("queue", words))
+
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
-        """The queue's place in line: the plugins' keys, then age, then name."""
+        """The queue's place in line: the plugins' keys (if none has a say, how its jobs look outside), then age, then name."""
+        if self.cluster.precedence.matters and "queue_order" in self.hooks.unanswered:
+            line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
+            return (tuple(line), queue.created, queue.name)
         return (self.hooks.queue_order(queue), queue.created, queue.name)
 
     def job_key(self, job: JobView) -> tuple[object, ...]:
@@ -120,13 +153,16 @@ class Session:
         """Operations that stand or fall together."""
         return Statement(self.ledger)
 
-    def commit(self, statement: Statement, beneficiary: str = "") -> None:
-        """Carry a statement out: what it decided becomes part of the plan. Evictions are for the job ``beneficiary``."""
+    def commit(self, statement: Statement, beneficiary: str = "", cause: str = "") -> None:
+        """Carry a statement out: what it decided becomes part of the plan.
+
+        Evictions are for the job ``beneficiary``, or have another ``cause``, as a sentence.
+        """
         group_of = self.snapshot.jobs.keys
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
             key, group = str(table.keys[task]), str(group_of[table.job[task]])
-            self.effects.append(Evict(key, reason, group, self._cause(reason, beneficiary), beneficiary))
+            self.effects.append(Evict(key, reason, group, cause or self._cause(reason, beneficiary), beneficiary))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
         joined = {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self._kept) if self._kept else ()
@@ -168,6 +204,8 @@ class Session:
         if least is not None:
             gated = self.snapshot.gated[:, job.row]  # they may be held back for ever: no room is kept for them
             self.ledger.promise(job.queue.row, np.maximum(least.values - gated, 0))
+        if self.ledger.pools is not None:
+            self.ledger.pools.admit(job.row)
         self.hooks.job_enqueued(job)
 
     def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:
@@ -210,6 +248,21 @@ class Session:
         self.why_nodes[job.row] = (why, fitted)
         self.turned_away[job.row] = None
 
+    def holds_up_nobody(self, job: JobView) -> bool:
+        """Whether a job waits for what its user or group may have: nobody behind it waits for that, be they served in turn."""
+        return self.limits is not None and self.limits.blocks_only_itself(self.why.get(job.row))
+
+    def begins(self, job: JobView) -> bool:
+        """Let a job begin that nobody has admitted, where no action of the configuration does; whether it may."""
+        denial = None if self.limits is None else self.limits.full(job)
+        if denial is not None:
+            self.refuse(job, denial)
+            return False
+        self.ledger.phase[job.row] = "Inqueue"
+        if self.ledger.pools is not None:
+            self.ledger.pools.admit(job.row)
+        return True
+
     def excuse(self, job: JobView) -> None:
         """Forget why a job waits: it found its place after all."""
         for noted in (self.why, self.why_nodes, self.fitted, self.turned_away):
@@ -224,3 +277,8 @@ class Session:
         if self.hooks.scope(task) is Scope.CLUSTER or (fitted and before is None):
             return len(self.ledger.touched)
         return (len(self.ledger.evictions), (len(self.effects), len(self._kept)) if fitted else None)
+
+
+def _opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
+    with observer.during("plugin", entry.plugin.name):
+        return entry.plugin(entry.arguments, cluster, entry.hierarchy)

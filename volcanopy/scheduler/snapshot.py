@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.api import core, network, nodeinfo, policy
-from volcanopy.scheduler import wants
+from volcanopy.scheduler import queueterms, wants
 from volcanopy.scheduler.holders import Holders
 from volcanopy.scheduler.resources import Axis, Columns, Ints, Mask, Rows
 from volcanopy.scheduler.status import Status
 from volcanopy.scheduler.subgroups import Mark
+from volcanopy.scheduler.submitters import Submitter
 from volcanopy.scheduler.supplies import Supplies
 from volcanopy.scheduler.topology import HyperNodeTable, without
 
@@ -225,6 +226,9 @@ class JobTable:
     """(J,): whether the pod group's status says Unschedulable."""
     structured: Mask
     """(J,): whether the pod group says how close its pods must run, or divides into sub-groups."""
+    submitter: Index
+    """(J,): the number of whoever asked for the job."""
+    submitters: tuple[Submitter, ...]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -250,6 +254,10 @@ class QueueTable:
     deserved: Columns
     deserved_set: Mask
     guarantee: Columns
+    reported: Ints
+    """(5, R, Q): the amounts that each queue's status tells of, in the order of :mod:`volcanopy.scheduler.reported`."""
+    reported_share: Ints
+    """(Q,): the share that it tells of, in hundredths; NONE without one."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -271,12 +279,53 @@ class QueueTable:
         parents[self.parent[self.parent != NONE]] = True
         return parents
 
+    @cached_property
+    def above(self) -> Index:
+        """(Q,): the parent of each queue; NONE also for those whose line of parents runs in a circle, which stand alone."""
+        ends = [bool(self.parent[line[-1]] == NONE) for line in self.lines]
+        return np.where(ends, self.parent, np.int32(NONE))
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether there are queues below others than the root."""
+        parents = self.above[self.above != NONE]
+        return any(self.names[row] != "root" for row in set(parents.tolist()))
+
+    @cached_property
+    def terms(self) -> queueterms.Terms:
+        """What few queues say beside their claims."""
+        return queueterms.terms(self.capability.axis, self.objects, self.lines)
+
     def rolled_up(self, values: Ints) -> Ints:
         """(R, Q) amounts of queues with those of all queues below them added to each."""
         rolled = np.zeros_like(values)
-        for row, line in enumerate(self.lines):
-            rolled[:, line] += values[:, row, None]
+        below, above = self._pairs
+        for sums, own in zip(rolled, values, strict=True):
+            np.add.at(sums, above, own[below])
         return rolled
+
+    def covering(self, claims: Ints) -> Ints:
+        """(R, Q) claims of queues, each raised to what the queues right below it claim together."""
+        covered, below = claims.copy(), np.zeros_like(claims)
+        for rows in self._levels:
+            covered[:, rows] = np.maximum(claims[:, rows], below[:, rows])
+            under = rows[self.parent[rows] != NONE]
+            for sums, own in zip(below, covered, strict=True):
+                np.add.at(sums, self.parent[under], own[under])
+        return covered
+
+    @cached_property
+    def _pairs(self) -> tuple[Rows, Rows]:
+        """Each queue beside each queue of its line: the rows of the one and of the other."""
+        lengths = [len(line) for line in self.lines]
+        above = np.concatenate(self.lines) if lengths else np.empty(0, dtype=np.intp)
+        return np.repeat(np.arange(len(lengths)), lengths), above
+
+    @cached_property
+    def _levels(self) -> tuple[Rows, ...]:
+        """The rows of the queues by the length of their lines, the longest first."""
+        lengths = np.array([len(line) for line in self.lines], dtype=np.intp)
+        return tuple(np.flatnonzero(lengths == length) for length in sorted(set(lengths.tolist()), reverse=True))
 
     def _line(self, row: int) -> list[int]:
         line = [row]

@@ -23,6 +23,7 @@ from volcanopy.scheduler.snapshot import NONE, NodeTraits, Snapshot
 from volcanopy.scheduler.status import COUNT, ON_NODE, Status
 from volcanopy.scheduler.stock import KINDS, Stock, Supply
 from volcanopy.scheduler.subgroups import Marks
+from volcanopy.scheduler.submitters import Submitters
 
 Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo.NumaTopology | network.HyperNode
 Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | Supply
@@ -61,6 +62,7 @@ class State:
         self.hypernodes: dict[str, network.HyperNode] = {}
         self.stock = Stock()
         self.marks = Marks()
+        self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
         self.assumed: dict[str, tuple[str, str]] = {}
@@ -345,6 +347,7 @@ class State:
         columns["min_available"][row] = group.spec.min_member
         columns["created"][row] = reading.seconds(group.metadata.creation_timestamp)
         columns["phase"][row] = group.status.phase or "Pending"
+        columns["submitter"][row] = self.submitters.number(group.metadata.annotations)
         columns["preemptable"][row] = reading.flag(group.metadata, "volcanopy.io/preemptable", absent=False)
         columns["priority"][row] = self._job_priority(group)
         columns["unschedulable"][row] = reading.condition(group, "Unschedulable") is not None

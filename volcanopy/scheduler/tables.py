@@ -1,13 +1,15 @@
 """The columns of the state, and how they are frozen into a snapshot."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy as shallow
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler import reading
+from volcanopy.scheduler import reading, reported
 from volcanopy.scheduler.resources import UNLIMITED, Axis, Columns, Ints
 from volcanopy.scheduler.snapshot import (
     NONE,
@@ -66,6 +68,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "preemptable": (np.bool_, False),
     "unschedulable": (np.bool_, False),
     "structured": (np.bool_, False),
+    "submitter": (np.int32, 0),
 }
 ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "names": (object, ""),
@@ -92,6 +95,7 @@ class Layout:
         self._shapes: tuple[int, int, ShapeTable] | None = None
         self._usage: tuple[tuple[str, ...], Measured, UsageTable] | None = None
         self._network: tuple[tuple[str, ...], NodeTraits, HyperNodeTable] | None = None
+        self._queues: QueueTable | None = None
 
     def nodes_changed(self) -> None:
         """A node came, went, or has other traits."""
@@ -137,6 +141,21 @@ class Layout:
             self._shapes = (*size, _shape_table(state))
         return self._shapes[2]
 
+    def queues(self, state: "State") -> QueueTable:
+        """The queues: made anew when one came, went or claims something else; of changed statuses only those are read."""
+        known, names = self._queues, tuple(state.queue_rows)
+        if known is None or known.names != names or known.capability.axis is not state.axis:
+            known = _queue_table(state)
+        else:
+            objects = tuple(state.queues.get(name) for name in names)
+            changed = [row for row, (old, new) in enumerate(zip(known.objects, objects, strict=True)) if old is not new]
+            if not all(_same_claims(known.objects[row], objects[row]) for row in changed):
+                known = _queue_table(state)
+            elif changed:
+                known = _with_statuses(known, objects, changed)
+        self._queues = known
+        return known
+
     def usage(self, state: "State", names: tuple[str, ...]) -> UsageTable | None:
         """The measured load of the nodes, made anew when there is a new measurement or other nodes."""
         if state.measured is None:
@@ -153,14 +172,14 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
     nodes = _node_table(state, rows, traits)
     rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry serves row NONE
     rank[rows] = np.arange(len(rows), dtype=np.int32)
-    queues = _queue_table(state)
+    queues = state.layout.queues(state)
     return Snapshot(
         axis=axis,
         now=now,
         version=state.version,
         session=session,
         nodes=nodes,
-        tasks=_task_table(state, rank),
+        tasks=_held_back(_task_table(state, rank), state, queues),
         shapes=state.layout.shapes(state),
         jobs=_job_table(state),
         roles=_role_table(state),
@@ -232,6 +251,17 @@ def _task_table(state: "State", rank: Index) -> TaskTable:
     )
 
 
+def _held_back(tasks: TaskTable, state: "State", queues: QueueTable) -> TaskTable:
+    """The same tasks, those of queues that are stopped gated as well."""
+    if queues.terms.stops is None:
+        return tasks
+    held = np.append(queues.terms.stops.held, False)  # the last entry serves tasks without a queue
+    queue_of = np.append(state.jobs.copy("queue"), np.int32(NONE))
+    gated = tasks.gated | held[queue_of[tasks.job]]
+    gated.setflags(write=False)
+    return replace(tasks, gated=gated)
+
+
 def _job_table(state: "State") -> JobTable:
     copy, size = state.jobs.copy, state.jobs.size
     roles: list[tuple[int, ...]] = [()] * size
@@ -256,6 +286,8 @@ def _job_table(state: "State") -> JobTable:
         reported=copy("reported"),
         unschedulable=copy("unschedulable"),
         structured=copy("structured"),
+        submitter=copy("submitter"),
+        submitters=state.submitters.all,
     )
 
 
@@ -309,6 +341,9 @@ def _queue_table(state: "State") -> QueueTable:
     deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0)
     guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0)
     index = {name: row for row, name in enumerate(names)}
+    said, shares = reported.columns(axis, known)
+    for column in (said, shares):
+        column.setflags(write=False)
     return QueueTable(
         names=names,
         index=index,
@@ -324,7 +359,35 @@ def _queue_table(state: "State") -> QueueTable:
         deserved=deserved,
         deserved_set=deserved_set,
         guarantee=guarantee,
+        reported=said,
+        reported_share=shares,
     )
+
+
+def _same_claims(old: core.Queue | None, new: core.Queue | None) -> bool:
+    """Whether nothing of a queue changed but what its status tells of."""
+    if old is None or new is None:
+        return False
+    before, after = old.metadata, new.metadata
+    return (
+        (old.spec is new.spec or old.spec == new.spec)
+        and old.status.state == new.status.state
+        and (before.name, before.uid, before.creation_timestamp) == (after.name, after.uid, after.creation_timestamp)
+        and (before.labels, before.annotations) == (after.labels, after.annotations)
+    )
+
+
+def _with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
+    """The same table with other statuses; what was reckoned from its columns is kept."""
+    said, shares = known.reported.copy(), known.reported_share.copy()
+    now = [queue for row in changed if (queue := objects[row]) is not None]
+    said[:, :, changed], shares[changed] = reported.columns(known.capability.axis, now)
+    for column in (said, shares):
+        column.setflags(write=False)
+    table = shallow(known)
+    for name, value in (("objects", objects), ("reported", said), ("reported_share", shares)):
+        object.__setattr__(table, name, value)
+    return table
 
 
 def _parent(queue: core.Queue, index: dict[str, int]) -> int:

@@ -4,13 +4,17 @@ Plugins refuse thousands of jobs in a cycle, and most of these refusals are neve
 :class:`Shortage`, a few numbers that become words when a job is found to wait; equal shortages share their words.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from volcanopy.api import quantity
 from volcanopy.scheduler.resources import UNLIMITED, Ints
+
+_JOB = "job "
+_UID = re.compile(r"(?<=[a-z0-9])(?<!/podgroup)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 Amounts = tuple[int, ...]
 """One amount of each resource, in base units, in the order of the session's axis."""
@@ -59,6 +63,10 @@ class Shortage(NamedTuple):
     """Beside a share: what the holder may ever hold."""
     total: Amounts = ()
     """What the cluster has in all: a limit that is no less than that is none of the holder's own."""
+    due: Amounts = ()
+    """What the holder deserves, where it may borrow only so much beyond it."""
+    borrowing: Amounts = ()
+    """How much that is; without end where it is not what binds."""
 
     def words(self) -> Words:
         """The sentence, the numbers and the least that is missing."""
@@ -75,11 +83,25 @@ class Shortage(NamedTuple):
         if why.kind == "share" and why.most:
             harder = why._replace(kind="capability", limit=why.most)
             why = harder if harder.short else why
-        if why.kind == "capability" and why.total:
-            short = why.short
-            if short and all(why.limit[place] >= why.total[place] for place in short):
-                why = why._replace(kind="cluster")
-        return why
+        return why._replace(kind="cluster") if why.kind == "capability" and why.is_cluster else why
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the limit that has not enough left is where the cluster ends, and none of the holder's own."""
+        short = self.short
+        own = not self.total or any(self.limit[place] < self.total[place] for place in short)
+        return self.kind == "cluster" or (self.kind != "share" and bool(short) and not own)
+
+    def of_borrower(self, borrowed: tuple[Ints, Ints] | None) -> "Shortage":
+        """The same of one who is due some (R,) amounts and may borrow others; None if it may borrow without end."""
+        if borrowed is None:
+            return self
+        due, borrowing = borrowed
+        return self._replace(due=tuple(due.tolist()), borrowing=tuple(borrowing.tolist()))
+
+    def lent(self, place: int) -> bool:
+        """Whether of this resource the limit is what may be borrowed."""
+        return bool(self.borrowing) and self.due[place] + self.borrowing[place] == self.limit[place]
 
     def asked_by(self, wanted: Amounts) -> "Shortage":
         """The same for one who asks for this much."""
@@ -88,6 +110,8 @@ class Shortage(NamedTuple):
     @property
     def short(self) -> list[int]:
         """The resources, but not the count of pods, of which the limit has not enough left for what is wanted."""
+        if not self.wanted:
+            return []
         asked = zip(
             self.names, self.wanted, self.held, self.limit, self.promised or (0,) * len(self.names), strict=True
         )
@@ -117,8 +141,16 @@ class Overpromise(NamedTuple):
         return _overpromise(self)
 
 
-Reason = str | Words | Shortage | Overpromise
-"""A sentence; or words; or what words can be made of."""
+class Telling(Protocol):
+    """What words can be made of."""
+
+    def words(self) -> Words:
+        """The words."""
+        ...
+
+
+Reason = str | Telling
+"""A sentence; or words (:class:`Words`); or what words can be made of."""
 
 
 def closed(queue: str, what: str = "") -> Words:
@@ -126,9 +158,23 @@ def closed(queue: str, what: str = "") -> Words:
     return Words(f"queue {queue} is closed{what}", {"queue": queue}, unblock=f"queue {queue} must be opened")
 
 
+def stopped(queue: str, by: str, drains: bool) -> Words:
+    """Of a queue in which nothing starts, as it or a queue above it is on hold or drained."""
+    how = "is drained" if drains else "is on hold"
+    whose = f"queue {queue} {how}" if by == queue else f"queue {by}, which queue {queue} is part of, {how}"
+    message = f"{whose}: nothing {'stays' if drains else 'new starts'} there until its stopPolicy is None"
+    return Words(message, {"queue": queue, "stoppedBy": by}, {}, f"queue {by} must be resumed", (f"queue {by}",))
+
+
 def misplaced(queue: str, message: str, unblock: str) -> Words:
     """Of a queue that takes no jobs where it stands in the tree."""
     return Words(message, {"queue": queue}, unblock=unblock)
+
+
+@lru_cache(maxsize=8192)
+def by_name(text: str) -> str:
+    """The text with the names of jobs as people gave them: the group of a BatchJob has its uid in its own name."""
+    return _UID.sub("", text) if _JOB in text else text
 
 
 def say(reason: Reason) -> Words:
@@ -161,6 +207,8 @@ def _words(why: Shortage) -> Words:
         "promised": listed(why.names, promised, counted) if why.promised else {},
         "limit": listed(why.names, why.limit, counted),
         "free": listed(why.names, free, counted),
+        "deserved": listed(why.names, why.due, tuple(map(_is_limit, why.borrowing))) if why.due else {},
+        "borrowing": listed(why.names, why.borrowing, counted) if why.borrowing else {},
     }
     return Words(
         _sentence(why, short, held),
@@ -183,10 +231,26 @@ def _sentence(why: Shortage, short: list[int], held: Amounts) -> str:
         return f"queue {why.holder} deserves {limit} {name} and holds {has}: {more} more is beyond its share"
     if why.kind == "cluster":
         return f"the cluster has {limit} {name} in all and queue {why.holder} holds {has}: {more} more is too much"
+    if why.kind == "capability" and why.lent(place):
+        return f"queue {why.holder} {_borrows(why, place)} and holds {has}: {more} more is too much"
     if why.kind == "capability":
         return f"queue {why.holder} may hold {limit} {name} and holds {has}: {more} more is too much"
     asked = quantity.text(name, held[place] + why.wanted[place])
+    if why.is_cluster:
+        return f"the cluster has {limit} {name} in all: with this job queue {why.holder} would have promised {asked}"
+    if why.lent(place):
+        return f"queue {why.holder} {_borrows(why, place)}: with this job it would have promised {asked}"
     return f"queue {why.holder} can hold {limit} {name} at most: with this job it would have promised {asked}"
+
+
+def _is_limit(units: int) -> int:
+    return int(units < UNLIMITED)
+
+
+def _borrows(why: Shortage, place: int) -> str:
+    name = why.names[place]
+    due, borrowing = (quantity.text(name, amounts[place]) for amounts in (why.due, why.borrowing))
+    return f"deserves {due} {name} and may borrow at most {borrowing} more"
 
 
 def _unblock(why: Shortage, short: list[int], held: Amounts) -> str:
@@ -196,7 +260,7 @@ def _unblock(why: Shortage, short: list[int], held: Amounts) -> str:
     one = tuple(more // why.each for more in why.wanted)
     whole = tuple(map(sum, zip(one, why.own, strict=True))) if why.own else one
     never = [(why.names[place], whole[place] - why.limit[place]) for place in short if whole[place] > why.limit[place]]
-    if never and why.kind == "cluster":
+    if never and why.is_cluster:
         return f"the cluster must grow by {_and(never)}, or the job ask for that much less"
     if never:
         missing = _and(never)
@@ -207,7 +271,7 @@ def _unblock(why: Shortage, short: list[int], held: Amounts) -> str:
     if not gaps:  # one more would pass: it is the rest of the gang that does not
         gaps = [(why.names[place], held[place] + why.wanted[place] - why.limit[place]) for place in short]
     kept = "holds or has promised" if why.promised else "holds"
-    grow = ", or the cluster grow by as much" if why.kind == "cluster" else ""
+    grow = ", or the cluster grow by as much" if why.is_cluster else ""
     return f"{_and(gaps)} that queue {why.holder} {kept} must become free{grow}"
 
 

@@ -116,7 +116,7 @@ def document(dice: Random) -> str:
         for switch in _SWITCHES:
             if not dice.randint(0, 9):
                 entry[switch] = False
-        if name == "capacity":
+        if name == "capacity" or (name == "drf" and "proportion" not in named):
             entry["enableHierarchy"] = bool(dice.randint(0, 1))
         arguments = ARGUMENTS[name](dice)
         if arguments:
@@ -188,10 +188,35 @@ def _queues(dice: Random) -> list[str]:
         if not dice.randint(0, 3):
             words.append(f"guarantee.cpu={dice.randint(1, 3)}")
         words += dice.choice([[], [], [], [], ["unreclaimable"], ["closed"], ["priority=5"]])
+        words += subject_limits(dice)
+        words += terms(dice)
         lines.append(" ".join(words))
         if dice.randint(0, 1):
             parents.append(f"q{number}")
     return lines
+
+
+def terms(dice: Random) -> list[str]:
+    """Words on what a queue borrows and lends, how its jobs look outside, and whether it is stopped; mostly none."""
+    words = [f"borrow.cpu={dice.randint(0, 4)}"] if not dice.randint(0, 6) else []
+    if not dice.randint(0, 6):
+        words.append(f"lend.{dice.choice(['cpu', 'cpu', 'memory'])}={dice.randint(0, 4)}")
+    if not dice.randint(0, 5):
+        words.append(f"offset={dice.choice([-2, -1, 1, 2, 5])}")
+    words += dice.choice([[], [], [], ["fence=no"]])
+    words += dice.choice([[], [], [], [], [], [], [], ["stop=Hold"], ["stop=HoldAndDrain"], ["fifo"]])
+    return words
+
+
+def subject_limits(dice: Random) -> list[str]:
+    """Words that limit jobs, users and groups in a queue; mostly none."""
+    words = [f"maxrunning={dice.randint(0, 3)}"] if not dice.randint(0, 6) else []
+    for _ in range(dice.choice([0, 0, 0, 1, 1, 2])):
+        who = dice.choice(["user.ana", "user.ana+bo", "user.*", "group.x", "group.y", "group.x+y"])
+        what = dice.choice(["cpu", "cpu", "memory", "pods", "running"])
+        most = f"{dice.randint(0, 6)}" + ("Gi" if what == "memory" else "")
+        words.append(f"limit.{who}.{what}={most}")
+    return words
 
 
 def _job(
@@ -222,6 +247,7 @@ def _job(
     words += dice.choice([[], ["priority=c1"], ["priority=c2"], ["priority=c3"]])
     words += ["phase=Running"] if runs else dice.choice([[], [], ["phase=Pending"], ["phase=Pending minres.cpu=2"]])
     words += dice.choice([[], [], [], [], [], ["note.volcanopy.io/preemptable=true"], ["namespace=kube-system"]])
+    words += dice.choice([[], [], ["user=ana"], ["user=ana groups=x"], ["user=bo groups=x+y"], ["user=cy groups=y"]])
     return f"job {name} {' '.join(words)}: {', '.join(parts)}", total
 
 

@@ -4,6 +4,7 @@ A world is a few lines, one thing a line::
 
     node  n1 cpu=4 memory=8Gi zone=a taint=dedicated=gpu:NoSchedule
     queue q1 weight=2 capability.cpu=4 parent=root
+    queue q2 deserved.cpu=4 borrow.cpu=2 lend.cpu=1 offset=10 fence=no stop=Hold
     class high value=1000
     job   a min=2 queue=q1 priority=high: 2 x cpu=3
     job   b min=3 phase=Pending: 1 x cpu=1 role=ps min=1, 2 x cpu=2 role=worker
@@ -12,13 +13,16 @@ A world is a few lines, one thing a line::
     quota e hard.cpu=4 used.cpu=1
     hypernode rack tier=1: n1 n2
     job   f topology=hard:1: 4 x cpu=1
+    queue q3 fifo maxrunning=2 limit.user.ana+bo.cpu=4 limit.user.*.running=1 limit.group.phd.cpu=8
+    job   g queue=q3 user=ana groups=phd+staff: 1 x cpu=1
 
 Amounts are Kubernetes quantities. What a line does not say has the usual value: a node holds 110 pods and 64Gi, a job
 is Inqueue in queue ``default`` with a minimum of all its tasks. ``on=`` puts tasks on nodes (running; ``bound`` or
 ``releasing`` beside it says otherwise); other words without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``,
-``guaranteed`` (limits are what is requested). A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
+``fifo``, ``guaranteed`` (limits are what is requested). A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
 Volumes, devices and the claims on them are said as in :mod:`volcanopy.testing.supply`, the network and how close to
-each other pods must run as in :mod:`volcanopy.testing.network`. A key with a slash is a label; ``selector.<key>=`` is a
+each other pods must run as in :mod:`volcanopy.testing.network`, limits of users and groups, and who asked for a job, as in
+:mod:`volcanopy.testing.subjects`. A key with a slash is a label; ``selector.<key>=`` is a
 node selector. Objects are created in the order of the lines, a second apart.
 """
 
@@ -37,7 +41,7 @@ from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.scheduler.state import Object, State
-from volcanopy.testing import numa_line, supply
+from volcanopy.testing import numa_line, subjects, supply
 from volcanopy.testing.network import hypernode, split, topology
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -258,6 +262,15 @@ def _queue(line: _Line) -> core.Queue:
             reclaimable="unreclaimable" not in line.flags,
             priority=int(said.get("priority", 0)),
             parent=said.get("parent", ""),
+            borrowing_limit=dict(line.resources("borrow.")),
+            lending_limit=dict(line.resources("lend.")),
+            priority_offset=int(said.get("offset", 0)),
+            priority_fence=said.get("fence", "yes") != "no",
+            stop_policy=said.get("stop", "None"),
+            max_running_jobs=subjects.number(said, "maxrunning"),
+            max_queued_jobs=subjects.number(said, "maxqueued"),
+            limits=subjects.limits(said),
+            dequeue_strategy="fifo" if "fifo" in line.flags else "traverse",
         ),
         status=core.QueueStatus(state="Closed" if "closed" in line.flags else "Open"),
     )
@@ -298,7 +311,7 @@ def _job(line: _Line) -> Iterator[Object]:
             pods.append(_pod(line, tasks, name, nodes[number % len(nodes)] if nodes else "", role))
     least = line.resources("minres.")
     yield core.PodGroup(
-        metadata=_meta(line, line.name, annotations=_notes(line)),
+        metadata=_meta(line, line.name, annotations=_notes(line) | subjects.origin(line.said)),
         spec=core.PodGroupSpec(
             min_member=int(line.said.get("min", len(pods))),
             min_task_member=minimums,

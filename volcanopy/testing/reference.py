@@ -93,6 +93,7 @@ def canonical(seen: Snapshot) -> dict[str, Any]:
                 int(jobs.priority[row]),
                 int(jobs.min_available[row]),
                 jobs.phase[row],
+                jobs.submitters[jobs.submitter[row]],
                 jobs.counts[:, row].tolist(),
                 int(jobs.best_effort[row]),
                 amounts(jobs.allocated, row),

@@ -6,7 +6,7 @@ from tests.scheduler.properties import orderless, resting
 from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, SetPodGroup
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, SetPodGroup
 from volcanopy.scheduler.promises import promises
 from volcanopy.testing.dice import Case
 from volcanopy.testing.notation import config, decide, snapshot, world
@@ -237,3 +237,20 @@ def test_whom_a_waiting_job_can_displace_does_not_hang_on_who_came_first() -> No
         - plugins: [{"name": "conformance", "enableJobOrder": false, "enableJobStarving": false}, {"name": "resourcequota", "enableJobOrder": false}, {"name": "proportion"}, {"name": "priority", "enableJobOrder": false}, {"name": "reservation", "arguments": {"after": "0s", "heads": 2}}, {"name": "nodegroup", "enablePreemptable": false, "arguments": {"strict": false}}, {"name": "drf", "enabledAllocatable": false}, {"name": "overcommit", "enableJobStarving": false, "arguments": {"overcommit-factor": 1}}, {"name": "nodeorder", "enabledAllocatable": false, "arguments": {"mostrequested.weight": 0}}, {"name": "sla", "enabledAllocatable": false, "arguments": {"sla-waiting-time": "1m"}}]
         """
     assert orderless(Case(text, document), Random(7788)) == []
+
+
+def test_a_queue_that_gets_no_further_turn_is_explained_although_nothing_in_particular_was_asked_for() -> None:
+    """With proportion's limits switched off there is no task of which the words could speak."""
+    text = """
+        node n1 cpu=5 pods=5
+        job j1 min=2: 2 x on=n2,n1, 3 x cpu=2 on=n0,n0,n1, 1 x cpu=2
+        """
+    document = """
+        actions: "enqueue, allocate, reclaim, shuffle, gangpreempt, gangreclaim"
+        tiers:
+        - plugins: [{"name": "network-topology-aware"}, {"name": "priority"}, {"name": "resource-strategy-fit", "enablePreemptable": false, "arguments": {"resources": {"cpu": {"type": "MostAllocated", "weight": 3}}}}, {"name": "pdb"}, {"name": "conformance"}, {"name": "sla", "enableJobOrder": false, "arguments": {"sla-waiting-time": "1m"}}]
+        - plugins: [{"name": "predicates"}, {"name": "tdm", "arguments": {"tdm.revocable-zone.rz": "08:00-20:00", "tdm.evict.period": "1m"}}, {"name": "gang"}, {"name": "rescheduling", "enableJobStarving": false, "arguments": {"interval": "5m"}}]
+        - plugins: [{"name": "nodeorder"}, {"name": "proportion", "enabledAllocatable": false}, {"name": "binpack", "enabledAllocatable": false, "arguments": {"binpack.cpu": 4}}, {"name": "deviceshare", "enablePreemptable": false}, {"name": "drf"}]
+        """
+    (told,) = decide(text, parse(document, builtin())).of(Explain)
+    assert told.message.startswith("queue default holds all that it deserves")

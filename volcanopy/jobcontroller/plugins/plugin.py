@@ -190,6 +190,19 @@ def hosts_of(job: BatchJob, task: TaskSpec) -> tuple[str, ...]:
     return tuple(address_of(job, task, index) for index in range(min(task.replicas, 1) if fixed else task.replicas))
 
 
+def size_of_hosts(job: BatchJob, task: TaskSpec) -> int:
+    """How many characters :func:`hosts_of` has with one between each two, found without making them up."""
+    fixed = (task.template.get("spec") or {}).get("hostname")
+    count = min(task.replicas, 1) if fixed else task.replicas
+    if not count:
+        return 0
+    longer, tens = 0, 10  # each address is as long as the first, but for its further digits
+    while tens < count and not fixed:
+        longer += count - tens
+        tens *= 10
+    return count * (len(address_of(job, task, 0)) + 1) - 1 + longer
+
+
 def containers(pod: Json, initial: bool = True) -> Iterator[Json]:
     """Every container of a pod; those that initialise it come after the others, or not at all."""
     yield from pod["spec"].get("containers") or ()

@@ -19,13 +19,13 @@ from volcanopy.jobcontroller.plugins.plugin import (
     add_environment,
     add_volume,
     hosts_of,
+    size_of_hosts,
 )
 
 HOSTS_PATH = "/etc/volcano"
 """Where programs written for Volcano look for the hosts."""
 LARGEST_CONFIG_MAP = 1024 * 1024
 """What all data of a ConfigMap together may hold, in bytes."""
-_LONGEST_ADDRESS = 63 + len(".") + 63 + len(",")
 
 
 class SvcArguments(Arguments):
@@ -79,16 +79,15 @@ class Svc(JobPlugin[SvcArguments]):
         """A name that no service may have; more hosts than the environment or a ConfigMap can hold."""
         if not self.job.metadata.name[:1].isalpha():
             yield Problem("metadata.name", "must begin with a letter: plugin svc makes a service of this name")
-        if self.job.spec.replicas * _LONGEST_ADDRESS < LONGEST_VARIABLE // 2:
-            return
-        size = sum(len(value) for value in self._data.values())
+        tasks = self.job.spec.tasks
+        sizes = [size_of_hosts(self.job, task) for task in tasks]
+        size = sum(2 * one + len(str(task.replicas)) for one, task in zip(sizes, tasks, strict=True))
         if size > LARGEST_CONFIG_MAP:
             told = f"its hosts take {size} bytes, and a ConfigMap holds {LARGEST_CONFIG_MAP}"
             yield self.problem(f"{told}: shorten the names of the job and its tasks, or divide the job")
-        elif self.arguments.inject_hosts_env:
-            longest = max(self.job.spec.tasks, key=lambda task: len(self._data[_variables(task)[0]]))
-            name = _variables(longest)[0]
-            if len(f"{name}={self._data[name]}") > LONGEST_VARIABLE:
+        elif self.arguments.inject_hosts_env and sizes:
+            longest, most = max(zip(tasks, sizes, strict=True), key=lambda pair: pair[1])
+            if len(f"{_variables(longest)[0]}=") + most > LONGEST_VARIABLE:
                 told = f"the hosts of task {longest.name} do not fit into a variable of the environment (128 KiB)"
                 yield self.problem(f"{told}: give svc the argument --inject-hosts-env=false, and read {HOSTS_PATH}")
 

@@ -34,6 +34,7 @@ class Allocate:
         queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
         in_a_tree = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
+        in_a_tree |= session.snapshot.queues.nested
         while queues:
             _, queue = heapq.heappop(queues)
             if in_a_tree and queues and (key := session.queue_key(queue)) > queues[0][0]:
@@ -47,7 +48,9 @@ class Allocate:
                 continue
             sheet = line.pop()
             begun = _take_turn(session, queue, sheet, alone=not line and not queues)
-            if not begun and line and queue.in_turn:
+            if not begun:
+                session.cluster.precedence.pass_over(sheet.job.row)
+            if not begun and line and queue.in_turn and not session.holds_up_nobody(sheet.job):
                 for _, other in line:
                     reason = f"queue {queue.name} serves in turn: {sheet.job.key} comes first"
                     session.refuse(other.job, Denial("queue", reason))
@@ -65,8 +68,11 @@ def _take_turn(session: Session, queue: QueueView, sheet: Worksheet, alone: bool
     A job that is ``alone`` has every further turn too: it may take them at once.
     """
     job = sheet.job
-    if sheet.lone and _settle_one(session, queue, sheet):
-        return True
+    if sheet.lone:
+        if session.limits is not None and _is_denied(session, sheet):
+            return False
+        if _settle_one(session, queue, sheet):
+            return True
     if session.snapshot.jobs.structured[job.row]:
         sheet.tasks, sheet.at = take_turn(session, queue, job, sheet.tasks, alone), 0
         return bool(sheet.tasks)
@@ -86,6 +92,14 @@ def _take_turn(session: Session, queue: QueueView, sheet: Worksheet, alone: bool
         session.excuse(job)
         sheet.tasks, sheet.ends, sheet.at = left, ends(session, np.array(left, dtype=np.intp)) if left else [], 0
     return True
+
+
+def _is_denied(session: Session, sheet: Worksheet) -> bool:
+    """Whether a limit of its user or group keeps a job of one task out: many such jobs may wait, and are told at once."""
+    denial = None if session.limits is None else session.limits.denied(TaskView(session.ledger, sheet.tasks[0]), 1)
+    if denial is not None:
+        session.refuse(sheet.job, denial)
+    return denial is not None
 
 
 def _settle_one(session: Session, queue: QueueView, sheet: Worksheet) -> bool:

@@ -33,6 +33,10 @@ class Backfill:
 
 
 def _place(session: Session, job: JobView, task: TaskView) -> None:
+    denial = None if session.limits is None else session.limits.denied(task, 1)
+    if denial is not None:
+        session.refuse(job, denial)
+        return
     with session.statement() as statement:
         chosen = session.placement.choose(task)
         if chosen is None or not chosen[1]:

@@ -43,7 +43,8 @@ class Enqueue:
             _, queue = heapq.heappop(queues)
             line = lines[queue.row]
             _, job = heapq.heappop(line)
-            if not _admit(session, job, prospects) and queue.in_turn and queue.is_open:
+            held_up = not _admit(session, job, prospects) and not session.holds_up_nobody(job)
+            if held_up and queue.in_turn and queue.is_open:
                 message, first = f"queue {queue.name} serves in turn: {job.key} comes first", f"job {job.key}"
                 turn = Words(message, {"queue": queue.name}, {}, f"{first} must be admitted", (first,))
                 for _, other in sorted(line, key=operator.itemgetter(0)):
@@ -63,6 +64,10 @@ def _admit(session: Session, job: JobView, prospects: "_Prospects") -> bool:
         if vote.value < 0 and not (vote.yields and prospects.are_good(job, least)):
             session.refuse(job, Denial(vote.gate, vote.reason))
             return False
+    denial = None if session.limits is None else session.limits.inadmissible(job)
+    if denial is not None:
+        session.refuse(job, denial)
+        return False
     session.enqueue(job)
     return True
 

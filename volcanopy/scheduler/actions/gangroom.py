@@ -51,7 +51,8 @@ class Prey:
         """``whole``: gangs may be broken as well."""
         self._session, self._worth, self._reach, self._whole = session, worth, reach, whole
         rows = rule.prey(task)
-        self.rows, classes = worth.cheapest_first(rows[EVICTABLE[session.ledger.status[rows]]], rule.ranks)
+        rows = rows[EVICTABLE[session.ledger.status[rows]]]
+        self.rows, classes = worth.cheapest_first(rows, rule.ranks, rule.standing)
         self.classes: Ints = np.zeros(len(session.snapshot.tasks), dtype=np.int64)
         """(T,): the class of each."""
         self.classes[self.rows] = classes

@@ -85,6 +85,7 @@ class Turns:
     def _exchange(self, job: JobView, rows: Sequence[int], rule: Rule, claim: Claim) -> str:
         """Make the cheapest exchange for what must start together; a sentence why not if there is none."""
         session = self.session
+        session.attempts[rule.reason] += 1
         with session.statement() as statement:
             search = _Search(session, statement, job, rows, rule, claim, self.worth, self._reach, self.arguments)
             found = search.cheapest()
@@ -118,7 +119,8 @@ class Turns:
         by_itself = session.snapshot.jobs.structured[job.row] or any(role.minimum > 0 for role in job.roles)
         kinds = {likeness(TaskView(session.ledger, row)) for row in rows}
         lacking = job.min_available - job.ready_count - job.waiting_count
-        standing = (job.queue.row, job.priority, job.preemptable, job.allocated.values.tobytes(), lacking)
+        limited = None if session.limits is None else session.limits.kind(job.row)
+        standing = (job.queue.row, limited, job.priority, job.preemptable, job.allocated.values.tobytes(), lacking)
         return (rule.reason, job.row if by_itself else None, *standing, len(rows), frozenset(kinds))
 
 

@@ -86,13 +86,10 @@ def lines(session: Session) -> dict[int, Line]:
     """The jobs with tasks to place, by queue."""
     pending = session.pending_tasks()
     gated = "enqueue" in session.config.actions
-    waiting = []
-    for job in session.waiting_jobs():
-        if job.phase == "Pending":
-            if gated:
-                continue
-            session.ledger.phase[job.row] = "Inqueue"
-        waiting.append(job)
+    waiting = session.waiting_jobs()
+    if session.limits is not None and not gated:  # who begins first leaves less for the others
+        waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
+    waiting = [job for job in waiting if job.phase != "Pending" or (not gated and session.begins(job))]
     rows = np.array([job.row for job in waiting], dtype=np.intp)
     ready = []
     for job, surely in zip(waiting, session.hooks.surely_valid(rows).tolist(), strict=True):

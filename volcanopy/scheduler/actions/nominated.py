@@ -27,10 +27,8 @@ def settle(session: Session) -> None:
     jobs = [JobView(session.ledger, row) for row in session.job_rows.tolist() if row in tasks]
     jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
     for job in jobs:
-        if job.phase == "Pending":
-            if "enqueue" in session.config.actions:
-                continue
-            session.ledger.phase[job.row] = "Inqueue"
+        if job.phase == "Pending" and ("enqueue" in session.config.actions or not session.begins(job)):
+            continue
         if session.hooks.job_valid(job) is None:
             _settle(session, job, tasks[job.row].tolist())
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from volcanopy.scheduler.actions.nominated import settle
 from volcanopy.scheduler.actions.offered import in_bundles, offering
+from volcanopy.scheduler.actions.seen import Seen
 from volcanopy.scheduler.actions.starving import starving
 from volcanopy.scheduler.actions.victims import Rule
 from volcanopy.scheduler.actions.worth import Worth
@@ -40,19 +41,30 @@ class Reclaim:
 
 
 def across_queues(session: Session, worth: Worth, queue: QueueView) -> Rule:
-    """Victims are running tasks of other queues that let their room be taken back."""
-    queues, status = session.snapshot.queues, session.ledger.status
+    """Victims are running tasks of other queues that let their room be taken back.
 
-    def prey(_: TaskView) -> Rows:
+    Those are spared that look more important than who takes it, where the lines of their queues meet.
+    """
+    queues, status = session.snapshot.queues, session.ledger.status
+    seen = Seen.by(session, queue)
+    views = {queue.row: seen}  # also of the victims' queues, of which it is asked whether they could take the room back
+
+    def prey(task: TaskView) -> Rows:
         rows = worth.rows[status[worth.rows] == Status.RUNNING]
         owners = worth.queue[rows]
         others: Rows = rows[(owners != queue.row) & queues.reclaimable[owners]]
-        return others
+        return others if seen is None else others[seen.no_higher(task, others)]
 
     def is_prey(task: TaskView, other: TaskView) -> bool:
         mine, theirs = task.job, other.job
         if mine is None or theirs is None or mine.queue.row == theirs.queue.row:
             return False
+        if seen is not None:
+            if mine.queue.row not in views:
+                views[mine.queue.row] = Seen.by(session, mine.queue)
+            view = views[mine.queue.row]
+            if view is not None and not view.no_higher(task, session.ledger.single(other.row)).all():
+                return False
         return other.preemptable and theirs.queue.reclaimable
 
     def may_take(task: TaskView) -> bool:
@@ -63,4 +75,5 @@ def across_queues(session: Session, worth: Worth, queue: QueueView) -> Rule:
             and session.hooks.preemptive(job.queue, [task])
         )
 
-    return Rule(REASON, "other queues", prey, is_prey, session.hooks.reclaimable, may_take, worth.queue_ranks(queue))
+    ranks, standing = worth.queue_ranks(queue), None if seen is None else seen.standing(worth.rows)
+    return Rule(REASON, "other queues", prey, is_prey, session.hooks.reclaimable, may_take, ranks, standing=standing)

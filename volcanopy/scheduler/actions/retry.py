@@ -46,7 +46,14 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     if len(groups) < 2:
         return everyone
     missing = tuple(role.minimum - role.ready for role in job.roles)
-    sameness = (queue.row, session.hooks.shortfall(job), missing, *((key, len(rows)) for key, rows in groups.items()))
+    limited = None if session.limits is None else session.limits.kind(job.row)
+    sameness = (
+        queue.row,
+        limited,
+        session.hooks.shortfall(job),
+        missing,
+        *((key, len(rows)) for key, rows in groups.items()),
+    )
     if session.tried_in_vain.get(sameness) == len(session.ledger.evictions):
         return everyone  # room only becomes less until somebody is evicted
     kinds = [_kind(session, rows) for rows in groups.values()]

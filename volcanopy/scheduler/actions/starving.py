@@ -30,6 +30,7 @@ class Starving:
         kind = (rule.among, self._kind(job, tasks))
         if kind in self._failed:
             return False
+        session.attempts[rule.reason] += 1
         with session.statement() as statement:
             maker = RoomMaker(session, statement, job, rule, worth)
             for row in tasks.tolist():
@@ -59,6 +60,7 @@ class Starving:
         kinds = tuple(sorted({hash(likeness(TaskView(self.session.ledger, row))) for row in tasks.tolist()}))
         return (
             job.queue.row,
+            None if self.session.limits is None else self.session.limits.kind(job.row),
             job.priority,
             job.preemptable,
             job.min_available - job.ready_count,

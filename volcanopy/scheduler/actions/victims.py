@@ -50,6 +50,8 @@ class Rule:
     """(Q,): the order in which queues give; None where all victims are of one queue."""
     returns: "tuple[Rule, ...]" = ()
     """By which rules of other actions that are configured a victim could take its room back."""
+    standing: Ints | None = None
+    """(T,): before the order of queues, how victims stand: near ones of low priority, as seen outside, give first."""
 
 
 @dataclass
@@ -90,6 +92,9 @@ class RoomMaker:
         kind = self._kind(task)
         if kind in self._hopeless:
             return False
+        if kind not in self._fields and self._is_limited(task):
+            self._hopeless.add(kind)
+            return False
         if kind not in self._fields:
             self._fields[kind] = self._survey(task)
         if self._place_with_evictions(task, self._fields[kind]):
@@ -116,7 +121,8 @@ class RoomMaker:
     def _candidates(self, task: TaskView) -> tuple[Rows, Ints]:
         """The tasks that may have to leave for this one, the cheapest first, each with its class."""
         prey = self._rule.prey(task)
-        return self._worth.cheapest_first(prey[EVICTABLE[self._session.ledger.status[prey]]], self._rule.ranks)
+        prey = prey[EVICTABLE[self._session.ledger.status[prey]]]
+        return self._worth.cheapest_first(prey, self._rule.ranks, self._rule.standing)
 
     def _offered(self, task: TaskView, rows: Rows) -> list[Bundle]:
         """What the plugins give up of these candidates, in order, as bundles that leave together."""
@@ -135,6 +141,11 @@ class RoomMaker:
     def _leaving(self) -> list[Bundle]:
         """All that leave, in the order in which it is asked whether they can stay after all."""
         return [(row,) for row in reversed(self.victims)]
+
+    def _is_limited(self, task: TaskView) -> bool:
+        """Whether a limit of its user or group keeps the task out, whoever leaves."""
+        limits = self._session.limits
+        return limits is not None and limits.frees_nothing(task, self._candidates(task)[0])
 
     # One task
 

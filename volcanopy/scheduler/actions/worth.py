@@ -58,16 +58,19 @@ class Worth:
         work: Floats = np.maximum(self._session.snapshot.now.timestamp() - began, 0.0)
         return work
 
-    def cheapest_first(self, rows: Rows, ranks: Ints | None) -> tuple[Rows, Ints]:
+    def cheapest_first(self, rows: Rows, ranks: Ints | None, standing: Ints | None = None) -> tuple[Rows, Ints]:
         """The rows, the cheapest first, each with the number of its class: tasks of one class are equally important.
 
-        Compared are the queue's rank (where queues are ranked), the priorities of job and task, the work that is lost,
-        whether the gang breaks; then younger jobs and the last tasks of a job come first.
+        Compared are the (T,) standing of tasks, if there is one, then the queue's rank (where queues are ranked), the
+        priorities of job and task, the work that is lost, whether the gang breaks; then younger jobs and the last tasks of
+        a job come first.
         """
         snapshot = self._session.snapshot
         jobs = snapshot.tasks.job[rows]
         whose = np.zeros(len(rows), dtype=np.int64) if ranks is None else ranks[self.queue[rows]]
         important = np.stack([whose, snapshot.jobs.priority[jobs], snapshot.tasks.priority[rows]])
+        if standing is not None:
+            important = np.concatenate([standing[None, rows], important])
         classes = _ranked(important)
         work, younger, rank = self.work(rows), -snapshot.jobs.created[jobs], self._rank[rows]
         order = np.lexsort((rank, younger, work, classes))

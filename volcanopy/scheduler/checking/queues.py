@@ -1,11 +1,15 @@
 """Whether queues keep to what they may hold, and keep what they are guaranteed."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 
 from volcanopy.api import quantity
 from volcanopy.scheduler.checking.gangs import action_of
 from volcanopy.scheduler.checking.moves import Kept, Moves
-from volcanopy.scheduler.resources import UNLIMITED, Ints, Rows
+from volcanopy.scheduler.lending import Bounds, bounds
+from volcanopy.scheduler.resources import Ints, Rows
 from volcanopy.scheduler.snapshot import NONE, QueueTable
 from volcanopy.scheduler.status import HOLDING
 
@@ -13,22 +17,48 @@ from volcanopy.scheduler.status import HOLDING
 def beyond_limits(moves: Moves, kept: Kept) -> list[str]:
     """No queue takes more than it may of a resource that its new pods ask for.
 
-    It may hold its capability, less what others are guaranteed; in a tree, so may each queue above it.
+    It may hold its capability, or what it is due and may borrow, less what others keep; in a tree, so may each queue above.
     """
     found = list[str]()
     if not len(moves.placed):
         return found
-    queues = moves.snapshot.queues
-    added, limit = _by_queue(moves, moves.placed), _capability(queues)
+    added = _by_queue(moves, moves.placed)
     held = _by_queue(moves, np.flatnonzero(HOLDING[moves.status] | moves.waits))
-    if kept("proportion", "flat") or kept("capacity", "flat"):
-        others = queues.guarantee.values.sum(axis=1)[:, None] - queues.guarantee.values
-        room = np.minimum(limit, np.maximum(moves.snapshot.total[:, None] - others, queues.guarantee.values))
-        found += _over(moves, added, held, room, limit)
-    if kept("capacity", "tree"):
-        room = _down_the_tree(queues, limit)
-        found += _over(moves, _rolled_up(queues, added), _rolled_up(queues, held), room, limit)
+    for model in _models(moves, kept, ("flat", "tree")):
+        found += _beyond(moves, added, held, model)
     return list(dict.fromkeys(found))
+
+
+class _Model(NamedTuple):
+    """How a plugin sees queues: as a tree or flat, and between which bounds."""
+
+    in_tree: bool
+    bounds: Bounds
+
+
+def _models(moves: Moves, kept: Kept, parts: Iterable[str]) -> list[_Model]:
+    """The models of the plugins that promise one of these parts."""
+    queues, total, parts = moves.snapshot.queues, moves.snapshot.total, tuple(parts)
+    found = []
+    if any(kept("proportion", part) for part in parts):
+        found.append(_Model(queues.nested, bounds(total, queues, by_weight=True, in_tree=queues.nested)))
+    if any(kept("capacity", part) for part in parts):
+        shapes = [shape for shape in ("flat", "tree") if kept("capacity", shape)]
+        in_trees = [shape == "tree" for shape in shapes or ["flat"]]
+        found += [_Model(in_tree, bounds(total, queues, by_weight=False, in_tree=in_tree)) for in_tree in in_trees]
+    if any(kept("drf", part) for part in parts) and queues.terms.lending is not None:
+        found.append(_Model(True, bounds(total, queues, by_weight=True, in_tree=True, alone=True)))
+    return found
+
+
+def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> list[str]:
+    queues, limits, least = moves.snapshot.queues, model.bounds.ceiling, model.bounds.kept
+    if model.in_tree:
+        room = _down_the_tree(queues, limits, least)
+        return _over(moves, _rolled_up(queues, added), _rolled_up(queues, held), room, limits)
+    others = least.sum(axis=1)[:, None] - least
+    room = np.minimum(limits, np.maximum(moves.snapshot.total[:, None] - others, least))
+    return _over(moves, added, held, room, limits)
 
 
 def _over(moves: Moves, added: Ints, held: Ints, room: Ints, limit: Ints) -> list[str]:
@@ -63,27 +93,28 @@ def robbed(moves: Moves, kept: Kept) -> list[str]:
                 found.append(f"pod {evict.pod} is reclaimed by its own queue {queues.names[queue]}")
         elif action == "preempt" and gainer not in {queue, NONE}:
             found.append(f"pod {evict.pod} is preempted by another queue, {queues.names[gainer]}")
-    if reclaimed and queues.guarantee.values.any():
-        in_tree = kept("capacity", "tree")
-        if kept("proportion", "reclaim") or kept("capacity", "reclaim"):
-            found += _below_guarantee(moves, np.array(reclaimed, dtype=np.intp), in_tree)
-    return found
+    if reclaimed:
+        for model in _models(moves, kept, ("reclaim",)):
+            if model.bounds.kept.any():
+                found += _below_guarantee(moves, np.array(reclaimed, dtype=np.intp), model)
+    return list(dict.fromkeys(found))
 
 
-def _below_guarantee(moves: Moves, reclaimed: Rows, in_tree: bool) -> list[str]:
+def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
+    least = model.bounds.kept
     queues, axis = moves.snapshot.queues, moves.snapshot.axis
     lost = _by_queue(moves, reclaimed)
     left = moves.status.copy()
     others = np.setdiff1d(moves.evicted, reclaimed)
     left[others] = moves.snapshot.tasks.status[others]  # what leaves for its own queue is not taken from that
     held = _by_queue(moves, np.flatnonzero(HOLDING[left] | moves.waits))
-    if in_tree:
+    if model.in_tree:
         lost, held = _lost_to_outsiders(moves, reclaimed), _rolled_up(queues, held)
-    short = (lost > 0) & (held < queues.guarantee.values)
+    short = (lost > 0) & (held < least)
     found = []
     for queue, dim in zip(*np.nonzero(short.T), strict=True):
         resource = axis.names[dim]
-        has, owed = (quantity.text(resource, int(table[dim, queue])) for table in (held, queues.guarantee.values))
+        has, owed = (quantity.text(resource, int(table[dim, queue])) for table in (held, least))
         found.append(f"queue {queues.names[queue]} is pushed below its guarantee: {has} of {owed} {resource}")
     return found
 
@@ -120,35 +151,28 @@ def _by_queue(moves: Moves, rows: Rows) -> Ints:
     return moves.sums(rows[known], queues[known].astype(np.intp), len(moves.snapshot.queues))
 
 
-def _capability(queues: QueueTable) -> Ints:
-    """What is not said, and cpu or memory of zero, is no limit."""
-    given = queues.capability_set.copy()
-    given[:2] &= queues.capability.values[:2] > 0
-    return np.where(given, queues.capability.values, UNLIMITED)
-
-
 def _rolled_up(queues: QueueTable, values: Ints) -> Ints:
     """(R, Q): with what the queues below hold added to each, child by child."""
     total = values.copy()
     for row in range(len(queues)):
-        seen, above = {row}, int(queues.parent[row])
+        seen, above = {row}, int(queues.above[row])
         while above != NONE and above not in seen:
             total[:, above] += values[:, row]
             seen.add(above)
-            above = int(queues.parent[above])
+            above = int(queues.above[above])
     return total
 
 
-def _down_the_tree(queues: QueueTable, capability: Ints) -> Ints:
-    """(R, Q): what each queue may hold of what the one above it may, less what its siblings are guaranteed."""
-    room = capability.copy()
-    todo = [row for row in range(len(queues)) if queues.parent[row] == NONE]
+def _down_the_tree(queues: QueueTable, ceiling: Ints, least: Ints) -> Ints:
+    """(R, Q): what each queue may hold of what the one above it may, less what is kept for its siblings."""
+    room = ceiling.copy()
+    todo = [row for row in range(len(queues)) if queues.above[row] == NONE]
     while todo:
         above = todo.pop()
-        children = np.flatnonzero(queues.parent == above).tolist()
-        promised = sum((queues.guarantee.values[:, child] for child in children), start=np.int64(0))
+        children = np.flatnonzero(queues.above == above).tolist()
+        promised = sum((least[:, child] for child in children), start=np.int64(0))
         for child in children:
-            own = queues.guarantee.values[:, child]
+            own = least[:, child]
             left = np.maximum(room[:, above] - promised, 0) + own
             room[:, child] = np.minimum(room[:, child], left)
         todo += children

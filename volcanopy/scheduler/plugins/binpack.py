@@ -20,9 +20,13 @@ class BinpackArguments(Arguments):
     """Weights: of the plugin, of cpu and memory, and of further resources by name."""
 
     weight: int = Field(1, alias="binpack.weight", ge=0)
+    """How much the plugin counts."""
     cpu: int = Field(1, alias="binpack.cpu", ge=0)
+    """How much cpu counts in it."""
     memory: int = Field(1, alias="binpack.memory", ge=0)
+    """How much memory counts in it."""
     resources: dict[str, int] = Field(default_factory=dict, alias="binpack.resources")
+    """Further resources that count, separated by commas; `binpack.resources.<name>` weighs one."""
 
     @model_validator(mode="before")
     @classmethod

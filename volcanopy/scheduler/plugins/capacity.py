@@ -1,6 +1,6 @@
 """capacity: queues have fixed claims, may borrow what others leave idle, and take back what is theirs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -8,7 +8,9 @@ from pydantic import Field, field_validator
 
 from volcanopy.scheduler import claims
 from volcanopy.scheduler.devicequota import DeviceQuota
+from volcanopy.scheduler.dues import QueueClaims
 from volcanopy.scheduler.guarantees import sparing_guarantees
+from volcanopy.scheduler.lending import Commitments, bounds
 from volcanopy.scheduler.plugin import PERMIT, Arguments, Denial, Plugin, Taking, Vote, reject
 from volcanopy.scheduler.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.snapshot import NONE
@@ -19,9 +21,12 @@ from volcanopy.scheduler.words import Shortage, closed, misplaced
 class CapacityArguments(Arguments):
     """How far up the tree of queues claims are looked at when room is taken back, and whether devices are counted."""
 
-    level: int = Field(0, alias="ancestorReclaimLevel", ge=0)
+    level: int | None = Field(None, alias="ancestorReclaimLevel", ge=0)
+    """How many levels up from a queue its ancestors must be above what they deserve to give; all if not given."""
     dynamic_resources: bool = Field(True, alias="capacity.DynamicResourceAllocationEnable")
+    """Whether claims on devices count towards a queue's limits."""
     consumable: bool = Field(False, alias="capacity.DRAConsumableCapacityEnable")
+    """Not built: devices are limited by their number."""
 
     @field_validator("consumable")
     @classmethod
@@ -47,7 +52,8 @@ class Capacity(Plugin[CapacityArguments]):
         queues = snapshot.queues
         self._devices = DeviceQuota(self.cluster) if self.args.dynamic_resources else None
         self._pods = self.cluster.axis.index["pods"]
-        self._guarantee: Ints = queues.guarantee.values
+        self._bounds = bounds(snapshot.total, queues, by_weight=False, in_tree=self.hierarchy)
+        self._guarantee: Ints = self._bounds.kept
         if self.hierarchy:
             self._deserved: Ints = np.maximum(queues.deserved.values, self._guarantee)
             self._named: Mask = queues.deserved_set | (self._guarantee > 0)
@@ -55,19 +61,25 @@ class Capacity(Plugin[CapacityArguments]):
             self._most: Ints = self._limits_down_the_tree(np.full(len(snapshot.total), UNLIMITED))
             self._promised = queues.rolled_up(claims.asked_by_admitted(self.cluster))
         else:
-            self._limit = self._most = claims.within_guarantees(snapshot.total, queues)
+            self._limit = self._most = claims.within_guarantees(snapshot.total, queues, self._bounds)
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             self._deserved = np.maximum(np.minimum(queues.deserved.values, bounded), self._guarantee)
             self._named = queues.deserved_set | (self._guarantee > 0)
             self._promised = claims.asked_by_admitted(self.cluster)
+        kept = np.where(queues.rooted, self._guarantee, 0) if self.hierarchy else self._guarantee
+        self._spoken_for: Commitments | None = None
+        if kept.any():
+            self._spoken_for = Commitments(queues, kept, self._limit, snapshot.total, in_tree=self.hierarchy)
 
-    def queue_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, bool], ...]]:
+    def queue_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
         """Higher priority first, leaves before others, then the smaller share, compared from the root downwards.
 
-        A queue that deserves nothing comes after one that has as large a share.
+        Where jobs are seen from outside with a priority, that goes before the share at each level. A queue that deserves
+        nothing comes after one that has as large a share.
         """
-        line = self._line(queue)
-        path = tuple(self._rank(row) for row in reversed(line) if self.cluster.snapshot.queues.names[row] != "root")
+        line = [row for row in reversed(self._line(queue)) if self.cluster.snapshot.queues.names[row] != "root"]
+        seen = self.cluster.precedence
+        path = tuple((-seen.of(row), *self._rank(row)) if seen.matters else self._rank(row) for row in line)
         return (-queue.priority, self.hierarchy and queue.is_parent, path)
 
     def victim_queue_order(self, queue: QueueView, taker: QueueView) -> int:
@@ -76,6 +88,10 @@ class Capacity(Plugin[CapacityArguments]):
             return 0
         shared = set(self._line(queue)[1:]) & set(self._line(taker)[1:])
         return -len(shared)
+
+    def queue_claims(self) -> QueueClaims:
+        """What is given as deserved, and never less than the queues below deserve together; what each may hold at most."""
+        return QueueClaims(self.cluster.snapshot.queues.covering(self._deserved), self._limit)
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
         """What a queue, and each queue above it, holds stays within its limit."""
@@ -88,6 +104,13 @@ class Capacity(Plugin[CapacityArguments]):
             short = claims.first_short(held[:, row] + asked, self._limit[:, row], asked, self._pods)
             if short is not None:
                 return Denial("capability", self._shortage("capability", row, asked, each=count))
+        ledger = self.cluster.ledger
+        over = None
+        if self._spoken_for is not None:
+            over = self._spoken_for.excess(queue.row, ledger.queue_allocated, asked, ledger.moves)
+        if over is not None:
+            most = held[:, queue.row] + asked - over
+            return Denial("capability", self._shortage("capability", queue.row, asked, each=count, most=most))
         return self._without_devices(queue, task, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
@@ -157,7 +180,7 @@ class Capacity(Plugin[CapacityArguments]):
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """As many as leave each queue what it is guaranteed; in a tree also each above it that the reclaimer is not below."""
-        return sparing_guarantees(self.cluster, reclaimer, victims, in_tree=self.hierarchy)
+        return sparing_guarantees(self.cluster, reclaimer, victims, self._guarantee, in_tree=self.hierarchy)
 
     def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Between queues, tasks of those that hold more than they deserve of what the task takes; guarantees are kept."""
@@ -174,10 +197,11 @@ class Capacity(Plugin[CapacityArguments]):
             if job is None or not self._is_sound(job.queue.row):
                 continue
             row, taken = job.queue.row, candidate.request.values
-            now = held.get(row, table[:, row])
-            keeps_guarantee = not ((taken > 0) & (self._guarantee[:, row] > now - taken)).any()
-            if keeps_guarantee and self._gives(row, now, taken, relatives=False):
-                held[row] = now - taken
+            losers = [row, *self._to_check(own.queue, job.queue)]
+            now = {loser: held.get(loser, table[:, loser]) for loser in losers}
+            keeps_guarantee = not ((taken > 0) & (self._guarantee[:, row] > now[row] - taken)).any()
+            if keeps_guarantee and all(self._gives(loser, now[loser], taken, relatives=False) for loser in losers):
+                held |= {loser: now[loser] - taken for loser in losers}
                 victims.append(candidate)
         return victims
 
@@ -213,7 +237,7 @@ class Capacity(Plugin[CapacityArguments]):
         What is handed out is part of the cluster. What is promised need not be: a cluster may grow with what waits.
         """
         queues = self.cluster.snapshot.queues
-        limit = claims.capability(queues)
+        limit = self._bounds.ceiling.copy()
         capability = limit.copy()
         root = queues.index.get("root")
         if root is not None:
@@ -237,7 +261,7 @@ class Capacity(Plugin[CapacityArguments]):
 
     def _ancestors(self, queue: QueueView) -> list[int]:
         """The queues above this one that are looked at, the parent first; never the root."""
-        line = self._line(queue)[1 : 1 + self.args.level]
+        line = self._line(queue)[1 : 1 + (self.args.level or 0)]
         return [row for row in line if self._name(row) != "root"]
 
     def _held(self) -> Ints:
@@ -260,12 +284,15 @@ class Capacity(Plugin[CapacityArguments]):
             return Denial("queue", misplaced(queue.name, message, f"the job must name a queue below {queue.name}"))
         return None
 
-    def _shortage(self, kind: str, row: int, wanted: Ints, promised: Ints | None = None, each: int = 1) -> Shortage:
+    def _shortage(
+        self, kind: str, row: int, wanted: Ints, promised: Ints | None = None, each: int = 1, most: Ints | None = None
+    ) -> Shortage:
         limits = self._limit if promised is None else self._most
-        held, limit = self._held()[:, row].tolist(), limits[:, row].tolist()
+        held, limit = self._held()[:, row].tolist(), (limits[:, row] if most is None else most).tolist()
         more = () if promised is None else tuple(promised.tolist())
         names = self.cluster.axis.names
         short = Shortage(kind, self._name(row), names, tuple(wanted.tolist()), tuple(held), tuple(limit), more, each)
+        short = short.of_borrower(self._bounds.borrowed(self.cluster.snapshot.queues, row))
         return short._replace(total=tuple(self.cluster.snapshot.total.tolist()))
 
     def _name(self, row: int) -> str:
@@ -311,9 +338,14 @@ class Capacity(Plugin[CapacityArguments]):
         return bool(self.args.level and set(self._ancestors(own)) & set(self._ancestors(other)))
 
     def _to_check(self, own: QueueView, other: QueueView) -> list[int]:
-        """The victim's ancestors that must be able to give as well: those that are not the reclaimer's at that level."""
-        return [theirs for theirs, mine in self._side_by_side(own, other) if theirs != mine]
+        """The queues above the victim's that must be able to give as well: those below the nearest that both are in.
 
-    def _side_by_side(self, own: QueueView, other: QueueView) -> Iterator[tuple[int, int]]:
-        mine = [*self._ancestors(own), *(NONE for _ in range(self.args.level))]
-        return zip(self._ancestors(other), mine, strict=False)
+        With ``ancestorReclaimLevel`` they are the first so many above it that are not the reclaimer's at the same level.
+        """
+        if not self.hierarchy:
+            return []
+        if self.args.level is not None:
+            beside = [*self._ancestors(own), *(NONE for _ in range(self.args.level))]
+            return [row for row, mine in zip(self._ancestors(other), beside, strict=False) if row != mine]
+        mine = {*own.line.tolist(), *(row for row in other.line.tolist() if self._name(row) == "root")}
+        return [row for row in other.line.tolist()[1:] if row not in mine]

@@ -44,13 +44,19 @@ class DeviceShareArguments(Arguments):
     vgpu: bool = Field(False, alias="deviceshare.VGPUEnable")
     """As vGPUs: containers ask for memory and cores of one card or several."""
     mind_cluster: bool = Field(False, alias="deviceshare.AscendMindClusterVNPUEnable")
+    """Not built."""
     hami_npu: bool = Field(False, alias="deviceshare.AscendHAMiVNPUEnable")
+    """Not built."""
     node_lock: bool = Field(False, alias="deviceshare.NodeLockEnable")
+    """Not built."""
     policy: Literal["", "binpack", "spread"] = Field("", alias="deviceshare.SchedulePolicy")
+    """Which card is preferred: the fullest (`binpack`) or the emptiest (`spread`)."""
     weight: int = Field(0, ge=0, alias="deviceshare.ScheduleWeight")
+    """How much that preference counts among nodes."""
     geometries_name: str = Field("volcano-vgpu-device-config", alias="deviceshare.KnownGeometriesCMName")
     """For cards in MIG mode, which are not offered."""
     geometries_namespace: str = Field("kube-system", alias="deviceshare.KnownGeometriesCMNamespace")
+    """Where that ConfigMap would be."""
     rules: tuple[dict[str, str], ...] = Field((), alias="deviceshare.GPUExclusiveRules")
     """Pods that have all labels of one of these do not share a card with each other."""
 

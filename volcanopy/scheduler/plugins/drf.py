@@ -6,12 +6,17 @@ from typing import ClassVar, Self, cast
 
 import numpy as np
 
+from volcanopy.scheduler import claims
 from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.fairness import Standing, Tree, path
-from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.fairness import Tree, path
+from volcanopy.scheduler.guarantees import sparing_guarantees
+from volcanopy.scheduler.lending import Bounds, Commitments, bounds
+from volcanopy.scheduler.plugin import Denial, NoArguments, Plugin, Taking
 from volcanopy.scheduler.resources import Ints, Resources, Rows
 from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.waterfilling import Levels
+from volcanopy.scheduler.words import Shortage
 
 _EQUAL = 1e-6
 """Shares nearer than this count as equal when victims are chosen (Volcano's figure)."""
@@ -67,14 +72,21 @@ class HierarchicalDrf(Drf):
     """Queues form a tree: at each level the part that holds the smallest share for its weight comes first (HDRF).
 
     A queue's place in the tree is its annotation ``volcanopy.io/hierarchy``, with ``volcanopy.io/hierarchy-weights``;
-    without them it is that of its ``spec.parent``, with the weights of the queues.
+    without them it is that of its ``spec.parent``, with the weights of the queues. Borrowing and lending limits are kept,
+    relative to what queues deserve by their ``spec``.
     """
 
     def open(self) -> None:
-        """Nothing is reckoned before it is asked."""
+        """Nothing is reckoned before it is asked, but for what queues borrow and lend."""
         super().open()
         self._known: dict[object, list[bool]] = {}
         self._seen = -1
+        queues, total = self.cluster.snapshot.queues, self.cluster.snapshot.total
+        self._bounds: Bounds | None = None
+        if queues.terms.lending is not None:
+            self._bounds = bounds(total, queues, by_weight=True, in_tree=True, alone=True)
+            self._limit = Levels(queues).limits(total, self._bounds.kept, self._bounds.ceiling)
+            self._spoken_for = Commitments(queues, self._bounds.kept, self._limit, total, in_tree=True)
 
     @cached_property
     def _tree(self) -> Tree:
@@ -102,9 +114,53 @@ class HierarchicalDrf(Drf):
                 self._known.clear()
         return self._tree
 
-    def queue_order(self, queue: QueueView) -> Standing:
-        """From the root down: what can still grow before what is saturated, then the smaller share by weight."""
-        return self._now().standing(queue.row)
+    def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
+        """From the root down: what can still grow before what is saturated, then the smaller share by weight.
+
+        Where jobs are seen from outside with a priority, that goes first at each level of the tree of parents.
+        """
+        standing = self._now().standing(queue.row)
+        if not self.cluster.precedence.matters:
+            return standing
+        names = self.cluster.snapshot.queues.names
+        line = [row for row in queue.line.tolist()[::-1] if names[row] != "root"]
+        seen = [self.cluster.precedence.of(row) for row in line] if len(line) <= len(standing) else []
+        seen += [0] * (len(standing) - len(seen))
+        return tuple((-priority, *place) for priority, place in zip(seen, standing, strict=True))
+
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+        """What a queue, and each queue above it, holds stays within what it may borrow, and what others do not lend."""
+        if self._bounds is None:
+            return None
+        asked = task.request.values * count
+        ledger, pods = self.cluster.ledger, self.cluster.axis.index["pods"]
+        for row in queue.line.tolist():
+            if claims.first_short(ledger.tree_allocated[:, row] + asked, self._limit[:, row], asked, pods) is not None:
+                return self._denied(row, asked, self._limit[:, row], count)
+        over = self._spoken_for.excess(queue.row, ledger.queue_allocated, asked, ledger.moves)
+        if over is None:
+            return None
+        return self._denied(queue.row, asked, ledger.tree_allocated[:, queue.row] + asked - over, count)
+
+    def _denied(self, row: int, asked: Ints, limit: Ints, count: int) -> Denial:
+        snapshot = self.cluster.snapshot
+        wanted, held, most = (
+            tuple(amounts.tolist()) for amounts in (asked, self.cluster.ledger.tree_allocated[:, row], limit)
+        )
+        names, total = self.cluster.axis.names, tuple(snapshot.total.tolist())
+        short = Shortage("capability", snapshot.queues.names[row], names, wanted, held, most, each=count, total=total)
+        borrowed = None if self._bounds is None else self._bounds.borrowed(snapshot.queues, row)
+        return Denial("capability", short.of_borrower(borrowed))
+
+    def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """As many as leave each queue what it does not lend."""
+        if self._bounds is None:
+            return victims
+        return sparing_guarantees(self.cluster, reclaimer, victims, self._bounds.kept, in_tree=True)
+
+    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+        """Between queues, as :meth:`reclaimable_at_all`."""
+        return self.reclaimable_at_all(taking.task, victims) if taking.across else victims
 
     def entitled(self, queue: QueueView, claim: Resources) -> bool:
         """The weights of the queue, among all that ask for something, give it as large a share of the cluster."""

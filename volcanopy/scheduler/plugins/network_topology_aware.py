@@ -24,12 +24,19 @@ class NetworkTopologyArguments(Arguments):
     """Weights, of the plugin and of resources by name; how pods without a topology are scored; how far evictions look."""
 
     weight: int = Field(1, ge=0)
+    """How much the plugin counts."""
     cpu: int = Field(1, alias="hypernode.binpack.cpu", ge=0)
+    """How much cpu counts in how full a hypernode is."""
     memory: int = Field(1, alias="hypernode.binpack.memory", ge=0)
+    """How much memory counts in it."""
     resources: dict[str, int] = Field(default_factory=dict, alias=_PREFIX)
+    """Further resources that count, separated by commas; `hypernode.binpack.resources.<name>` weighs one."""
     normal_pods: bool = Field(True, alias="hypernode.binpack.normal-pod.enable")
+    """Whether pods without a topology are packed into full hypernodes as well."""
     fading: float = Field(0.8, alias="hypernode.binpack.normal-pod.fading", ge=0)
+    """How much less each tier further up counts for them."""
     most_evicted: int = Field(8, alias="hypernode.gradient.evict.max-hypernodes", ge=1)
+    """How many hypernodes are tried in looking for victims."""
 
     @model_validator(mode="before")
     @classmethod

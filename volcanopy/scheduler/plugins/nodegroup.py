@@ -30,7 +30,9 @@ class NodeGroupArguments(Arguments):
     """Whether unlabelled nodes are closed to queues without rules, and whether the order of preferred groups counts."""
 
     strict: bool = True
+    """Whether nodes without a group are closed to queues without rules."""
     ordered: bool = Field(False, alias="enablePreferredOrder")
+    """Whether preferred groups count the more, the earlier they are named."""
 
 
 @dataclass(frozen=True)

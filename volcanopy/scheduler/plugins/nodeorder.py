@@ -30,13 +30,21 @@ class NodeOrderArguments(Arguments):
     """The weight of each score; 0 leaves it out."""
 
     least_requested: int = Field(default=1, alias="leastrequested.weight")
+    """For nodes of which little is requested."""
     most_requested: int = Field(default=0, alias="mostrequested.weight")
+    """For nodes of which much is requested."""
     node_affinity: int = Field(default=2, alias="nodeaffinity.weight")
+    """For nodes that the pod's preferred node affinity names."""
     pod_affinity: int = Field(default=2, alias="podaffinity.weight")
+    """For nodes near the pods that the pod's preferences name, and away from those that it avoids."""
     balanced_resource: int = Field(default=1, alias="balancedresource.weight")
+    """For nodes whose cpu and memory would be used to equal parts."""
     taint_toleration: int = Field(default=3, alias="tainttoleration.weight")
+    """For nodes without taints that the pod would rather avoid."""
     image_locality: int = Field(default=1, alias="imagelocality.weight")
+    """For nodes that have the pod's images."""
     pod_topology_spread: int = Field(default=2, alias="podtopologyspread.weight")
+    """For nodes where the pods would be spread more evenly."""
 
 
 @dataclass(frozen=True, eq=False)

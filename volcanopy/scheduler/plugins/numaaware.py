@@ -32,6 +32,7 @@ class NumaAwareArguments(Arguments):
     """How much the score counts."""
 
     weight: int = Field(1, ge=0)
+    """How much the plugin counts."""
 
 
 class NumaAware(Plugin[NumaAwareArguments]):

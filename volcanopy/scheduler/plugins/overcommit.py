@@ -16,6 +16,7 @@ class OvercommitArguments(Arguments):
     """By how much."""
 
     factor: float = Field(1.2, alias="overcommit-factor")
+    """How many times the cluster's total jobs may ask for before no more are admitted."""
 
     @field_validator("factor")
     @classmethod

@@ -64,19 +64,33 @@ class PredicatesArguments(Arguments):
     """
 
     node_affinity: bool = Field(default=True, alias="predicate.NodeAffinityEnable")
+    """Node selectors and required node affinity."""
     node_ports: bool = Field(default=True, alias="predicate.NodePortsEnable")
+    """Host ports."""
     taint_toleration: bool = Field(default=True, alias="predicate.TaintTolerationEnable")
+    """Taints."""
     pod_affinity: bool = Field(default=True, alias="predicate.PodAffinityEnable")
+    """Required affinity and anti-affinity of pods."""
     node_volume_limits: bool = Field(default=True, alias="predicate.NodeVolumeLimitsEnable")
+    """How many volumes of a driver a node takes."""
     volume_zone: bool = Field(default=True, alias="predicate.VolumeZoneEnable")
+    """Zones of volumes."""
     pod_topology_spread: bool = Field(default=True, alias="predicate.PodTopologySpreadEnable")
+    """Spread constraints that must hold."""
     volume_binding: bool = Field(default=True, alias="predicate.VolumeBindingEnable")
+    """Claims that are bound once the pod has a node."""
     dynamic_resources: bool = Field(default=True, alias="predicate.DynamicResourceAllocationEnable")
+    """Claims on devices."""
     cache: bool = Field(default=False, alias="predicate.CacheEnable")
+    """Without effect: answers are always kept per shape."""
     volume_binding_weight: int = Field(default=1, alias="volumebinding.weight")
+    """How much it counts that a claim finds a fitting volume."""
     volume_binding_timeout: int = Field(default=600, ge=0, alias="volumebinding.bindTimeoutSeconds")
+    """Seconds that a volume is waited for."""
     volume_binding_shape: tuple[ShapePoint, ...] = Field(default=(), alias="volumebinding.shape")
+    """How much a volume scores by the percentage of it that would be used."""
     dynamic_resources_timeout: int = Field(default=10, ge=0, alias="dynamicresources.filterTimeoutSeconds")
+    """Without effect: no filter takes that long."""
 
 
 @dataclass(frozen=True, eq=False)

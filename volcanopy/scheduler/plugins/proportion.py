@@ -7,51 +7,92 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.scheduler import claims
+from volcanopy.scheduler.dues import QueueClaims
 from volcanopy.scheduler.guarantees import sparing_guarantees
+from volcanopy.scheduler.lending import Commitments, bounds
 from volcanopy.scheduler.plugin import PERMIT, Denial, NoArguments, Plugin, Taking, Vote, reject
-from volcanopy.scheduler.resources import Floats, Ints, Mask, Resources, dominant_share
+from volcanopy.scheduler.resources import Ints, Mask, Resources, dominant_share
+from volcanopy.scheduler.snapshot import NONE
 from volcanopy.scheduler.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.waterfilling import Levels, deserved_by_weight
 from volcanopy.scheduler.words import Shortage, closed
 
 
 class Proportion(Plugin[NoArguments]):
-    """Each queue deserves a share of the cluster by weight: within its capability, above its guarantee, as far as it asks."""
+    """Each queue deserves a share of the cluster by weight: within its capability, above its guarantee, as far as it asks.
+
+    Queues below others divide what the queue above them deserves, level by level.
+    """
 
     name: ClassVar[str] = "proportion"
 
     def open(self) -> None:
         """Fill the queues' shares like vessels."""
         snapshot = self.cluster.snapshot
-        queues, jobs = snapshot.queues, snapshot.jobs
-        self._limit = claims.within_guarantees(snapshot.total, queues)
-        ledger = self.cluster.ledger
+        queues, jobs, ledger = snapshot.queues, snapshot.jobs, self.cluster.ledger
+        self._levels = Levels(queues) if queues.nested else None
+        self._bounds = bounds(snapshot.total, queues, by_weight=True, in_tree=queues.nested)
+        if self._levels is None:
+            self._limit = claims.within_guarantees(snapshot.total, queues, self._bounds)
+        else:
+            self._limit = self._levels.limits(snapshot.total, self._bounds.kept, self._bounds.ceiling)
+        self._parents = np.zeros(len(queues), dtype=np.bool_) if self._levels is None else self._levels.parents
+        self._spoken_for: Commitments | None = None
+        if self._bounds.kept.any():
+            tree = self._levels is not None
+            self._spoken_for = Commitments(queues, self._bounds.kept, self._limit, snapshot.total, in_tree=tree)
         self._allocated: Ints = ledger.queue_allocated  # a view: it moves with the session
+        self._below: Ints = ledger.tree_allocated
         self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
         self._active[jobs.queue[self.cluster.job_rows()]] = True
-        self._requested: Ints = ledger.queue_allocated + ledger.queue_pending
-        self._inqueue = claims.asked_by_admitted(self.cluster)
-        self.deserved = self._fill(self._requested)
-        self._shares: list[list[int]] = self.deserved.T.tolist()
+        pending: Ints = np.where(claims.held_back(queues), 0, ledger.queue_pending)
+        self._requested: Ints = ledger.queue_allocated + pending
+        self._inqueue = self._with_those_below(claims.asked_by_admitted(self.cluster))
+        self.deserved, self._own = self._fill(self._requested)
+        self._shares: list[list[int]] = self._own.T.tolist()
         self._owed: Ints | None = None
 
-    def queue_order(self, queue: QueueView) -> tuple[int, float]:
-        """Higher priority first, then the smaller share of what is deserved."""
-        held, deserved = self._held(queue), self.deserved[:, queue.row]
-        return (-queue.priority, dominant_share(np.where(deserved > 0, held, 0), deserved))
+    def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
+        """Higher priority first, then the smaller share of what is deserved; in a tree compared from the root downwards.
+
+        Where jobs are seen from outside with a priority, that goes between the two.
+        """
+        return tuple(self._rank(row) for row in reversed(self._line(queue)))
+
+    def victim_queue_order(self, queue: QueueView, taker: QueueView) -> int:
+        """In a tree, the nearest relative gives first."""
+        if self._levels is None:
+            return 0
+        return -len(set(self._line(queue)[1:]) & set(self._line(taker)[1:]))
 
     def overused(self, queue: QueueView) -> Denial | None:
         """A queue that holds all that it deserves gets no further turn."""
-        deserved = self.deserved[:, queue.row]
-        if any(map(operator.gt, deserved.tolist(), self._held(queue).tolist())):
+        held: Ints = self._allocated[:, queue.row]
+        if any(map(operator.gt, self._shares[queue.row], held.tolist())):
             return None
-        return Denial("share", self._shortage("share", queue, (), deserved))
+        return Denial("share", self._shortage("share", queue.row, held, (), self._own[:, queue.row]))
+
+    def queue_claims(self) -> QueueClaims:
+        """The shares, and what capability and the guarantees of others leave each queue."""
+        queues = self.cluster.snapshot.queues
+        deserved = self.deserved if self._levels is not None else queues.rolled_up(self.deserved)
+        return QueueClaims(deserved, self._limit)
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
-        """What a queue holds stays within what it deserves."""
+        """What a queue, and each queue above it, holds stays within what it deserves."""
         if not queue.is_open:
             return Denial("queue", closed(queue.name))
         asked = task.request.values
-        return self._beyond(queue, asked * count if count > 1 else asked, count)
+        asked = asked * count if count > 1 else asked
+        denial = self._beyond(queue, asked, count)
+        if denial is not None:
+            return denial
+        for row in self._line(queue) if self._levels is not None else ():
+            held, deserved = self._of(row, own=False)
+            denial = self._too_much(row, held, asked, deserved, count)
+            if denial is not None:
+                return denial
+        return self._taken_from_others(queue.row, asked, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
         """A queue takes room from others only up to what it deserves."""
@@ -61,29 +102,36 @@ class Proportion(Plugin[NoArguments]):
     def entitled(self, queue: QueueView, claim: Resources) -> bool:
         """The share that a queue would deserve if its waiting jobs were admitted covers the claim."""
         if self._owed is None:
-            self._owed = self._fill(self._requested + claims.asked_by_waiting(self.cluster, self._limit))
+            self._owed = self._fill(self._requested + claims.asked_by_waiting(self.cluster, self._limit))[1]
         pods = self.cluster.axis.index["pods"]
         owed = self._owed[:, queue.row]
         return queue.is_open and claims.first_short(claim.values, owed, claim.values, pods) is None
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues that hold more than they deserve, down to what they deserve."""
-        held: dict[int, Ints] = {}
+        """Tasks of queues that hold more than they deserve, down to what they deserve.
+
+        In a tree so must all queues above that the reclaimer is not below: nothing leaves a part of it that has no more
+        than it deserves.
+        """
+        held: dict[tuple[int, bool], Ints] = {}
         victims = []
+        own = reclaimer.job
+        spared = set[int]() if own is None else set(self._line(own.queue))
         for candidate in candidates:
             job = candidate.job
             if job is None:
                 continue
-            row = job.queue.row
-            now = held.get(row, job.queue.allocated.values)
-            if (now > self.deserved[:, row]).any():
+            leaf = job.queue.row
+            losers = [(leaf, True), *((row, False) for row in self._line(job.queue)[1:] if row not in spared)]
+            now = {loser: held[loser] if loser in held else self._of(*loser)[0] for loser in losers}
+            if all((amounts > self._of(*loser)[1]).any() for loser, amounts in now.items()):
                 victims.append(candidate)
-                held[row] = now - candidate.request.values
+                held |= {loser: amounts - candidate.request.values for loser, amounts in now.items()}
         return victims
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """As many as leave each queue what it is guaranteed, of what they hold."""
-        return sparing_guarantees(self.cluster, reclaimer, victims)
+        return sparing_guarantees(self.cluster, reclaimer, victims, self._bounds.kept, self._levels is not None)
 
     def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Between queues, as :meth:`reclaimable`."""
@@ -94,86 +142,105 @@ class Proportion(Plugin[NoArguments]):
         return self.reclaimable_at_all(taking.task, victims) if taking.across else victims
 
     def job_enqueueable(self, job: JobView) -> Vote:
-        """Whether the job's minimum fits what its queue may ever hold, beside what it holds and has promised."""
+        """Whether the job's minimum fits what its queue may ever hold, and each above it, beside what is held and promised."""
         queue = job.queue
         if not queue.is_open:
             return reject("queue", closed(queue.name, ": it takes no new jobs"))
         least = job.min_resources
         if least is None:
             return PERMIT
-        asked = least.values + queue.allocated.values + self._inqueue[:, queue.row] + queue.inqueue.values
-        limit = self._limit[:, queue.row]
-        short = claims.first_short(asked, limit, least.values, self.cluster.axis.index["pods"])
-        if short is None:
-            return PERMIT
-        promised = asked - least.values - queue.allocated.values
-        return reject("capability", self._shortage("admission", queue, least.values.tolist(), limit, promised.tolist()))
+        ledger = self.cluster.ledger
+        admitted = ledger.queue_inqueue if self._levels is None else ledger.tree_inqueue
+        for row in self._line(queue):
+            held, limit = self._of(row, self._levels is None)[0], self._limit[:, row]
+            promised = self._inqueue[:, row] + admitted[:, row]
+            asked = least.values + held + promised
+            if claims.first_short(asked, limit, least.values, self.cluster.axis.index["pods"]) is not None:
+                short = self._shortage("admission", row, held, least.values.tolist(), limit, promised.tolist())
+                return reject("capability", short)
+        return PERMIT
+
+    # The tree
+
+    def _line(self, queue: QueueView) -> list[int]:
+        """The queues that this one is part of, itself first, the root left out; where none are nested only itself."""
+        if self._levels is None:
+            return [queue.row]
+        queues = self.cluster.snapshot.queues
+        line, row = [queue.row], int(queues.above[queue.row])
+        while row != NONE and queues.names[row] != "root":
+            line.append(row)
+            row = int(queues.above[row])
+        return line
+
+    def _of(self, row: int, own: bool) -> tuple[Ints, Ints]:
+        """What a queue holds and what it deserves: its ``own`` jobs, or with all below it."""
+        if own or not self._parents[row]:
+            return self._allocated[:, row], self._own[:, row]
+        return self._below[:, row], self.deserved[:, row]
+
+    def _rank(self, row: int) -> tuple[float, ...]:
+        """The place of a queue among its siblings."""
+        held, deserved = self._of(row, own=False)
+        share = dominant_share(np.where(deserved > 0, held, 0), deserved)
+        priority, seen = -int(self.cluster.snapshot.queues.priority[row]), self.cluster.precedence
+        return (priority, -seen.of(row), share) if seen.matters else (priority, share)
+
+    def _with_those_below(self, values: Ints) -> Ints:
+        return values if self._levels is None else self._levels.rolled_up(values)
+
+    def _fill(self, requested: Ints) -> tuple[Ints, Ints]:
+        """(R, Q) twice: what each queue deserves with all below it, and what its own jobs do."""
+        snapshot = self.cluster.snapshot
+        kept, limit, active = self._bounds.kept, self._limit, self._active
+        if self._levels is not None:
+            return self._levels.fill(snapshot.total, requested, kept, limit, active)
+        queues = snapshot.queues
+        shares = deserved_by_weight(snapshot.total, queues.weight, requested, kept, limit, active, queues.names)
+        return shares, shares
+
+    # What a queue lacks
 
     def _beyond(self, queue: QueueView, asked: Ints, count: int) -> Denial | None:
-        held = self._held(queue)
-        share = self._shares[queue.row]
-        if not any(map(operator.gt, (held + asked).tolist(), share)):
+        held: Ints = self._allocated[:, queue.row]
+        if not any(map(operator.gt, (held + asked).tolist(), self._shares[queue.row])):
             return None
+        return self._too_much(queue.row, held, asked, self._own[:, queue.row], count)
+
+    def _too_much(self, row: int, held: Ints, asked: Ints, deserved: Ints, count: int) -> Denial | None:
         pods = self.cluster.axis.index["pods"]
-        deserved, limit = self.deserved[:, queue.row], self._limit[:, queue.row]
-        wanted = held + asked
+        wanted, limit = held + asked, self._limit[:, row]
         beyond_share = claims.first_short(wanted, deserved, asked, pods)
         if beyond_share is None:
             return None
         beyond_limit = claims.first_short(wanted, limit, asked, pods)
         if beyond_limit is not None:
-            return Denial("capability", self._shortage("capability", queue, asked.tolist(), limit, each=count))
-        return Denial("share", self._shortage("share", queue, asked.tolist(), deserved, each=count))
+            return Denial("capability", self._shortage("capability", row, held, asked.tolist(), limit, each=count))
+        return Denial("share", self._shortage("share", row, held, asked.tolist(), deserved, each=count))
+
+    def _taken_from_others(self, row: int, asked: Ints, count: int) -> Denial | None:
+        if self._spoken_for is None:
+            return None
+        over = self._spoken_for.excess(row, self._allocated, asked, self.cluster.ledger.moves)
+        if over is None:
+            return None
+        held: Ints = self._allocated[:, row]
+        short = self._shortage("capability", row, held, asked.tolist(), held + asked - over, each=count)
+        return Denial("capability", short)
 
     def _shortage(
         self,
         kind: str,
-        queue: QueueView,
+        row: int,
+        held: Ints,
         wanted: Iterable[int],
         limit: Ints,
         promised: Iterable[int] = (),
         each: int = 1,
     ) -> Shortage:
-        held = tuple(self._held(queue).tolist())
-        names = self.cluster.axis.names
-        most, total = tuple(self._limit[:, queue.row].tolist()), tuple(self.cluster.snapshot.total.tolist())
-        short = Shortage(kind, queue.name, names, tuple(wanted), held, tuple(limit.tolist()), tuple(promised), each)
-        return short._replace(most=most, total=total)
-
-    def _held(self, queue: QueueView) -> Ints:
-        held: Ints = self._allocated[:, queue.row]
-        return held
-
-    def _fill(self, requested: Ints) -> Ints:
         snapshot = self.cluster.snapshot
-        queues = snapshot.queues
-        guarantee = queues.guarantee.values
-        return deserved_by_weight(snapshot.total, queues.weight, requested, guarantee, self._limit, self._active)
-
-
-def deserved_by_weight(total: Ints, weight: Ints, requested: Ints, guarantee: Ints, limit: Ints, active: Mask) -> Ints:
-    """Water-filling: what each of Q queues deserves of an (R,) total; the tables are (R, Q).
-
-    In each round the rest is handed out by weight among the queues that still want something; what a queue cannot use
-    because of its limit or its request flows back. Volcano's rounds, in floating point, cut to whole units at the end.
-    """
-    deserved: Floats = np.zeros(requested.shape, dtype=np.float64)
-    remaining: Floats = total.astype(np.float64)
-    open_ = active.copy()
-    while open_.any() and remaining.any():
-        weights = np.where(open_, weight, 0).astype(np.float64)
-        before = deserved.copy()
-        grown = deserved + remaining[:, None] * (weights / weights.sum())[None, :]
-        grown = np.minimum(np.maximum(np.minimum(grown, requested), guarantee), limit)  # a capability is never passed
-        deserved[:, open_] = grown[:, open_]
-        satisfied = (requested <= deserved).all(axis=0) | (np.abs(deserved - before) < _SMALL).all(axis=0)
-        open_ &= ~satisfied
-        rest = np.maximum(remaining - (deserved - before).sum(axis=1), 0.0)
-        if (np.abs(rest - remaining) < _SMALL).all():
-            break
-        remaining = np.where(rest < _SMALL, 0.0, rest)
-    return np.floor(deserved + _SMALL).astype(np.int64)
-
-
-_SMALL = 1e-3
-"""Less than any base unit: what is nearer than this is equal."""
+        names, queue = self.cluster.axis.names, snapshot.queues.names[row]
+        most, total = tuple(self._limit[:, row].tolist()), tuple(snapshot.total.tolist())
+        amounts = (tuple(wanted), tuple(held.tolist()), tuple(limit.tolist()))
+        short = Shortage(kind, queue, names, *amounts, tuple(promised), each)
+        return short.of_borrower(self._bounds.borrowed(snapshot.queues, row))._replace(most=most, total=total)

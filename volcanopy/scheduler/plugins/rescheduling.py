@@ -77,9 +77,11 @@ class ReschedulingArguments(Arguments):
     """How often, and how."""
 
     interval: Duration = timedelta(minutes=5)
+    """How often."""
     period: Duration = Field(timedelta(minutes=10), alias="metricsPeriod")
     """Over how long the load is averaged: whoever measures decides that, so that this is only for the reader."""
     strategies: tuple[Strategy, ...] = (Strategy(name="lowNodeUtilization"),)
+    """How to choose what moves."""
 
     @field_validator("interval", "period")
     @classmethod

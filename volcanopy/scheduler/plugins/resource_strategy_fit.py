@@ -79,11 +79,15 @@ class ResourceStrategyFitArguments(Arguments):
     """The weight of the score, the strategy of each resource, and two ways to keep scarce devices usable."""
 
     weight: int = Field(10, ge=0, alias="resourceStrategyFitWeight")
+    """How much the plugin counts."""
     resources: dict[str, ResourceStrategy] = Field(
         default_factory=lambda: {"cpu": ResourceStrategy(), "memory": ResourceStrategy()}
     )
+    """By resource: whether full nodes are better or empty ones, and how much it counts. A name may end in `*`."""
     sra: ScarceAvoidance = Field(default_factory=ScarceAvoidance)
+    """Keep tasks away from nodes whose scarce resources they do not need: `enable`, `resources`, `weight`, `resourceWeight`."""
     proportional: Proportional = Field(default_factory=Proportional)
+    """Keep cpu and memory beside each idle device: `enable`, `resources`, `resourceProportion`."""
 
     @field_validator("resources")
     @classmethod

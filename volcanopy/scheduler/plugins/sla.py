@@ -16,6 +16,7 @@ class SlaArguments(Arguments):
     """How long any job may have to wait; none if not given."""
 
     waiting: str = Field("", alias="sla-waiting-time")
+    """How long any job may wait; without limit if not given. A job may say otherwise in an annotation."""
 
     @field_validator("waiting")
     @classmethod

@@ -30,6 +30,7 @@ class TaskTopologyArguments(Arguments):
     """How much it counts."""
 
     weight: int = Field(1, ge=0, alias="task-topology.weight")
+    """How much the plugin counts."""
 
 
 @dataclass

@@ -59,8 +59,11 @@ class TdmArguments(Arguments):
     """When each revocable zone is open, in which time zone, and how often tasks are moved out of closed ones."""
 
     zones: dict[str, str] = Field(default_factory=dict, alias="tdm.revocable-zone")
+    """By zone, when it is open: `tdm.revocable-zone.<zone>: "22:00-06:00"`."""
     period: Duration = Field(timedelta(minutes=1), alias="tdm.evict.period")
+    """How often tasks are moved out of zones that have closed."""
     time_zone: str = Field("UTC", alias="tdm.time-zone")
+    """Where the hours are meant."""
 
     @model_validator(mode="before")
     @classmethod

@@ -82,10 +82,15 @@ class UsageArguments(Arguments):
     """Weights of the score, of cpu and memory in it, and the limits of load."""
 
     weight: int = Field(5, ge=0, alias="usage.weight")
+    """How much the plugin counts."""
     cpu: int = Field(1, ge=0, alias="cpu.weight")
+    """How much the load of cpu counts in it."""
     memory: int = Field(1, ge=0, alias="memory.weight")
+    """How much the load of memory counts in it."""
     thresholds: Thresholds = Field(default_factory=Thresholds)
+    """The percentages of load of `cpu` and `mem` above which a node takes nothing more."""
     estimator: Estimator = Field(default_factory=Estimator)
+    """How much load a pod is taken to bring that no measurement shows yet."""
 
 
 class Usage(Plugin[UsageArguments]):

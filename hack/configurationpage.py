@@ -1,0 +1,163 @@
+"""``python -m hack.configurationpage`` writes docs/scheduler-configuration.md from the actions and plugins as they are declared."""
+
+import ast
+import inspect
+import json
+import sys
+import textwrap
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from volcanopy.scheduler.config import DEFAULT
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.measuring import Metrics
+from volcanopy.scheduler.plugin import SWITCHES
+
+PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
+
+_HEAD = """\
+# The scheduler's configuration
+
+The file has Volcano's format, and is read strictly: an action, a plugin, a switch or an argument that is not known is refused in
+one sentence that names it and what was probably meant. A file that changes is read again; while it is broken the last good one
+stays in force, and the log says why. This page is written from the code by `make golden`.
+
+Where no file is given, this is in force:
+
+```yaml scheduler
+{default}```
+
+- `actions` are done in this order in each cycle.
+- `tiers` are lists of plugins. Where plugins vote, the first tier in which one has an opinion decides.
+- `configurations` gives arguments to actions.
+- `metrics` says where the real load of nodes is read, for the plugins `usage` and `rescheduling`.
+
+`volcanopy plan -f world.yaml --config FILE` tells what a configuration would decide before it does.
+"""
+
+_EXAMPLE = """\
+A configuration that uses most of it:
+
+```yaml scheduler
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+configurations:
+- name: preempt
+  arguments: {predicateErrorCacheEnable: true}
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+  - name: pdb
+  - name: sla
+    arguments: {sla-waiting-time: 2h}
+- plugins:
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: capacity
+    enableHierarchy: true
+  - name: nodeorder
+  - name: binpack
+    arguments: {binpack.weight: 5, binpack.resources: nvidia.com/gpu, binpack.resources.nvidia.com/gpu: 10}
+```
+"""
+
+
+def page() -> str:
+    """The text of docs/scheduler-configuration.md."""
+    registry = builtin()
+    parts = [
+        _HEAD.format(default=DEFAULT),
+        _EXAMPLE,
+        "## Actions\n",
+        "| action | what it does | arguments |\n|---|---|---|",
+    ]
+    for name, action in sorted(registry.actions.items()):
+        arguments = ", ".join(f"`{key}`" for key in action.arguments)
+        parts.append(f"| `{name}` | {_first(action.__doc__)} | {arguments} |")
+    parts.append(
+        "\n`predicateErrorCacheEnable` and the arguments of `preempt` are Volcano's. They are accepted and change nothing: answers of"
+        "\nnodes are always kept per shape of pods, and every node is a candidate.\n"
+    )
+    parts.append("## Switches\n")
+    parts.append(
+        "A plugin's entry may switch off one of its parts. The keys are Volcano's, true if not given but for the last two:\n"
+    )
+    late = ("enableHierarchy", "enabledClusterOrder")
+    switches = [*sorted(SWITCHES - set(late)), *late]
+    parts.append(_wrapped(", ".join(f"`{switch}`" for switch in switches) + ".") + "\n")
+    parts.append("## Plugins\n")
+    for name, plugin in sorted(registry.plugins.items()):
+        parts.append(f"### {name}\n\n{_wrapped(_prose(plugin.__doc__))}\n")
+        parts += _table(plugin.arguments)
+    parts.append("## Real load\n\nThe block `metrics`. More in [devices and load](devices-and-load.md).\n")
+    parts += _table(Metrics)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _table(model: type[BaseModel]) -> list[str]:
+    if not model.model_fields:
+        return []
+    told = sentences(model)
+    rows = ["| argument | if not given | what it says |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        rows.append(
+            f"| `{field.alias or name}` | {_default(field)} | {(field.description or told.get(name, '')).replace('``', '`')} |"
+        )
+    return [*rows, ""]
+
+
+def sentences(model: type[BaseModel]) -> Mapping[str, str]:
+    """What stands below each field of a model."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                found[name] = " ".join(said.split())
+    return found
+
+
+def _default(field: FieldInfo) -> str:
+    value: Any = field.get_default(call_default_factory=True)
+    if value is PydanticUndefined:
+        return "must be given"
+    if isinstance(value, BaseModel | dict | list | tuple) or value is None or value == "":
+        return ""
+    if isinstance(value, timedelta):
+        minutes, seconds = divmod(int(value.total_seconds()), 60)
+        return f"`{minutes}m`" if minutes else f"`{seconds}s`"
+    if isinstance(value, Enum):
+        value = value.value
+    return f"`{json.dumps(value) if isinstance(value, bool) else value}`"
+
+
+def _first(doc: str | None) -> str:
+    return inspect.cleandoc(doc or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _prose(doc: str | None) -> str:
+    return " ".join(inspect.cleandoc(doc or "").replace("``", "`").split())
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 128, break_long_words=False, break_on_hyphens=False)
+
+
+def main() -> int:
+    """Write the page."""
+    PAGE.write_text(page(), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

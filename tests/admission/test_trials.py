@@ -1,0 +1,239 @@
+"""Which pods the API server is asked about, and what its answers come to: all of it as data."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.admission.golden_cases import world
+from tests.admission.test_flows import cron
+from volcanopy.admission.context import Answer, Context, Trial
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.request import Request
+from volcanopy.admission.review import validate
+from volcanopy.admission.trials import trials, tried_judgement
+from volcanopy.admission.verdict import Warned
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob, TaskSpec
+from volcanopy.api.model import Json, Problem
+from volcanopy.services.thirdparty import job_registry
+from volcanopy.services.trials import pod_maker
+
+WORLD = replace(world({}), make_pod=pod_maker(job_registry()))
+
+
+def task(name: str, replicas: int = 1) -> Json:
+    spec = {"containers": [{"name": "main", "image": "busybox"}]}
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}}
+
+
+def batch_job(*tasks: Json, name: str = "j", **spec: Any) -> Json:
+    return {
+        "apiVersion": names.BATCH_V1ALPHA1,
+        "kind": "BatchJob",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"tasks": list(tasks), **spec},
+    }
+
+
+def body(found: Json, old: Json | None = None) -> Json:
+    kind = {"group": found["apiVersion"].partition("/")[0], "kind": found["kind"]}
+    operation = "CREATE" if old is None else "UPDATE"
+    request = {"uid": "u", "kind": kind, "operation": operation, "namespace": "team", "object": found, "oldObject": old}
+    return {"request": request}
+
+
+def asked(found: Json, old: Json | None = None, context: Context = WORLD) -> tuple[Trial, ...]:
+    request = Request.of(body(found, old))
+    assert request is not None
+    return trials(request, context)
+
+
+def test_the_pod_that_is_tried_is_the_one_that_would_be_made() -> None:
+    (trial,) = asked(batch_job(task("a"), plugins={"svc": []}, volumes=[{"mountPath": "/d", "volumeClaimName": "c"}]))
+    assert trial.path == "spec.tasks[0].template"
+    assert isinstance(trial.pod, dict)
+    spec = trial.pod["spec"]
+    assert spec["schedulerName"] == names.SCHEDULER
+    assert {"name": "job-volume-0", "persistentVolumeClaim": {"claimName": "c"}} in spec["volumes"]
+    assert spec["subdomain"]  # of the plugin
+
+
+def test_it_belongs_to_nobody_and_tells_that_it_is_a_trial() -> None:
+    (trial,) = asked(batch_job(task("a")))
+    assert isinstance(trial.pod, dict)
+    assert set(trial.pod["metadata"]) == {"name", "namespace", "labels", "annotations"}
+    assert trial.pod["metadata"]["labels"][names.TRIAL] == "true"
+    assert names.GROUP_NAME not in trial.pod["metadata"]["annotations"]
+
+
+def test_jobs_of_the_same_template_ask_the_same() -> None:
+    first, second = asked(batch_job(task("a"), task("b", 7), plugins={"ssh": [], "svc": []}, name="one"))
+    (third,) = asked(batch_job(task("a", 3), plugins={"ssh": []}, name="two"))
+    (fourth,) = asked(batch_job(task("z", 5), plugins={"ssh": []}, name="three"))
+    assert third.pod == fourth.pod
+    assert first.path != second.path
+
+
+def test_what_has_not_changed_is_not_tried_again() -> None:
+    before = cron(name="c")
+    assert asked(cron(name="c", suspend=True), before)
+    assert not asked(before, before)
+    assert not asked(batch_job(task("a"), minAvailable=1), batch_job(task("a")))
+
+
+def test_what_cannot_be_read_is_not_tried() -> None:
+    assert not asked(batch_job({"name": "a", "bogus": 1}))
+    assert not asked(batch_job(task("a")), context=replace(WORLD, make_pod=None))
+    allowed = replace(WORLD, policy=AdmissionPolicy(pod_refused="allow"))
+    assert not asked(batch_job(task("a")), context=allowed)
+
+
+def test_a_priority_that_there_is_none_of_is_left_to_its_own_warning() -> None:
+    (trial,) = asked(batch_job(task("a"), priorityClassName="none-such"))
+    assert isinstance(trial.pod, dict)
+    assert "priorityClassName" not in trial.pod["spec"]
+    (trial,) = asked(batch_job(task("a"), priorityClassName="high"))
+    assert isinstance(trial.pod, dict)
+    assert trial.pod["spec"]["priorityClassName"] == "high"
+
+
+def test_a_template_of_too_many_values_is_not_sent_on() -> None:
+    found = task("a")
+    found["template"]["spec"]["containers"][0]["args"] = ["x"] * 100_000
+    (trial,) = asked(batch_job(found))
+    assert trial.pod == "the pods of the tasks have more than 262144 bytes together"
+
+
+def test_a_plugin_that_fails_leaves_a_warning() -> None:
+    def made(_: BatchJob) -> Callable[[TaskSpec], Json | str]:
+        return lambda _: "no pod can be made of the template: ZeroDivisionError: x"
+
+    (trial,) = asked(batch_job(task("a")), context=replace(WORLD, make_pod=made))
+    assert trial.pod == "no pod can be made of the template: ZeroDivisionError: x"
+
+
+TEMPLATE = {"spec": {"containers": [{"name": "main"}, {"name": "side"}], "volumes": [{"name": "v"}]}}
+POD = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {
+        "containers": [{"name": "plugged", "env": [{"name": "X"}]}, {"name": "main"}, {"name": "side", "env": [1]}],
+        "volumes": [{"name": "v"}, {"name": "added"}],
+    },
+}
+
+
+def said(answer: Answer, policy: AdmissionPolicy | None = None, *, soon: bool = True) -> list[str]:
+    """What is told: problems, and warnings with a mark before them."""
+    trial = Trial("spec.tasks[3].template", TEMPLATE, POD, soon)
+    told = tried_judgement([(trial, answer)], policy or AdmissionPolicy())
+    return [f"warning: {one.about}" if isinstance(one, Warned) else str(one) for one in told]
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("spec.restartPolicy", "spec.tasks[3].template.spec.restartPolicy: wrong"),
+        ("metadata.labels[a/b.c]", "spec.tasks[3].template.metadata.labels[a/b.c]: wrong"),
+        ("spec.containers[1].image", "spec.tasks[3].template.spec.containers[0].image: wrong"),
+        ("spec.containers[2].env[0].name", "spec.tasks[3].template.spec.containers[1].env: {}"),
+        ("spec.containers[0].env[0].name", "spec.tasks[3].template.spec.containers: {}"),
+        ("spec.volumes[1].name", "spec.tasks[3].template.spec.volumes: {}"),
+        ("spec.volumes[0]", "spec.tasks[3].template.spec.volumes[0]: wrong"),
+        ("spec.volumes[9]", "spec.tasks[3].template.spec.volumes: {}"),
+    ],
+)
+def test_a_place_in_the_pod_is_found_in_the_template(path: str, there: str) -> None:
+    told = there.replace("{}", f"{path} of the pod: wrong")
+    assert said(Answer(422, "Pod is invalid", (Problem(path, "wrong"),))) == [told]
+
+
+AT = "spec.tasks[3].template: "
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Answer(201), []),
+        (Answer(409, 'pods "trial" already exists'), []),
+        (
+            Answer(403, 'pods "trial" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+            [f'{AT}the API server refuses such a pod: violates PodSecurity "restricted:latest": runAsNonRoot != true'],
+        ),
+        (
+            Answer(
+                403, 'pods "trial" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2'
+            ),
+            [
+                f"warning: {AT}such a pod would be refused at this moment: exceeded quota: q, requested: pods=1,"
+                " used: pods=2, limited: pods=2"
+            ],
+        ),
+        (
+            Answer(400, 'admission webhook "x" does not support dry run'),
+            [
+                f"warning: {AT}the API server could not be asked whether it takes such a pod: "
+                'admission webhook "x" does not support dry run'
+            ],
+        ),
+        (
+            Answer(403, 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'),
+            [
+                f"warning: {AT}the API server could not be asked whether it takes such a pod: "
+                'pods is forbidden: User "x" cannot create resource "pods" in API group ""'
+            ],
+        ),
+        (
+            Answer(422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
+            [
+                f"{AT}the API server refuses such a pod: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+            ],
+        ),
+        (
+            Answer(201, warnings=("spec.containers[1].env[1]: hides another", "would violate PodSecurity")),
+            [
+                "warning: spec.tasks[3].template.spec.containers[0].env[1]: hides another",
+                f"warning: {AT}would violate PodSecurity",
+            ],
+        ),
+    ],
+)
+def test_an_answer_is_told_as_what_it_means(answer: Answer, told: list[str]) -> None:
+    assert said(answer) == told
+
+
+@pytest.mark.parametrize("code", [0, 401, 404, 429, 500, 503])
+def test_a_server_that_cannot_be_asked_costs_a_warning_or_what_is_configured(code: int) -> None:
+    silent = Answer(code, "it did not answer")
+    assert said(silent)[0].startswith("warning: ")
+    assert not said(silent, AdmissionPolicy(pod_untried="allow"))
+    assert said(silent, AdmissionPolicy(pod_untried="refuse"))[0].startswith(AT)
+
+
+def test_refusals_may_be_warnings_as_configured() -> None:
+    refusal = Answer(422, "", (Problem("spec.restartPolicy", "wrong"),))
+    told = said(refusal, AdmissionPolicy(pod_refused="warn"))
+    assert told == ["warning: spec.tasks[3].template.spec.restartPolicy: wrong"]
+
+
+def test_what_a_namespace_has_against_it_is_a_warning_where_pods_come_later() -> None:
+    security = Answer(403, "violates PodSecurity")
+    assert said(security, soon=False)[0].startswith("warning: ")
+    assert not said(Answer(422, "", (Problem("spec", "wrong"),)), soon=False)[0].startswith("warning: ")
+
+
+def test_a_server_that_is_silent_about_many_tasks_is_told_of_once() -> None:
+    trial = Trial("spec.tasks[0].template", TEMPLATE, POD)
+    told = list(tried_judgement([(trial, Answer(0, "silent"))] * 9, AdmissionPolicy()))
+    assert len(told) == 1
+
+
+def test_its_refusals_stand_beside_ours() -> None:
+    found = batch_job(task("a"), queue="nope", minAvailable=9)
+    (trial,) = asked(found)
+    context = replace(WORLD, tried=((trial, Answer(422, "", (Problem("spec.containers[0].image", "Required"),))),))
+    message = validate(body(found), context)["response"]["status"]["message"]
+    assert "spec.minAvailable: 9 is more" in message
+    assert "spec.queue: there is no queue 'nope'" in message
+    assert "spec.tasks[0].template.spec.containers[0].image: Required" in message

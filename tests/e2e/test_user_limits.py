@@ -1,0 +1,78 @@
+"""Limits of users in a queue, as users meet them: what is admitted, what waits and why, what is refused."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from tests.e2e.world import JOBS, POD_GROUPS, QUEUES, World, batch_job
+from tests.services.test_admission_rules import Acting
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.kinds import Json
+from volcanopy.local.creating import Creator, RefusedError
+
+
+def queue(name: str, **spec: object) -> Json:
+    return {"apiVersion": "scheduling.volcanopy.io/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+@contextlib.asynccontextmanager
+async def user(cluster: World, name: str) -> AsyncIterator[Creator]:
+    """Somebody who makes things in the test's namespace, whom RBAC lets do everything."""
+    connection = Connection.load(cluster.kubeconfig)
+    whose = Acting(connection.credentials, name, ["system:masters"])
+    async with Client(replace(connection, credentials=whose)) as client:
+        yield Creator(client, cluster.namespace)
+
+
+def explanation(groups: list[Json], job: str) -> Json:
+    """Why the pod group of a job waits."""
+    found = next((one for one in groups if one["metadata"]["name"].startswith(f"{job}-")), {})
+    said: Json = (found.get("status") or {}).get("explanation") or {}
+    return said
+
+
+async def test_a_user_at_the_limit_waits_and_others_do_not(cluster: World) -> None:
+    name = f"limited-{cluster.namespace}"
+    await cluster.create(queue(name, limits=[{"users": ["*"], "maxRunningJobs": 1}]))
+    async with user(cluster, "ana") as ana, user(cluster, "bo") as bo:
+        await ana.create([batch_job("first", 1, "1", duration="forever", queue=name)])
+        await cluster.job("first", "Running")
+        await ana.create([batch_job("second", 1, "1", duration="forever", queue=name)])
+        await bo.create([batch_job("third", 1, "1", duration="forever", queue=name)])
+        await cluster.job("third", "Running")
+    told = f"queue {name} lets user ana run 1 job at a time, and 1 is admitted"
+    groups = await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "second").get("message") == told)
+    why = explanation(groups, "second")
+    assert why["gate"] == "limits"
+    assert why["unblock"] == f"a job of user ana in queue {name} must end"
+    assert why["ahead"] == [f"job {cluster.namespace}/first"]
+    await cluster.all_of(JOBS, lambda found: any(told in str(job.get("status")) for job in found))
+    await cluster.client.delete(JOBS, cluster.namespace, "first", propagation="Background")
+    await cluster.job("second", "Running")
+
+
+async def test_no_more_jobs_of_a_user_wait_than_may(cluster: World) -> None:
+    """Ana's first job fits nowhere yet: a second one of hers is refused, one of bo's is not."""
+    name = f"limited-{cluster.namespace}"
+    await cluster.create(queue(name, maxRunningJobs=0, limits=[{"users": ["ana"], "maxQueuedJobs": 1}]))
+    async with user(cluster, "ana") as ana, user(cluster, "bo") as bo:
+        await ana.create([batch_job("first", 1, "1", queue=name)])
+        await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "first").get("gate") == "limits")
+        with pytest.raises(RefusedError, match="lets user 'ana' have 1 job waiting, and 1 waits already"):
+            await ana.create([batch_job("second", 1, "1", queue=name)])
+        await bo.create([batch_job("third", 1, "1", queue=name)])
+        await cluster.client.patch(QUEUES, None, name, {"spec": {"maxRunningJobs": None}})
+        await cluster.job("first", "Completed")
+        await ana.create([batch_job("second", 1, "1", queue=name)])
+        await cluster.job("second", "Completed")
+
+
+async def test_a_job_that_its_user_could_never_hold_is_refused(cluster: World) -> None:
+    name = f"limited-{cluster.namespace}"
+    await cluster.create(queue(name, limits=[{"users": ["*"], "resources": {"cpu": "2"}}]))
+    async with user(cluster, "ana") as ana:
+        with pytest.raises(RefusedError, match=f"it needs 3 cpu of at most 2 that queue '{name}' lets user 'ana' hold"):
+            await ana.create([batch_job("large", 3, "1", queue=name)])

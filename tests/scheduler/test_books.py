@@ -1,0 +1,330 @@
+"""What the statuses of queues tell: held, due, kept, borrowed, waited for, rolled up over the tree."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
+
+from volcanopy.api import core, quantity
+from volcanopy.kube.statuses import queue_status
+from volcanopy.scheduler import reported
+from volcanopy.scheduler.books import Books, books, share
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.observing import Observer
+from volcanopy.scheduler.plan import Plan, SetQueue, document
+from volcanopy.scheduler.resources import UNLIMITED
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.state import State
+from volcanopy.scheduler.status import HOLDING, Status
+from volcanopy.testing.dice import Case
+from volcanopy.testing.notation import NOW, config, decide, world
+from volcanopy.testing.strategies import cases
+
+TREE = """
+node n1 cpu=10
+queue root
+queue eng weight=3 parent=root
+queue dev parent=eng guarantee.cpu=1
+queue ops parent=eng
+queue sci parent=root deserved.cpu=2
+job a queue=dev: 4 x cpu=1 on=n1, 3 x cpu=1
+job b queue=sci phase=Pending min=2: 2 x cpu=1
+job c queue=ops: 2 x cpu=2 on=n1
+"""
+
+
+def told(plan: Plan, *fields: str) -> dict[str, str]:
+    """What is to be written of the cpus of each queue."""
+    made = {}
+    for effect in plan.of(SetQueue):
+        said = [getattr(effect, field) for field in fields]
+        made[effect.queue] = " ".join(one if isinstance(one, str) else one.get("cpu", "-") for one in said)
+    return made
+
+
+def test_what_jobs_hold_and_wait_for_counts_for_all_queues_above() -> None:
+    """Job b is admitted and placed in this very cycle, so nothing of it waits any more."""
+    assert told(decide(TREE, "gang, proportion"), "allocated", "waiting") == {
+        "dev": "4 3",
+        "eng": "8 3",
+        "ops": "4 -",
+        "root": "10 3",
+        "sci": "2 -",
+    }
+
+
+def test_a_job_that_is_not_admitted_waits_for_its_minimum_although_it_has_no_pods() -> None:
+    text = "node n1 cpu=1\nqueue q\njob a queue=q phase=Pending min=3 minres.cpu=6: 1 x cpu=2"
+    made = decide(text, "gang, proportion", actions="allocate")
+    assert told(made, "allocated", "waiting")["q"] == "- 6"
+
+
+def test_what_gates_hold_back_is_not_waited_for() -> None:
+    made = decide("node n1 cpu=8\nqueue q\njob a queue=q min=1: 1 x cpu=1 on=n1, 2 x cpu=1 gated", "gang, proportion")
+    assert told(made, "waiting") == {"q": "-"}
+
+
+def test_a_share_is_what_is_held_of_what_is_due() -> None:
+    """Both want all of the cluster; the one of weight 3 has less than half of its share, the other more than all of it."""
+    text = """
+    node n1 cpu=8
+    queue q weight=3
+    queue r weight=1
+    job a queue=q min=1: 3 x cpu=1 on=n1, 9 x cpu=1 selector.x=none
+    job b queue=r min=1: 4 x cpu=1 on=n1, 9 x cpu=1 selector.x=none
+    """
+    made = decide(text, "gang, proportion, predicates")
+    assert told(made, "allocated", "deserved", "borrowed", "share") == {"q": "3 6 - 0.50", "r": "4 2 2 2.00"}
+
+
+def test_with_fixed_claims_what_is_above_them_is_borrowed() -> None:
+    assert told(decide(TREE, "gang, capacity"), "deserved", "guaranteed", "borrowed", "share") == {
+        "dev": "1 1 3 4.00",
+        "eng": "1 1 7 8.00",
+        "ops": "- - 4 1.00",
+        "root": "3 1 7 3.33",
+        "sci": "2 - - 1.00",
+    }
+
+
+def test_places_of_pods_are_borrowed_only_where_somebody_is_due_places() -> None:
+    (effect,) = decide("node n1 cpu=4\nqueue q deserved.cpu=2\njob a queue=q: 3 x cpu=1 on=n1", "gang, capacity").of(
+        SetQueue
+    )
+    assert effect.borrowed == {"cpu": "1"}
+
+
+def test_without_a_plugin_that_knows_shares_none_are_told() -> None:
+    assert told(decide(TREE, "gang"), "deserved", "borrowed", "share")["eng"] == "- - "
+
+
+def test_the_first_plugin_that_knows_shares_tells_them() -> None:
+    assert told(decide(TREE, "gang, proportion, capacity"), "deserved") == told(
+        decide(TREE, "gang, proportion"), "deserved"
+    )
+
+
+def test_a_plan_tells_what_queues_hold_in_a_line_and_the_rest_in_its_document() -> None:
+    made = decide(TREE, "gang, capacity")
+    assert "queue sci holds cpu 2, pods 2" in str(made).splitlines()
+    entry = next(one for one in document(made)["effects"] if one.get("queue") == "dev")
+    assert entry == {
+        "effect": "SetQueue",
+        "queue": "dev",
+        "allocated": {"cpu": "4", "pods": "4"},
+        "deserved": {"cpu": "1"},
+        "guaranteed": {"cpu": "1"},
+        "borrowed": {"cpu": "3"},
+        "waiting": {"cpu": "3", "pods": "3"},
+        "share": "4.00",
+    }
+
+
+def written(state: State, plan: Plan) -> None:
+    """As if all that the plan says of queues had been written."""
+    for effect in plan.of(SetQueue):
+        queue = state.queues[effect.queue]
+        state.upsert(replace(queue, status=queue_status(queue.status, effect)))
+
+
+def test_what_statuses_say_already_is_not_said_again() -> None:
+    state = State()
+    for thing in world(TREE):
+        state.upsert(thing)
+    rules = config("gang, proportion")
+    plan = schedule(state.snapshot(NOW), rules)
+    assert len(plan.of(SetQueue)) == 5
+    written(state, plan)
+    again = schedule(state.snapshot(NOW), rules)
+    assert again.of(SetQueue) == []
+
+
+def test_what_somebody_else_has_written_there_is_put_right() -> None:
+    state = State()
+    for thing in world(TREE):
+        state.upsert(thing)
+    rules = config("gang, proportion")
+    written(state, schedule(state.snapshot(NOW), rules))
+    sci = state.queues["sci"]
+    for wrong in (
+        replace(sci.status, share="a lot"),
+        replace(sci.status, waiting={"cpu": "99999999999E"}),
+        replace(sci.status, deserved={**sci.status.deserved, "example.com/never-heard-of": "1"}),
+    ):
+        state.upsert(replace(sci, status=wrong))
+        assert [one.queue for one in schedule(state.snapshot(NOW), rules).of(SetQueue)] == ["sci"]
+
+
+def test_a_table_of_queues_with_other_statuses_is_the_one_that_would_be_made_anew() -> None:
+    """Statuses that change are read by themselves; the rest of the table, and all that follows from it, stays."""
+    state, fresh = State(), State()
+    for thing in world(TREE):
+        state.upsert(thing)
+    rules = config("gang, proportion")
+    before = state.snapshot(NOW)
+    written(state, schedule(before, rules))
+    after = state.snapshot(NOW)
+    for queue in state.queues.values():
+        fresh.upsert(queue)
+    anew = fresh.snapshot(NOW).queues
+    kept = after.queues
+    assert kept.lines is before.queues.lines
+    assert (kept.reported != before.queues.reported).any()
+    order = [anew.index[name] for name in kept.names]
+    assert (kept.reported == anew.reported[:, :, order]).all()
+    assert (kept.reported_share == anew.reported_share[order]).all()
+
+
+def test_a_queue_that_claims_something_else_makes_the_table_anew() -> None:
+    state = State()
+    for thing in world(TREE):
+        state.upsert(thing)
+    before = state.snapshot(NOW).queues
+    state.upsert(replace(state.queues["sci"], spec=replace(state.queues["sci"].spec, weight=7)))
+    after = state.snapshot(NOW).queues
+    assert (before.weight[before.index["sci"]], after.weight[after.index["sci"]]) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "hundredths"),
+    [
+        ("", -1),
+        ("0.42", 42),
+        ("12.00", 1200),
+        ("1", -2),
+        ("0.4", -2),
+        ("-1.00", -2),
+        ("9" * 30 + ".00", -2),
+        ("²³.00", -2),
+    ],
+)
+def test_shares_are_texts_of_hundredths(text: str, hundredths: int) -> None:
+    assert reported.hundredths(text) == hundredths
+    if hundredths != -2:
+        assert reported.told(hundredths) == text
+
+
+@pytest.mark.parametrize("plugins", ["gang, proportion", "gang, capacity", "gang"])
+def test_amounts_beyond_all_counting_are_not_told_rather_than_told_wrongly(plugins: str) -> None:
+    """Four queues each claim, and four jobs each ask for, nearly all that a number holds."""
+    much = str(2**62 - 1)
+    lines = ["node n1 cpu=4", "queue root"]
+    for number in range(4):
+        lines.append(f"queue q{number} parent=root deserved.memory={much} guarantee.memory={much}")
+        lines.append(f"job j{number} queue=q{number} phase=Pending min=1 minres.memory={much}: 1 x cpu=9")
+    for effect in decide("\n".join(lines), plugins).of(SetQueue):
+        for amounts in (effect.allocated, effect.deserved, effect.guaranteed, effect.borrowed, effect.waiting):
+            for name, text in amounts.items():
+                assert 0 < quantity.amount(name, text) < UNLIMITED
+
+
+class Listening(Observer):
+    """Keeps the books that a cycle leaves."""
+
+    kept: Books
+
+    def queues(self, books: Books) -> None:
+        self.kept = books
+
+
+def under(session: Session, queue: int) -> list[int]:
+    """The queue and the queues below it, by asking each queue for its line."""
+    lines = session.snapshot.queues.lines
+    return [row for row in range(len(session.snapshot.queues)) if queue in lines[row].tolist()]
+
+
+def slow(session: Session, row: int) -> dict[str, list[int]]:
+    """The books of one queue: every task, every job looked at."""
+    snapshot, ledger = session.snapshot, session.ledger
+    tasks, jobs, size = snapshot.tasks, snapshot.jobs, len(snapshot.axis)
+    mine = set(under(session, row))
+    held, waiting = [0] * size, [0] * size
+
+    def add(sums: list[int], amounts: list[int]) -> None:
+        sums[:] = [one + other for one, other in zip(sums, amounts, strict=True)]
+
+    for job in session.job_rows.tolist():
+        if int(jobs.queue[job]) not in mine:
+            continue
+        there = [0] * size
+        for task in snapshot.members(job).tolist():
+            request = ledger.request(task).tolist()
+            before, now = Status(int(tasks.status[task])), Status(int(ledger.status[task]))
+            if HOLDING[now]:
+                add(held, request)
+            if now in {Status.PENDING, Status.PIPELINED} and before == Status.PENDING and not tasks.gated[task]:
+                add(waiting, request)
+            if HOLDING[before] or before == Status.PENDING:
+                add(there, request)
+        if jobs.has_min_resources[job] and ledger.phase[job] in {"Pending", "Inqueue"}:
+            least = jobs.min_resources.values[:, job].tolist()
+            add(waiting, [max(one - other, 0) for one, other in zip(least, there, strict=True)])
+    return {"allocated": held, "waiting": waiting}
+
+
+def claimed(session: Session, own: list[list[int]], row: int) -> list[int]:
+    """A claim, or what the queues right below claim together if that is more."""
+    queues = session.snapshot.queues
+    length = len(queues.lines[row])
+    children = [
+        child for child in range(len(queues)) if queues.parent[child] == row and len(queues.lines[child]) == length + 1
+    ]
+    below = [claimed(session, own, child) for child in children]
+    return [max(mine, sum(one[place] for one in below)) for place, mine in enumerate(own[row])]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases())
+def test_the_books_are_those_that_somebody_would_keep_who_looks_at_every_task(case: Case) -> None:
+    state = State()
+    for thing in world(case.world):
+        state.upsert(thing)
+    rules, actions = case.config(), builtin().actions
+    listening = Listening()
+    session = Session(state.snapshot(NOW), rules, listening)
+    for name in rules.actions:
+        actions[name](session, rules.action_arguments.get(name, {}))
+    kept = books(session)
+    # groups whose queue nobody made take no part; neither do pods without a group
+    counted = set(session.job_rows.tolist())
+    homeless = [job for job in range(len(session.snapshot.jobs)) if job not in counted]
+    guarantee = session.snapshot.queues.guarantee.values.T.tolist()
+    for row, queue in enumerate(session.snapshot.queues.objects):
+        twin = slow(session, row)
+        mine = under(session, row)
+        if not any(int(session.snapshot.jobs.queue[job]) in mine for job in homeless):
+            assert kept.allocated[:, row].tolist() == twin["allocated"]
+        assert kept.waiting[:, row].tolist() == twin["waiting"]
+        assert kept.guaranteed[:, row].tolist() == claimed(session, guarantee, row)
+        if kept.deserved is not None and kept.borrowed is not None and kept.share is not None and queue is not None:
+            due, held = kept.deserved[:, row].tolist(), kept.allocated[:, row].tolist()
+            pods = session.snapshot.axis.index["pods"]
+            over = [
+                max(h - d, 0) if place != pods or d else 0 for place, (h, d) in enumerate(zip(held, due, strict=True))
+            ]
+            assert kept.borrowed[:, row].tolist() == over
+            ratios = [h / d for h, d in zip(held, due, strict=True) if d > 0]
+            assert kept.share[row] == (max(ratios) if ratios else float(any(held)))
+
+
+def test_the_share_of_a_queue_without_claims_is_all_or_nothing() -> None:
+    held, due = np.array([[0, 1, 1]]), np.array([[0, 0, 4]])
+    assert share(held, due).tolist() == [0.0, 1.0, 0.25]
+
+
+def test_a_plan_does_not_depend_on_who_listens() -> None:
+    state = State()
+    for thing in world(TREE):
+        state.upsert(thing)
+    snapshot, rules = state.snapshot(NOW), config("gang, proportion")
+    listening = Listening()
+    assert str(schedule(snapshot, rules, observer=listening)) == str(schedule(snapshot, rules))
+    assert listening.kept.queues is snapshot.queues
+
+
+def test_statuses_of_queues_may_name_what_no_node_has() -> None:
+    state = State()
+    told = core.QueueStatus(state="Open", waiting={"example.com/fpga": "2"})
+    state.upsert(core.Queue(metadata=core.Meta(name="q", uid="q"), status=told))
+    (effect,) = schedule(state.snapshot(NOW), config("gang")).of(SetQueue)
+    assert (effect.queue, effect.waiting) == ("q", {})

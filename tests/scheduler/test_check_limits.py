@@ -1,0 +1,70 @@
+"""The oracle sees plans that give users, groups or queues more than they may have."""
+
+import pytest
+
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.testing.notation import snapshot
+
+WORLD = """
+    node n1 cpu=9
+    queue root
+    queue lab maxrunning=4 limit.user.ana.cpu=2 limit.user.*.running=1 limit.group.phd.cpu=3
+    queue ml parent=lab
+    job a queue=ml user=ana min=0: 1 x cpu=1 on=n1, 3 x cpu=1
+    job b queue=ml user=bo groups=phd min=0: 2 x cpu=1 on=n1, 2 x cpu=1
+    job c queue=ml user=bo phase=Pending: 1 x cpu=1
+    job d queue=ml user=cy groups=staff+phd phase=Pending: 1 x cpu=1
+    job e queue=ml user=dan phase=Pending: 1 x cpu=1
+    job f queue=ml user=eva phase=Pending: 1 x cpu=1
+    job over queue=ml user=ana phase=Running min=0: 1 x cpu=1
+"""
+
+
+def bind(pod: str) -> Bind:
+    return Bind(f"default/{pod}", "n1")
+
+
+def admit(job: str, phase: str = "Inqueue") -> SetPodGroup:
+    return SetPodGroup(f"default/{job}", phase)
+
+
+def wrong(*effects: Effect) -> list[str]:
+    return violations(snapshot(WORLD), Plan(effects), ())
+
+
+@pytest.mark.parametrize(
+    "effects",
+    [
+        (bind("a-1"),),
+        (bind("over-0"),),
+        (bind("b-2"),),
+        (admit("d"),),
+        (bind("a-1"), bind("e-0"), admit("e", "Running")),
+        (Evict("default/a-0", "preempt", beneficiary="default/over"), Nominate("default/over-0", "n1"), bind("a-1")),
+    ],
+)
+def test_what_stays_within_the_limits_is_sound(effects: tuple[Effect, ...]) -> None:
+    assert wrong(*effects) == []
+
+
+@pytest.mark.parametrize(
+    ("effects", "sentence"),
+    [
+        ((bind("a-1"), bind("a-2")), "user ana in queue lab holds 3 cpu and may hold 2"),
+        ((bind("a-1"), bind("over-0")), "user ana in queue lab holds 3 cpu and may hold 2"),
+        ((bind("a-1"), Nominate("default/over-0", "n1")), "user ana in queue lab holds 3 cpu and may hold 2"),
+        ((bind("b-2"), bind("d-0")), "group phd in queue lab holds 4 cpu and may hold 3"),
+        ((admit("c"),), "user bo in queue lab runs 2 jobs and may run 1"),
+        ((admit("d"), admit("e", "Running")), "queue lab runs 5 jobs and may run 4"),
+    ],
+)
+def test_what_goes_beyond_a_limit_is_told(effects: tuple[Effect, ...], sentence: str) -> None:
+    assert wrong(*effects) == [sentence]
+
+
+def test_what_was_too_much_already_is_no_plans_fault() -> None:
+    """Bo runs two jobs: one that comes to run for good is not admitted anew."""
+    text = WORLD.replace("user=bo phase=Pending", "user=bo phase=Inqueue")
+    plan = Plan((admit("c", "Running"), bind("c-0")))
+    assert violations(snapshot(text), plan, ()) == []

@@ -1,0 +1,278 @@
+"""Lending, taking back, guarantees, and how far queues borrow and lend, level by level."""
+
+import json
+from typing import Any
+
+import pytest
+
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Plan
+from volcanopy.scheduler.promises import promises
+from volcanopy.testing.notation import config, snapshot
+
+CAPACITY, PROPORTION = "gang, capacity, predicates", "gang, proportion, predicates"
+CHAIN = "enqueue, allocate, reclaim"
+
+
+def in_a_tree(plugin: str, actions: str = CHAIN, **arguments: Any) -> SchedulerConfig:
+    entry = {"name": plugin, "enableHierarchy": plugin != "proportion", "arguments": arguments}
+    tiers = [{"plugins": [{"name": "gang"}, entry]}, {"plugins": [{"name": "predicates"}]}]
+    return parse(json.dumps({"actions": actions, "tiers": tiers}), builtin())
+
+
+def decided(text: str, plugins: str | SchedulerConfig) -> Plan:
+    """The plan, which the oracle finds sound."""
+    conf = config(plugins, CHAIN)
+    seen = snapshot(text)
+    made = schedule(seen, conf)
+    assert violations(seen, made, promises(conf)) == []
+    return made
+
+
+def bound(made: Plan) -> dict[str, int]:
+    """How many pods of each job are bound."""
+    groups = [effect.group.rpartition("/")[2] for effect in made.of(Bind)]
+    return {group: groups.count(group) for group in sorted(set(groups))}
+
+
+def evicted(made: Plan) -> dict[str, int]:
+    groups = [effect.group.rpartition("/")[2] for effect in made.of(Evict)]
+    return {group: groups.count(group) for group in sorted(set(groups))}
+
+
+def said(made: Plan, job: str) -> Explain:
+    found: Explain = next(effect for effect in made.of(Explain) if effect.job == f"default/{job}")
+    return found
+
+
+# Borrowing
+
+
+@pytest.mark.parametrize(("limit", "held"), [("", 10), ("borrow.cpu=0", 4), ("borrow.cpu=3", 7), ("borrow.gpu=1", 10)])
+def test_a_queue_borrows_what_is_idle_up_to_its_borrowing_limit(limit: str, held: int) -> None:
+    text = (
+        f"node n1 cpu=10 gpu=1\nqueue q deserved.cpu=4 {limit}\nqueue r deserved.cpu=6\njob a min=1 queue=q: 12 x cpu=1"
+    )
+    assert bound(decided(text, CAPACITY)) == {"a": held}
+
+
+def test_who_may_borrow_no_more_is_told_how_much_that_is() -> None:
+    made = decided("node n1 cpu=10\nqueue q deserved.cpu=4 borrow.cpu=2\njob a min=1 queue=q: 8 x cpu=1", CAPACITY)
+    why = said(made, "a")
+    assert (why.gate, str(why.message)) == (
+        "capability",
+        "queue q deserves 4 cpu and may borrow at most 2 more and holds 6: 1 more is too much",
+    )
+    assert (why.amounts["deserved"], why.amounts["borrowing"]["cpu"]) == ({"cpu": "4"}, "2")
+    text = "node n1 cpu=10\nqueue q deserved.cpu=4 borrow.cpu=2\njob a phase=Pending minres.cpu=7 queue=q:"
+    told = str(said(decided(text, CAPACITY), "a").message)
+    assert told == "queue q deserves 4 cpu and may borrow at most 2 more: with this job it would have promised 7"
+
+
+@pytest.mark.parametrize(("words", "held"), [("", 18), ("borrow.cpu=2", 8), ("deserved.cpu=3 borrow.cpu=2", 5)])
+def test_where_weights_say_what_is_due_the_limit_is_relative_to_the_share_by_weight(words: str, held: int) -> None:
+    """Of 18 cpus q is due 6 by weight, as are r and default, if everybody asks; as these are idle it could have all."""
+    text = f"node n1 cpu=18\nqueue q {words}\nqueue r\njob a min=1 queue=q: 20 x cpu=1"
+    assert bound(decided(text, PROPORTION)) == {"a": held}
+    text = f"node n1 cpu=18\nqueue root\nqueue q {words}\nqueue r\njob a min=1 queue=q: 20 x cpu=1"
+    assert bound(decided(text, in_a_tree("drf"))) == {"a": held}
+
+
+def test_a_subtree_borrows_no_more_than_the_queue_above_it_may() -> None:
+    text = """
+        node n1 cpu=20
+        queue root
+        queue team parent=root deserved.cpu=6 borrow.cpu=2
+        queue lab  parent=team deserved.cpu=3
+        queue desk parent=team deserved.cpu=3
+        job a min=1 queue=lab: 9 x cpu=1
+        job b min=1 queue=desk: 9 x cpu=1
+    """
+    for plugin in ("capacity", "proportion", "drf"):
+        made = decided(text, in_a_tree(plugin))
+        assert sum(bound(made).values()) == 8, plugin
+        told = "queue team deserves 6 cpu and may borrow at most 2 more"
+        assert told in str(said(made, "a").message) or plugin == "proportion"  # there its share ends before that
+
+
+# Lending
+
+
+@pytest.mark.parametrize(("limit", "held"), [("", 10), ("lend.cpu=6", 10), ("lend.cpu=2", 6), ("lend.cpu=0", 4)])
+def test_of_what_an_idle_queue_deserves_no_more_is_lent_than_its_lending_limit(limit: str, held: int) -> None:
+    text = f"node n1 cpu=10\nqueue q deserved.cpu=4\nqueue r deserved.cpu=6 {limit}\njob a min=1 queue=q: 12 x cpu=1"
+    assert bound(decided(text, CAPACITY)) == {"a": held}
+    assert bound(decided(text, PROPORTION)) == {"a": held}
+
+
+def test_what_is_not_lent_needs_not_be_taken_back() -> None:
+    """r finds its two cpus free; the third it takes back, and by weight the same holds."""
+    text = """
+        node n1 cpu=10
+        queue q deserved.cpu=5
+        queue r deserved.cpu=5 lend.cpu=3
+        job a min=1 queue=q: 8 x cpu=1 on=n1
+        job b min=1 queue=r: {}
+    """
+    assert bound(decided(text.format("2 x cpu=1"), CAPACITY)) == {"b": 2}
+    later = decided(text.format("1 x cpu=3"), CAPACITY)
+    assert (bound(later), evicted(later)) == ({}, {"a": 1})
+
+
+def test_what_a_queue_does_not_lend_cannot_be_taken_from_it() -> None:
+    """r holds its five, of which four are not lent; q deserves all it wants, and still gets no more than one."""
+    text = """
+        node n1 cpu=10
+        queue q deserved.cpu=10
+        queue r deserved.cpu=4 lend.cpu=0
+        job a min=1 queue=q: 5 x cpu=1 on=n1
+        job b min=0 queue=r: 5 x cpu=1 on=n1
+        job c min=1 queue=q: 1 x cpu=1
+        job d min=1 queue=q: 1 x cpu=1
+    """
+    assert evicted(decided(text, CAPACITY)) == {"b": 1}
+
+
+def test_what_a_leaf_does_not_lend_is_kept_by_the_queues_above_it_as_well() -> None:
+    text = """
+        node n1 cpu=10
+        queue root
+        queue team  parent=root deserved.cpu=6
+        queue lab   parent=team deserved.cpu=3 lend.cpu=1
+        queue other parent=root deserved.cpu=4
+        job o min=1 queue=other: 12 x cpu=1
+    """
+    for plugin in ("capacity", "proportion", "drf"):
+        assert bound(decided(text, in_a_tree(plugin))) == {"o": 8}, plugin
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "proportion"])
+def test_a_guarantee_is_never_lent(plugin: str) -> None:
+    text = """
+        node n1 cpu=10
+        queue root
+        queue team parent=root guarantee.cpu=4 deserved.cpu=4
+        queue lab  parent=team guarantee.cpu=3 deserved.cpu=3
+        queue desk parent=team deserved.cpu=1
+        queue other parent=root deserved.cpu=6
+        job o min=1 queue=other: 12 x cpu=1
+        job d min=1 queue=desk: 12 x cpu=1
+    """
+    made = decided(text, in_a_tree(plugin))
+    assert bound(made) == ({"d": 3, "o": 4} if plugin == "capacity" else {"d": 2, "o": 5})
+    assert said(made, "d").gate in {"capability", "share"}
+
+
+def test_what_is_kept_for_an_idle_queue_is_not_shared_out_among_several_others_either() -> None:
+    text = "node n1 cpu=10\nqueue g guarantee.cpu=4\nqueue q\nqueue r\n"
+    made = decided(text + "job a min=1 queue=q: 5 x cpu=1\njob b min=1 queue=r: 5 x cpu=1", CAPACITY)
+    assert sum(bound(made).values()) == 6
+
+
+# Shares at every level
+
+
+def test_an_idle_queue_s_share_flows_to_its_siblings_before_it_leaves_the_queue_above() -> None:
+    """Of 12, team deserves 8 and other 4; lab is idle, so desk has all of team's, and other no more than before."""
+    text = """
+        node n1 cpu=12
+        queue root
+        queue team  parent=root weight=2
+        queue lab   parent=team weight=3
+        queue desk  parent=team weight=1
+        queue other parent=root weight=1
+        job d min=1 queue=desk: 20 x cpu=1
+        job o min=1 queue=other: 20 x cpu=1
+    """
+    assert bound(decided(text, in_a_tree("proportion"))) == {"d": 8, "o": 4}
+    claims = text.replace("weight=2", "deserved.cpu=8").replace("weight=3", "deserved.cpu=6")
+    claims = claims.replace("desk  parent=team weight=1", "desk parent=team deserved.cpu=2").replace(
+        "root weight=1", "root deserved.cpu=4"
+    )
+    assert bound(decided(claims, in_a_tree("capacity"))) == {"d": 8, "o": 4}
+
+
+NESTED = """
+    node n1 cpu=12
+    queue root
+    queue team  parent=root weight=2 deserved.cpu=8
+    queue lab   parent=team weight=1 deserved.cpu=4
+    queue desk  parent=team weight=1 deserved.cpu=4
+    queue other parent=root weight=1 deserved.cpu=4
+    job d min=0 queue=desk: {desk} x cpu=1 on=n1
+    job o min=0 queue=other: {other} x cpu=1 on=n1
+    job l min=1 queue=lab: 2 x cpu=1
+"""
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
+@pytest.mark.parametrize(("desk", "other", "loser"), [(8, 4, "d"), (4, 8, "o")], ids=["a sibling", "the other branch"])
+def test_room_is_taken_back_where_the_tree_holds_more_than_its_share(
+    plugin: str, desk: int, other: int, loser: str
+) -> None:
+    made = decided(NESTED.format(desk=desk, other=other), in_a_tree(plugin))
+    assert evicted(made) == {loser: 1}
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_a_part_of_the_tree_that_has_no_more_than_its_share_gives_nothing_to_others(plugin: str) -> None:
+    """desk borrows from its sibling lab; together they hold what team deserves, so it is not other's to take."""
+    text = """
+        node n1 cpu=12
+        queue root
+        queue team  parent=root weight=2 deserved.cpu=8
+        queue lab   parent=team weight=1 deserved.cpu=4
+        queue desk  parent=team weight=1 deserved.cpu=4
+        queue more  parent=root weight=1 deserved.cpu=3
+        queue other parent=root weight=1 deserved.cpu=3
+        job d min=0 queue=desk: 6 x cpu=1 on=n1
+        job m min=0 queue=more: 6 x cpu=1 on=n1 note.volcanopy.io/preemptable=false
+        job l min=0 queue=lab: 5 x cpu=1 gated
+        job o min=1 queue=other: 2 x cpu=1
+    """
+    assert evicted(decided(text, in_a_tree(plugin))) == {}
+
+
+def test_jobs_of_a_queue_that_has_queues_below_it_share_with_those_as_one_more_of_weight_one() -> None:
+    text = """
+        node n1 cpu=12
+        queue root
+        queue team parent=root
+        queue lab  parent=team weight=3
+        job t min=1 queue=team: 20 x cpu=1
+        job l min=1 queue=lab: 20 x cpu=1
+    """
+    assert bound(decided(text, in_a_tree("proportion"))) == {"l": 9, "t": 3}
+
+
+def test_queues_whose_parents_run_in_a_circle_stand_alone() -> None:
+    text = """
+        node n1 cpu=12
+        queue root
+        queue a parent=b
+        queue b parent=a
+        queue c parent=a
+        queue d parent=team
+        queue team
+        job a min=1 queue=a: 20 x cpu=1
+        job b min=1 queue=b: 20 x cpu=1
+        job c min=1 queue=c: 20 x cpu=1
+        job d min=1 queue=d: 20 x cpu=1
+    """
+    assert bound(decided(text, in_a_tree("proportion"))) == {"a": 3, "b": 3, "c": 3, "d": 3}
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+@pytest.mark.parametrize(("words", "bound_to"), [("fifo", {}), ("", {"b": 1})])
+def test_a_queue_in_a_tree_serves_in_turn_or_not(plugin: str, words: str, bound_to: dict[str, int]) -> None:
+    text = f"""
+        node n1 cpu=4
+        queue root
+        queue team parent=root
+        queue lab parent=team {words}
+        job a queue=lab: 5 x cpu=1
+        job b queue=lab: 1 x cpu=1
+    """
+    assert bound(decided(text, in_a_tree(plugin))) == bound_to

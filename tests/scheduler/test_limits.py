@@ -1,0 +1,392 @@
+"""What queues let jobs, users and groups have: worlds and plans, one rule each."""
+
+import pytest
+
+from volcanopy.scheduler.plan import Bind, Evict, Explain, SetPodGroup
+from volcanopy.testing.notation import decide, plan
+
+RULES = "gang, predicates"
+
+
+def admitted(text: str, plugins: str = RULES, actions: str = "enqueue, allocate, backfill") -> list[str]:
+    found = [effect for effect in decide(text, plugins, actions).of(SetPodGroup) if effect.phase == "Inqueue"]
+    return sorted(effect.pod_group.removeprefix("default/") for effect in found)
+
+
+def bound(text: str, plugins: str = RULES, actions: str = "enqueue, allocate, backfill") -> list[str]:
+    return sorted(effect.pod.removeprefix("default/") for effect in decide(text, plugins, actions).of(Bind))
+
+
+def waits(text: str, job: str, plugins: str = RULES, actions: str = "enqueue, allocate, backfill") -> Explain:
+    told: dict[str, Explain] = {one.job: one for one in decide(text, plugins, actions).of(Explain)}
+    return told[f"default/{job}"]
+
+
+# How many jobs
+
+
+def test_a_queue_runs_no_more_jobs_at_once_than_it_may() -> None:
+    """One runs; of the two that wait the older is admitted."""
+    text = """
+        node n1 cpu=8
+        queue q maxrunning=2
+        job a queue=q phase=Running: 1 x cpu=1 on=n1
+        job b queue=q phase=Pending minres.cpu=1:
+        job c queue=q phase=Pending minres.cpu=1:
+    """
+    assert admitted(text) == ["b"]
+    said = waits(text, "c")
+    assert (said.gate, said.message) == ("limits", "queue q runs 2 jobs at once, and 2 are admitted")
+    assert (said.unblock, said.ahead) == ("a job in queue q must end", ("queue q",))
+    assert said.numbers.items() >= {"queue": "q", "limit": "2", "admitted": "2"}.items()
+
+
+@pytest.mark.parametrize(("phase", "free"), [("Inqueue", 0), ("Running", 0), ("Unknown", 0), ("Completed", 1)])
+def test_admitted_jobs_count_until_they_are_over(phase: str, free: int) -> None:
+    text = f"""
+        node n1 cpu=8
+        queue q maxrunning=1
+        job a queue=q phase={phase}: 1 x cpu=9
+        job b queue=q phase=Pending:
+    """
+    assert admitted(text.replace("1 x cpu=9", "")).count("b") == free
+
+
+def test_a_limit_of_a_queue_is_about_all_that_is_below_it() -> None:
+    text = """
+        node n1 cpu=8
+        queue root
+        queue lab maxrunning=2
+        queue ml parent=lab
+        queue web parent=lab
+        job a queue=ml phase=Running: 1 x cpu=1 on=n1
+        job b queue=web phase=Running: 1 x cpu=1 on=n1
+        job c queue=ml phase=Pending:
+        job d phase=Pending:
+    """
+    assert admitted(text) == ["d"]
+    assert waits(text, "c").message == "queue lab runs 2 jobs at once, and 2 are admitted"
+
+
+def test_the_nearest_limit_that_a_job_does_not_pass_is_named() -> None:
+    text = """
+        node n1 cpu=8
+        queue root maxrunning=1
+        queue q limit.user.ana.running=1
+        job a queue=q user=ana phase=Running: 1 x cpu=1 on=n1
+        job b queue=q user=ana phase=Pending:
+        job c queue=q user=bo phase=Pending:
+    """
+    assert waits(text, "b").message == "queue q lets user ana run 1 job at a time, and 1 is admitted"
+    assert waits(text, "c").message == "queue root runs 1 job at a time, and 1 is admitted"
+
+
+def test_each_user_of_an_entry_has_its_limit_alone() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.ana+bo.running=1
+        job a queue=q user=ana phase=Pending:
+        job b queue=q user=ana phase=Pending:
+        job c queue=q user=bo phase=Pending:
+        job d queue=q user=cy phase=Pending:
+        job e queue=q user=cy phase=Pending:
+    """
+    assert admitted(text) == ["a", "c", "d", "e"]
+
+
+def test_a_star_is_each_of_those_whom_no_entry_names() -> None:
+    """Ana has what her own entry says, wherever the star stands; bo, cy and whoever is not known have one job each."""
+    text = """
+        node n1 cpu=8
+        queue q limit.user.*.running=1 limit.user.ana.running=2
+        job a queue=q user=ana phase=Pending:
+        job b queue=q user=ana phase=Pending:
+        job c queue=q user=bo phase=Pending:
+        job d queue=q user=bo phase=Pending:
+        job e queue=q user=cy phase=Pending:
+        job f queue=q phase=Pending:
+        job g queue=q phase=Pending:
+    """
+    assert admitted(text) == ["a", "b", "c", "e", "f"]
+    assert waits(text, "g").message == (
+        "queue q lets a user whose name is not known run 1 job at a time, and 1 is admitted"
+    )
+
+
+def test_the_first_entry_that_names_a_user_counts_and_no_other() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.ana+bo.running=2 limit.user.ana.running=1
+        job a queue=q user=ana phase=Pending:
+        job b queue=q user=ana phase=Pending:
+        job c queue=q user=ana phase=Pending:
+    """
+    assert admitted(text) == ["a", "b"]
+
+
+def test_the_members_of_a_group_share_its_limit() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.group.phd.running=2
+        job a queue=q user=ana groups=phd phase=Pending:
+        job b queue=q user=bo groups=staff+phd phase=Pending:
+        job c queue=q user=cy groups=phd phase=Pending:
+        job d queue=q user=dan groups=staff phase=Pending:
+    """
+    assert admitted(text) == ["a", "b", "d"]
+    assert waits(text, "c").message == "queue q lets group phd run 2 jobs at once, and 2 are admitted"
+    assert waits(text, "c").ahead == ("job default/a", "job default/b")
+
+
+def test_of_many_groups_the_first_that_an_entry_names_counts() -> None:
+    """Ana is of both groups: the first entry is that of the staff, and what she runs is no phd's."""
+    text = """
+        node n1 cpu=8
+        queue q limit.group.staff.running=2 limit.group.phd.running=1
+        job a queue=q user=ana groups=phd+staff phase=Pending:
+        job b queue=q user=ana groups=phd+staff phase=Pending:
+        job c queue=q user=bo groups=phd phase=Pending:
+    """
+    assert admitted(text) == ["a", "b", "c"]
+
+
+def test_the_limits_of_a_user_and_of_its_group_are_both_kept() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.*.running=2 limit.group.phd.running=3
+        job a queue=q user=ana groups=phd phase=Pending:
+        job b queue=q user=ana groups=phd phase=Pending:
+        job c queue=q user=ana groups=phd phase=Pending:
+        job d queue=q user=bo groups=phd phase=Pending:
+        job e queue=q user=bo groups=phd phase=Pending:
+    """
+    assert admitted(text) == ["a", "b", "d"]
+    assert waits(text, "c").numbers["user"] == "ana"
+    assert waits(text, "e").numbers["group"] == "phd"
+
+
+def test_a_limit_of_no_jobs_says_that_none_run() -> None:
+    text = "node n1 cpu=8\nqueue q limit.user.ana.running=0\njob a queue=q user=ana phase=Pending:"
+    said = waits(text, "a")
+    assert said.message == "queue q lets user ana run no jobs"
+    assert said.unblock == "queue q must let user ana run jobs"
+
+
+def test_where_more_are_admitted_than_may_be_nobody_is_thrown_out_and_so_many_must_end() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.ana.running=1
+        job a queue=q user=ana phase=Running: 1 x cpu=1 on=n1
+        job b queue=q user=ana phase=Inqueue: 1 x cpu=1
+        job c queue=q user=ana phase=Pending:
+    """
+    assert bound(text) == ["b-0"]
+    assert waits(text, "c").unblock == "2 jobs of user ana in queue q must end"
+
+
+@pytest.mark.parametrize("queue", ["q", "q fifo"])
+def test_a_user_at_the_limit_holds_up_nobody_else_also_where_the_queue_serves_in_turn(queue: str) -> None:
+    text = f"""
+        node n1 cpu=8
+        queue {queue} limit.user.ana.running=1
+        job a queue=q user=ana phase=Running: 1 x cpu=1 on=n1
+        job b queue=q user=ana phase=Pending minres.cpu=1:
+        job c queue=q user=bo phase=Pending minres.cpu=1:
+    """
+    assert admitted(text) == ["c"]
+
+
+def test_a_job_that_lost_its_minimum_keeps_its_place_among_those_that_run() -> None:
+    """One of its pods is left, so it counts: it is admitted again, and the next is not."""
+    text = """
+        node n1 cpu=8
+        queue q maxrunning=1
+        job next queue=q phase=Pending:
+        job old queue=q phase=Pending min=2 minres.cpu=2: 1 x cpu=1 on=n1
+    """
+    assert admitted(text) == ["old"]
+
+
+def test_without_enqueue_a_job_begins_only_within_the_limits_and_the_most_important_first() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.ana.running=1
+        class high value=9
+        job a queue=q user=ana phase=Pending: 1 x cpu=1
+        job b queue=q user=ana priority=high phase=Pending: 1 x cpu=1
+        job c queue=q user=bo phase=Pending: 1 x cpu=1
+    """
+    assert bound(text, "gang, priority, predicates", "allocate") == ["b-0", "c-0"]
+    said = waits(text, "a", "gang, priority, predicates", "allocate")
+    assert said.message == "queue q lets user ana run 1 job at a time, and 1 is admitted"
+
+
+def test_limits_hold_without_any_plugin() -> None:
+    text = "node n1 cpu=8\nqueue q limit.user.ana.cpu=1\njob a queue=q user=ana min=1: 3 x cpu=1"
+    assert bound(text, "") == ["a-0"]
+
+
+# What they hold
+
+
+def test_pods_of_a_user_are_placed_while_all_that_the_user_holds_stays_within_the_limit() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.ana.cpu=3
+        job a queue=q user=ana phase=Running min=1: 1 x cpu=2 on=n1, 2 x cpu=1
+        job b queue=q user=bo min=1: 2 x cpu=1
+    """
+    assert bound(text) == ["a-1", "b-0", "b-1"]
+    said = waits(text, "a")
+    assert (said.gate, said.message) == (
+        "limits",
+        "queue q lets user ana hold 3 cpu, and 3 are held: 1 more is too much",
+    )
+    assert said.unblock == "1 cpu that user ana holds in queue q must become free"
+    assert said.amounts == {"wanted": {"cpu": "1"}, "held": {"cpu": "3"}, "limit": {"cpu": "3"}, "free": {"cpu": "0"}}
+
+
+def test_a_gang_is_placed_whole_or_not_at_all() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.ana.cpu=3
+        job a queue=q user=ana: 4 x cpu=1
+        job b queue=q user=ana: 3 x cpu=1
+    """
+    assert bound(text) == ["b-0", "b-1", "b-2"]
+    assert waits(text, "a").unblock == "queue q must let user ana hold 1 cpu more, or the job ask for that much less"
+
+
+def test_what_a_user_holds_in_all_queues_below_counts() -> None:
+    text = """
+        node n1 cpu=8
+        queue root
+        queue lab limit.user.ana.cpu=3
+        queue ml parent=lab
+        queue web parent=lab limit.user.ana.cpu=2
+        job a queue=ml user=ana: 1 x cpu=2 on=n1
+        job b queue=web user=ana min=1: 2 x cpu=1
+        job c user=ana: 1 x cpu=1
+    """
+    assert bound(text) == ["b-0", "c-0"]
+    assert waits(text, "b").message == "queue lab lets user ana hold 3 cpu, and 3 are held: 1 more is too much"
+
+
+def test_only_what_a_pod_asks_for_counts() -> None:
+    """Ana holds more gpu than she may: pods without one are no further than before."""
+    text = """
+        node n1 cpu=8 gpu=4
+        queue q limit.user.ana.gpu=1
+        job a queue=q user=ana: 1 x cpu=1 gpu=2 on=n1
+        job b queue=q user=ana: 1 x cpu=1
+        job c queue=q user=ana: 1 x cpu=1 gpu=1
+    """
+    assert bound(text) == ["b-0"]
+
+
+def test_a_user_who_holds_all_that_is_allowed_holds_up_nobody_where_the_queue_serves_in_turn() -> None:
+    text = """
+        node n1 cpu=8
+        queue q fifo limit.user.ana.cpu=1
+        job a queue=q user=ana: 2 x cpu=1
+        job b queue=q user=bo: 1 x cpu=1
+    """
+    assert bound(text) == ["b-0"]
+
+
+def test_backfill_keeps_a_limit_on_the_number_of_pods() -> None:
+    text = "node n1 cpu=8\nqueue q limit.user.ana.pods=2\njob a queue=q user=ana min=1: 3 x cpu=0"
+    assert bound(text) == ["a-0", "a-1"]
+    assert waits(text, "a").message == "queue q lets user ana hold 2 pods, and 2 are held: 1 more is too much"
+
+
+def test_pods_that_leave_count_no_longer() -> None:
+    text = """
+        node n1 cpu=8
+        queue q limit.user.ana.cpu=1
+        job a queue=q user=ana: 1 x cpu=1 on=n1 releasing
+        job b queue=q user=ana: 1 x cpu=1
+    """
+    assert bound(text) == ["b-0"]
+
+
+def test_a_job_is_not_admitted_when_what_it_needs_cannot_be_promised_to_its_user() -> None:
+    """Nor does it stand in the way of others by asking for room that it may not have."""
+    text = """
+        node n1 cpu=4
+        queue q limit.user.ana.cpu=3
+        job a queue=q user=ana phase=Inqueue minres.cpu=2:
+        job b queue=q user=ana phase=Pending minres.cpu=2:
+        job c queue=q user=bo phase=Pending minres.cpu=2:
+    """
+    assert admitted(text, "gang, overcommit, predicates") == ["c"]
+    said = waits(text, "b", "gang, overcommit, predicates")
+    assert said.message == "queue q lets user ana hold 3 cpu: with this job 4 would be held or promised"
+    assert said.unblock == "1 cpu that user ana holds or has been promised in queue q must become free"
+
+
+# Evictions
+
+
+CROWDED = """
+    class high value=9
+    node n1 cpu=4
+    queue q limit.user.ana.cpu=2
+    job a queue=q user=ana phase=Running min=0: 2 x cpu=1 on=n1
+    job b queue=q user=bo phase=Running min=0: 2 x cpu=1 on=n1
+"""
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
+def test_a_more_important_job_takes_the_room_of_its_own_user_where_that_is_at_the_limit(action: str) -> None:
+    text = CROWDED + "job c queue=q user=ana priority=high: 1 x cpu=1"
+    made = decide(text, "gang, priority, predicates", f"enqueue, allocate, {action}")
+    assert {effect.group for effect in made.of(Evict)} == {"default/a"}
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
+def test_nobody_leaves_for_a_job_that_a_limit_keeps_out_all_the_same(action: str) -> None:
+    """Only pods of bo's could leave, and ana would hold no less for it."""
+    text = CROWDED.replace("cpu=1 on=n1\n    job b", "cpu=1 on=n1 note.volcanopy.io/preemptable=false\n    job b")
+    text += "job c queue=q user=ana priority=high: 1 x cpu=1"
+    assert "preemptable=false" in text
+    assert decide(text, "gang, priority, predicates", f"enqueue, allocate, {action}").of(Evict) == []
+
+
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+def test_nobody_leaves_another_queue_for_a_job_that_a_limit_keeps_out(action: str) -> None:
+    text = """
+        node n1 cpu=4
+        queue q limit.user.ana.cpu=1
+        queue r
+        job a queue=r phase=Running min=0: 4 x cpu=1 on=n1
+        job b queue=q user=ana: 2 x cpu=1
+        job c queue=q user=bo: 1 x cpu=1
+    """
+    made = decide(text, "gang | predicates, proportion", f"enqueue, allocate, {action}")
+    assert {effect.beneficiary for effect in made.of(Evict)} == {"default/c"}
+
+
+def test_a_more_important_job_is_admitted_if_less_important_ones_of_its_user_can_leave() -> None:
+    text = CROWDED + "job c queue=q user=ana priority=high phase=Pending minres.cpu=1:"
+    assert "c" not in admitted(text, "gang, priority, predicates")
+    assert "c" in admitted(text, "gang, priority, predicates", "enqueue, allocate, preempt")
+
+
+def test_the_plan_of_a_world_with_limits_reads_as_any_other() -> None:
+    assert (
+        plan(
+            """
+            node n1 cpu=4
+            queue q maxrunning=3 limit.user.*.cpu=2
+            job a queue=q user=ana: 3 x cpu=1
+            job b queue=q user=bo: 2 x cpu=1
+            """,
+            RULES,
+        )
+        == """
+            bind b-0 -> n1
+            bind b-1 -> n1
+            podgroup a Inqueue Unschedulable: 3 pods must start together, 2 of them fit: for the next, queue q lets user ana hold 2 cpu, and 2 are held: 1 more is too much
+        """
+    )

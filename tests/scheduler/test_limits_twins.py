@@ -1,0 +1,71 @@
+"""Limits as the session keeps them are the limits that one finds by going through all queues, entries and jobs."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volcanopy.api import core
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.status import HOLDING, Status
+from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.testing import dice, reference_limits
+from volcanopy.testing.notation import config, snapshot, world
+from volcanopy.testing.reference_limits import Holder
+
+CHAINS = ("enqueue, allocate, backfill", "allocate, preempt", "enqueue, allocate, backfill, preempt, reclaim")
+_HELD = [*np.flatnonzero(HOLDING).tolist(), int(Status.PIPELINED)]
+
+
+def limited_world(seed: int) -> str:
+    """A random world in which at least one queue limits somebody."""
+    throw = Random(seed)
+    while "limit." not in (text := dice.world(throw)) and "maxrunning" not in text:
+        pass
+    return text
+
+
+def holders(session: Session) -> dict[int, Holder]:
+    """The jobs as they stand in a session."""
+    ledger, jobs, found = session.ledger, session.snapshot.jobs, {}
+    before = session.snapshot.jobs.counts[HOLDING].sum(axis=0)
+    for row in range(len(jobs)):
+        if jobs.keys[row] is None or jobs.queue[row] < 0:
+            continue
+        submitter = jobs.submitters[jobs.submitter[row]]
+        held: dict[str, int] = {}
+        for task in session.snapshot.members(row).tolist():
+            if ledger.status[task] in _HELD:
+                for name, units in TaskView(ledger, task).request.items():
+                    held[name] = held.get(name, 0) + units
+        phases = (str(jobs.phase[row]), str(ledger.phase[row]))
+        admitted = bool({"Inqueue", "Running", "Unknown"}.intersection(phases)) or before[row] > 0
+        queue = session.snapshot.queues.names[jobs.queue[row]]
+        counts = admitted and jobs.groups[row] is not None
+        found[row] = Holder(queue, submitter.user, submitter.groups, counts, held)
+    return found
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(CHAINS), st.integers(1, 3))
+def test_what_is_allowed_is_what_going_through_everything_allows(seed: int, chain: str, count: int) -> None:
+    text = limited_world(seed)
+    queues = {one.metadata.name: one for one in world(text) if isinstance(one, core.Queue)}
+    session = Session(snapshot(text), config("priority, gang, predicates", chain))
+    for step in ("", *session.config.actions):
+        if step:
+            builtin().actions[step](session, {})
+        if session.limits is None:
+            assert not any(one.spec.limits or one.spec.max_running_jobs is not None for one in queues.values())
+            return
+        jobs = holders(session)
+        everyone = list(jobs.values())
+        for row, one in jobs.items():
+            job = JobView(session.ledger, row)
+            assert (session.limits.full(job) is None) == reference_limits.may_be_admitted(queues, one, everyone)
+            for task in session.snapshot.members(row)[:4].tolist():
+                view = TaskView(session.ledger, task)
+                may = reference_limits.may_hold(queues, one, everyone, dict(view.request.items()), count)
+                assert (session.limits.denied(view, count) is None) == may

@@ -1,0 +1,60 @@
+"""Over a long time queues hold what their weights say, at every level of the tree, and regain it when they come back."""
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from tests.scheduler.long_run import LongRun
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin
+from volcanopy.testing.reference_queues import Vessel, filled
+
+CPUS = 120
+TREE = {"root": {"eng": 3, "sci": 2, "ops": 1}, "eng": {"dev": 2, "test": 1}, "sci": {"bio": 3, "phys": 1}}
+LEAVES = ("dev", "test", "bio", "phys", "ops")
+
+
+def shares(busy: set[str]) -> dict[str, float]:
+    """The parts of the cluster that busy leaves deserve by weight, worked out in fractions."""
+
+    def below(name: str) -> list[Vessel]:
+        return [
+            Vessel(child, weight, asks=CPUS if child in busy else 0, below=below(child))
+            for child, weight in TREE.get(name, {}).items()
+        ]
+
+    found = dict(filled(Fraction(CPUS), below("root")))
+    return {leaf: float(found[leaf] / CPUS) for leaf in LEAVES}
+
+
+def world(claims: bool) -> str:
+    """Nodes, and the tree; with ``claims`` queues deserve in cpus what their weights give them."""
+    lines = [f"node n{number} cpu=10 pods=30" for number in range(CPUS // 10)] + ["queue root"]
+    all_busy = shares(set(LEAVES))
+    for parent, children in TREE.items():
+        for name, weight in children.items():
+            due = sum(all_busy[leaf] for leaf in (name, *TREE.get(name, {})) if leaf in all_busy)
+            words = f" deserved.cpu={round(due * CPUS * 1000)}m" if claims else ""
+            lines.append(f"queue {name} parent={parent} weight={weight}{words}")
+    return "\n".join(lines)
+
+
+def config(plugin: str) -> SchedulerConfig:
+    entry = {"name": plugin, "enableHierarchy": plugin != "proportion"}
+    tiers = [{"plugins": [{"name": "gang"}, entry]}, {"plugins": [{"name": "predicates"}]}]
+    return parse(json.dumps({"actions": "allocate, reclaim", "tiers": tiers}), builtin())
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
+def test_shares_follow_the_weights_within_two_percent_while_queues_go_and_come_back(plugin: str) -> None:
+    run = LongRun(world(claims=plugin == "capacity"), config(plugin), LEAVES)
+    stages = [(set[str](), 5), ({"bio"}, 15), ({"bio", "phys"}, 15), (set(), 15)]
+    for absent, settling in stages:
+        for leaf in LEAVES:
+            if leaf in absent:
+                run.leave(leaf)
+            else:
+                run.busy.add(leaf)
+        held, due = run.run(settling + 20, settling), shares(set(LEAVES) - absent)
+        assert {leaf: held.get(leaf, 0.0) for leaf in LEAVES} == pytest.approx(due, abs=0.02), absent

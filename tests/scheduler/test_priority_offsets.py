@@ -1,0 +1,189 @@
+"""How important jobs look outside their queue: whose turn it is among queues, and who is spared when room is taken back."""
+
+import json
+
+import pytest
+
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Evict, Plan
+from volcanopy.scheduler.promises import promises
+from volcanopy.testing.notation import config, snapshot, world
+from volcanopy.testing.unfolding import Unfolding
+
+CLASSES = "class low value=1\nclass mid value=5\nclass high value=9\n"
+CHAIN = "enqueue, allocate, reclaim"
+
+
+def setting(plugin: str, actions: str = CHAIN) -> SchedulerConfig:
+    """A policy of queues in its form for trees."""
+    entry = {"name": plugin, "enableHierarchy": plugin != "proportion"}
+    tiers = [{"plugins": [{"name": "gang"}, {"name": "priority"}, entry]}, {"plugins": [{"name": "predicates"}]}]
+    return parse(json.dumps({"actions": actions, "tiers": tiers}), builtin())
+
+
+def made(text: str, conf: SchedulerConfig) -> Plan:
+    """The plan, which the oracle finds sound."""
+    seen = snapshot(CLASSES + text)
+    plan = schedule(seen, conf)
+    assert violations(seen, plan, promises(conf)) == []
+    return plan
+
+
+def order(plan: Plan) -> list[str]:
+    return [effect.pod.removeprefix("default/") for effect in plan.of(Bind)]
+
+
+def leaving(plan: Plan) -> list[str]:
+    return sorted(effect.pod.removeprefix("default/") for effect in plan.of(Evict))
+
+
+PLUGINS = pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
+
+
+@PLUGINS
+@pytest.mark.parametrize(
+    ("q", "r", "first"),
+    [
+        ("", "", "a-0"),
+        ("", "offset=1", "b-0"),
+        ("offset=1", "", "a-0"),
+        ("offset=-1", "", "b-0"),
+        ("", "fence=no", "b-0"),
+        ("fence=no", "fence=no", "b-0"),
+        ("fence=no offset=5", "fence=no", "a-0"),
+        ("offset=9", "fence=no", "a-0"),
+        ("offset=8", "fence=no", "b-0"),
+    ],
+)
+def test_whose_jobs_look_more_important_outside_comes_first(plugin: str, q: str, r: str, first: str) -> None:
+    """There is room for one; a is of priority 5, b of 9; a's queue is the older."""
+    text = f"""
+        node n1 cpu=2
+        queue root
+        queue q {q} deserved.cpu=2
+        queue r {r} deserved.cpu=2
+        job a queue=q priority=mid: 1 x cpu=2
+        job b queue=r priority=high: 1 x cpu=2
+    """
+    conf = setting(plugin)
+    if plugin == "proportion":  # of two equal shares neither has room for a whole job
+        text = text.replace("1 x cpu=2", "1 x cpu=1")
+    assert order(made(text, conf))[0] == first
+
+
+@PLUGINS
+def test_only_jobs_that_wait_and_have_not_had_their_turn_lend_their_queue_importance(plugin: str) -> None:
+    """r's first job looks important, and has its turn; its second comes after q's, as r holds more by then."""
+    text = """
+        node n1 cpu=8
+        queue root
+        queue q fence=no deserved.cpu=4
+        queue r fence=no deserved.cpu=4
+        job a min=1 queue=q priority=mid: 1 x cpu=1
+        job b min=1 queue=r priority=high: 1 x cpu=1
+        job c min=1 queue=r priority=low: 1 x cpu=1
+        job d queue=r priority=high: 1 x cpu=9
+    """
+    assert order(made(text, setting(plugin))) == ["b-0", "a-0", "c-0"]
+
+
+@PLUGINS
+def test_priorities_are_compared_where_the_lines_of_parents_meet(plugin: str) -> None:
+    """x shows its jobs to y and, as its parent is fenced, to nobody else."""
+    text = """
+        node n1 cpu=12
+        queue root
+        queue team parent=root deserved.cpu=8
+        queue y parent=team deserved.cpu=4
+        queue x parent=team deserved.cpu=4 fence=no
+        queue z parent=root deserved.cpu=4 offset=1
+        job a min=1 queue=y priority=mid: 1 x cpu=1
+        job b min=1 queue=x priority=high: 1 x cpu=1
+        job c min=1 queue=z priority=low: 1 x cpu=1
+    """
+    assert order(made(text, setting(plugin))) == ["c-0", "b-0", "a-0"]
+
+
+def test_without_a_policy_of_queues_the_seen_priority_alone_orders_them() -> None:
+    text = "node n1 cpu=1\nqueue q\nqueue r offset=3\njob a queue=q: 1 x cpu=1\njob b queue=r: 1 x cpu=1"
+    assert order(made(text, config("gang, predicates"))) == ["b-0"]
+
+
+# Taking back
+
+TAKEN = """
+    node n1 cpu=4
+    queue root
+    queue q deserved.cpu=2 {q}
+    queue r deserved.cpu=2 {r}
+    job a min=0 queue=q priority=high: 2 x cpu=1 on=n1
+    job b min=0 queue=q priority=low: 2 x cpu=1 on=n1
+    job c queue=r priority=mid: 1 x cpu=1
+"""
+
+
+@PLUGINS
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+@pytest.mark.parametrize(
+    ("q", "r", "gone"),
+    [
+        ("", "", 1),
+        ("offset=1", "", 0),
+        ("offset=1", "offset=1", 1),
+        ("fence=no", "fence=no", 1),
+        ("fence=no", "", 0),
+        ("fence=no offset=4", "fence=no", 1),
+        ("fence=no offset=5", "fence=no", 0),
+        ("", "fence=no offset=-6", 0),
+    ],
+)
+def test_who_looks_more_important_to_the_taker_is_spared(plugin: str, action: str, q: str, r: str, gone: int) -> None:
+    plan = made(TAKEN.format(q=q, r=r), setting(plugin, f"enqueue, allocate, {action}"))
+    assert [pod[0] for pod in leaving(plan)] == ["b"] * gone
+
+
+def test_of_equally_near_queues_the_job_gives_that_looks_least_important() -> None:
+    """The newest queue would give first; what q shows of itself is less."""
+    text = """
+        node n1 cpu=6
+        queue root
+        queue q deserved.cpu=1 offset=-1
+        queue s deserved.cpu=1
+        queue r deserved.cpu=4
+        job a min=0 queue=q: 3 x cpu=1 on=n1
+        job b min=0 queue=s: 3 x cpu=1 on=n1
+        job c queue=r: 1 x cpu=1
+    """
+    assert [pod[0] for pod in leaving(made(text, setting("capacity")))] == ["a"]
+    assert [pod[0] for pod in leaving(made(text.replace("offset=-1", ""), setting("capacity")))] == ["b"]
+
+
+def test_relatives_give_before_others_however_important_they_look() -> None:
+    text = """
+        node n1 cpu=8
+        queue root
+        queue team parent=root deserved.cpu=4
+        queue x parent=team deserved.cpu=2
+        queue y parent=team deserved.cpu=2
+        queue z parent=root deserved.cpu=4 offset=-9
+        job b min=0 queue=y: 4 x cpu=1 on=n1
+        job c min=0 queue=z: 4 x cpu=1 on=n1
+        job a queue=x: 1 x cpu=1
+    """
+    assert [pod[0] for pod in leaving(made(text, setting("capacity")))] == ["b"]
+
+
+@PLUGINS
+def test_exchanges_come_to_rest_where_priorities_are_seen(plugin: str) -> None:
+    unfolding = Unfolding(world(CLASSES + TAKEN.format(q="fence=no", r="fence=no")), setting(plugin))
+    plans = list(unfolding.cycles(6))
+    assert sum(len(plan.of(Evict)) for plan in plans) == 1
+    assert len(plans) < 6
+
+
+def test_the_oracle_knows_who_is_spared() -> None:
+    seen = snapshot(CLASSES + TAKEN.format(q="offset=1", r=""))
+    plan = Plan((Evict("default/b-0", "reclaim", "default/b", "", "default/c"), Bind("default/c-0", "n1", "default/c")))
+    assert "pod default/b-0, seen with priority 1, is reclaimed for default/c with 0" in violations(seen, plan, ())

@@ -1,0 +1,200 @@
+"""Holding and draining: nothing starts in a queue that is stopped, nor below it, and what is drained leaves."""
+
+import pytest
+
+from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.promises import promises
+from volcanopy.testing.notation import Lines, config, decided, snapshot, world
+from volcanopy.testing.unfolding import Unfolding
+
+CHAIN = "enqueue, allocate, backfill, preempt, reclaim"
+STOPS = pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])
+
+
+def made(text: str, plugins: str = "gang, priority, predicates", actions: str = CHAIN) -> Plan:
+    """The plan, which the oracle finds sound."""
+    conf, seen = config(plugins, actions), snapshot(text)
+    plan = schedule(seen, conf)
+    assert violations(seen, plan, promises(conf)) == []
+    return plan
+
+
+@STOPS
+@pytest.mark.parametrize(
+    "actions", [CHAIN, "allocate", "backfill, allocate", "enqueue, gangpreempt, gangreclaim, allocate"]
+)
+def test_nothing_is_admitted_or_started_in_a_queue_that_is_stopped(stop: str, actions: str) -> None:
+    text = f"""
+        class high value=9
+        node n1 cpu=4
+        queue q stop={stop}
+        job a queue=q phase=Pending minres.cpu=1:
+        job b queue=q: 1 x cpu=1
+        job c queue=q: 1 x
+        job d queue=q priority=high: 1 x cpu=4 nominated=n1
+        job e: 1 x cpu=1
+    """
+    plan = made(text, actions=actions)
+    assert [effect.pod for effect in plan.of(Bind)] == ["default/e-0"]
+    assert "default/a" not in {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"}
+    assert [(effect.pod, effect.node) for effect in plan.of(Nominate)] == [("default/d-0", "")]
+
+
+def test_what_runs_goes_on_and_an_elastic_job_grows_no_more() -> None:
+    text = "node n1 cpu=4\nqueue q stop=Hold\njob a min=1 queue=q: 1 x cpu=1 on=n1, 2 x cpu=1"
+    plan = made(text)
+    assert not plan.of(Bind, Evict)
+    assert "queue q is on hold: nothing new starts there until its stopPolicy is None" in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("stop", "sentence"),
+    [
+        (
+            "Hold",
+            "queue team, which queue lab is part of, is on hold: nothing new starts there until its stopPolicy is None",
+        ),
+        (
+            "HoldAndDrain",
+            "queue team, which queue lab is part of, is drained: nothing stays there until its stopPolicy is None",
+        ),
+    ],
+)
+def test_a_stop_reaches_all_queues_below_and_who_waits_is_told_which_queue_it_is(stop: str, sentence: str) -> None:
+    text = f"""
+        node n1 cpu=4
+        queue root
+        queue team parent=root stop={stop}
+        queue lab parent=team
+        job a queue=lab: 1 x cpu=1
+    """
+    why = made(text).of(Explain)[0]
+    assert (why.gate, str(why.message), why.unblock) == ("queue", sentence, "queue team must be resumed")
+    assert why.numbers["stoppedBy"] == "team"
+    assert why.pods == {"default/a-0": sentence}
+
+
+def test_the_root_stops_nobody() -> None:
+    text = "node n1 cpu=4\nqueue root stop=HoldAndDrain\nqueue q parent=root\njob a queue=q: 1 x cpu=1"
+    assert [effect.pod for effect in made(text).of(Bind)] == ["default/a-0"]
+
+
+@pytest.mark.parametrize("plugins", ["gang, proportion, predicates", "gang, capacity, predicates"])
+def test_what_waits_in_a_queue_on_hold_takes_no_share_from_others(plugins: str) -> None:
+    text = """
+        node n1 cpu=4
+        queue q stop=Hold weight=3
+        queue r
+        job a queue=q minres.cpu=4: 4 x cpu=1
+        job b min=1 queue=r: 4 x cpu=1
+    """
+    assert len(made(text, plugins).of(Bind)) == 4
+
+
+@pytest.mark.parametrize(("stop", "admitted"), [("None", False), ("Hold", True)])
+def test_what_was_promised_in_a_queue_on_hold_keeps_nobody_out(stop: str, admitted: bool) -> None:
+    text = f"""
+        node n1 cpu=4
+        queue q stop={stop}
+        job a queue=q minres.cpu=4: 4 x cpu=1
+        job c phase=Pending minres.cpu=4:
+    """
+    plan = made(text, "gang, overcommit", "enqueue")
+    told = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"}
+    assert ("default/c" in told) is admitted
+
+
+# Draining
+
+RUNNING = """
+    node n1 cpu=8
+    queue q stop=HoldAndDrain
+    job a min=2 queue=q: 2 x cpu=1 on=n1
+    job b min=1 queue=q: 1 x cpu=1 on=n1 {}
+    job c min=1: 1 x cpu=1 on=n1
+"""
+
+
+@pytest.mark.parametrize("actions", [CHAIN, "allocate", "enqueue", "shuffle", "gangreclaim, backfill"])
+def test_what_runs_in_a_queue_that_is_drained_leaves_whatever_actions_are_configured(actions: str) -> None:
+    plan = made(RUNNING.format(""), actions=actions)
+    assert sorted(effect.pod for effect in plan.of(Evict)) == ["default/a-0", "default/a-1", "default/b-0"]
+    assert {(effect.reason, effect.message) for effect in plan.of(Evict)} == {("drain", "drain: queue q is drained")}
+
+
+def test_room_that_is_drained_is_meant_for_those_who_wait() -> None:
+    text = "node n1 cpu=2\nqueue q stop=HoldAndDrain\njob a min=2 queue=q: 2 x cpu=1 on=n1\njob b: 2 x cpu=1"
+    assert (
+        Lines(decided(made(text)))
+        == """
+        evict a-0: drain
+        evict a-1: drain
+        nominate b-0 -> n1
+        nominate b-1 -> n1
+        podgroup b Inqueue Unschedulable: waits for room that is being freed for 2 of its pods
+    """
+    )
+
+
+def test_what_says_that_it_is_not_preemptable_stays() -> None:
+    plan = made(RUNNING.format("note.volcanopy.io/preemptable=false"))
+    assert {effect.group for effect in plan.of(Evict)} == {"default/a"}
+
+
+def test_what_the_cluster_needs_stays_where_conformance_is_configured() -> None:
+    text = "node n1 cpu=8\nqueue q stop=HoldAndDrain\njob a namespace=kube-system min=1 queue=q: 1 x cpu=1 on=n1"
+    assert len(made(text).of(Evict)) == 1
+    assert not made(text, "gang, conformance").of(Evict)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "gone"),
+    [(0, 0), (1, 0), (2, 2), (3, 2), (4, 4)],
+    ids=["none", "no whole gang", "one", "one still", "both"],
+)
+def test_gangs_leave_whole_as_their_disruption_budgets_allow(allowed: int, gone: int) -> None:
+    text = f"""
+        node n1 cpu=8
+        queue q stop=HoldAndDrain
+        job a min=2 queue=q: 2 x cpu=1 label.app=a on=n1
+        job b min=2 queue=q: 2 x cpu=1 label.app=a on=n1
+        budget d allowed={allowed} selector.app=a
+    """
+    plan = made(text, "gang, pdb")
+    assert len(plan.of(Evict)) == gone
+    assert len(made(text).of(Evict)) == 4
+
+
+def test_of_a_gang_that_cannot_leave_whole_goes_what_it_can_spare() -> None:
+    text = """
+        node n1 cpu=8
+        queue q stop=HoldAndDrain
+        job a min=2 queue=q: 4 x cpu=1 label.app=a on=n1
+        budget d allowed=3 selector.app=a
+    """
+    assert sorted(effect.pod for effect in made(text, "gang, pdb").of(Evict)) == ["default/a-2", "default/a-3"]
+
+
+def test_what_was_drained_waits_again_and_starts_when_the_queue_is_resumed() -> None:
+    conf = config("gang, predicates", CHAIN)
+    unfolding = Unfolding(world(RUNNING.format("")), conf)
+    assert len(unfolding.cycle().of(Evict)) == 3
+    assert not list(unfolding.cycles(5))[-1].of(Bind, Evict, Nominate)
+    unfolding.add(world(RUNNING.format("").replace("stop=HoldAndDrain", ""))[1:3])
+    assert len(unfolding.cycle().of(Bind)) == 3
+
+
+def test_the_oracle_knows_who_is_stopped() -> None:
+    seen = snapshot(
+        "node n1 cpu=4\nqueue q stop=Hold\njob a min=1 queue=q: 1 x cpu=1 on=n1, 1 x cpu=1\njob b queue=q phase=Pending:"
+    )
+    wrong = violations(
+        seen, Plan((Bind("default/a-1", "n1", "default/a"), Evict("default/a-0", "drain", "default/a"))), ()
+    )
+    assert "pod default/a-1 is given a place although queue q is stopped" in wrong
+    assert "pod default/a-0 is drained, and no queue that it is in is" in wrong
+    assert violations(seen, Plan((SetPodGroup("default/b", "Inqueue"),)), ()) == [
+        "job default/b is admitted although queue q is stopped"
+    ]

@@ -1,0 +1,93 @@
+"""Queues divide the cluster level by level, exactly."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from volcanopy.scheduler.cluster import Cluster
+from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.plugin import NoArguments
+from volcanopy.scheduler.plugins.proportion import Proportion
+from volcanopy.scheduler.waterfilling import divided
+from volcanopy.testing.notation import snapshot
+from volcanopy.testing.reference_queues import Vessel, filled, level
+
+
+@st.composite
+def portions(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, int]]]:
+    """A total, and the weight, the least and the most of some."""
+    largest = draw(st.sampled_from([7, 1000, 2**50]))
+    count = draw(st.integers(1, 6))
+    ones = []
+    for _ in range(count):
+        least = draw(st.integers(0, largest // 2))
+        ones.append((draw(st.integers(1, draw(st.sampled_from([3, 65535])))), least, draw(st.integers(least, largest))))
+    return draw(st.integers(0, 2 * largest)), ones
+
+
+@given(portions())
+@settings(max_examples=400)
+def test_a_total_is_divided_by_weight_between_the_least_and_the_most(
+    case: tuple[int, list[tuple[int, int, int]]],
+) -> None:
+    total, ones = case
+    weight, least, most = (np.array(column, dtype=np.int64) for column in zip(*ones, strict=True))
+    shares = divided(total, weight, least, most).tolist()
+    low, high = ([Fraction(one[place]) for one in ones] for place in (1, 2))
+    exact = level([one[0] for one in ones], low, high, Fraction(total))
+    assert all(abs(Fraction(share) - true) < 1 for share, true in zip(shares, exact, strict=True))
+    assert sum(shares) == max(int(least.sum()), min(total, int(most.sum())))
+
+
+def test_whole_units_are_handed_out_and_the_odd_ones_go_to_the_largest_fractions() -> None:
+    ones, none, many = np.ones(3, np.int64), np.zeros(3, np.int64), np.full(3, 100)
+    assert divided(8, ones, none, many, "cab").tolist() == [2, 3, 3]
+    assert divided(7, np.array([1, 1, 3]), none, many).tolist() == [2, 1, 4]
+    assert divided(7, np.array([1, 1, 2]), none, many).tolist() == [2, 2, 3]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[int, list[Vessel], str]:
+    """Cpus of a cluster, queues as vessels, and the same as a world."""
+    total = draw(st.integers(1, 40))
+    lines, tops, parents = [f"node n1 cpu={total} memory=900Gi pods=900"], list[Vessel](), [("root", list[Vessel]())]
+    tops = parents[0][1]
+    if draw(st.booleans()):
+        lines.append("queue root")
+    for number in range(draw(st.integers(1, 7))):
+        above, children = draw(st.sampled_from(parents))
+        one = Vessel(f"q{number}", draw(st.integers(1, 5)))
+        words = [f"queue {one.name} weight={one.weight} parent={above}"]
+        if draw(st.integers(0, 3)) == 0:
+            one.guarantee = draw(st.integers(1, 4)) * 1000
+            words.append(f"guarantee.cpu={one.guarantee // 1000}")
+        if draw(st.integers(0, 3)) == 0:
+            one.ceiling = draw(st.integers(1, 20)) * 1000
+            words.append(f"capability.cpu={one.ceiling // 1000}")
+        children.append(one)
+        lines.append(" ".join(words))
+        if draw(st.booleans()):
+            parents.append((one.name, one.below))
+        asks = draw(st.integers(0, 20))
+        if asks:
+            one.asks = asks * 1000
+            lines.append(f"job j{number} queue={one.name}: {asks} x cpu=1")
+    return total, tops, "\n".join(lines)
+
+
+@given(trees())
+@settings(max_examples=300, deadline=None)
+def test_what_queues_deserve_is_exact_at_every_level(case: tuple[int, list[Vessel], str]) -> None:
+    """Each level is cut to whole milli-cpus, so a queue may be off by as many as there are levels above it."""
+    total, tops, text = case
+    cluster = Cluster(Ledger(snapshot(text)))
+    plugin, index = Proportion(NoArguments(), cluster), cluster.snapshot.queues.index
+    exact = dict(filled(Fraction(total * 1000), tops))
+    levels = [tops]
+    while levels[-1]:
+        levels.append([below for one in levels[-1] for below in one.below])
+    for depth, vessels in enumerate(levels, 1):
+        for one in vessels:
+            assert abs(Fraction(int(plugin.deserved[0, index[one.name]])) - exact[one.name]) < depth, (one.name, text)

@@ -1,0 +1,64 @@
+"""What all slices of Kubernetes' objects are made of: see :mod:`volcanopy.api.core`."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+Labels = dict[str, str]
+Quantities = dict[str, str | int | float]
+"""A Kubernetes resource list as it came: read it with :func:`volcanopy.api.quantity.amounts`."""
+
+
+class Slice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """The base of all slices: frozen, camelCase on the wire, unknown fields skipped."""
+
+
+class OwnerReference(Slice, frozen=True, kw_only=True, gc=False):
+    """Who an object belongs to."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class Meta(Slice, frozen=True, kw_only=True, gc=False):
+    """The part of ``metadata`` that we read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: Labels = {}
+    annotations: Labels = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name alone for what lives in no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if one does."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Requirement(Slice, frozen=True, kw_only=True, gc=False):
+    """One ``matchExpressions`` entry of a label or node selector."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Slice, frozen=True, kw_only=True, gc=False):
+    """``matchLabels`` and ``matchExpressions``, all of which must hold."""
+
+    match_labels: Labels = {}
+    match_expressions: tuple[Requirement, ...] = ()

@@ -1,0 +1,84 @@
+"""The slow and obvious twin of the limits of users, groups and jobs: every queue, every entry, every job is gone through."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from volcanopy.api import core, quantity
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A job as limits see it: its queue, who asked for it, whether it counts as admitted, and what it holds."""
+
+    queue: str
+    user: str = ""
+    groups: frozenset[str] = frozenset()
+    admitted: bool = False
+    held: Mapping[str, int] = field(default_factory=dict)
+
+
+def line(queues: Mapping[str, core.Queue], name: str) -> list[core.Queue]:
+    """A queue and those above it."""
+    found: list[core.Queue] = []
+    while name in queues and queues[name] not in found:
+        found.append(queues[name])
+        if name == "root":
+            break
+        name = queues[name].spec.parent or "root"
+    return found
+
+
+def entry_of_user(queue: core.Queue, user: str) -> core.QueueLimit | None:
+    """The first entry that names the user, or else the first for everybody."""
+    for entry in queue.spec.limits:
+        if user and user in entry.users:
+            return entry
+    for entry in queue.spec.limits:
+        if "*" in entry.users:
+            return entry
+    return None
+
+
+def group_of(queue: core.Queue, groups: frozenset[str]) -> tuple[str, core.QueueLimit | None]:
+    """The first group of an entry that is one of these, with the entry."""
+    for entry in queue.spec.limits:
+        for name in entry.groups:
+            if name in groups:
+                return name, entry
+    return "", None
+
+
+def applying(
+    queues: Mapping[str, core.Queue], one: Holder, jobs: Sequence[Holder]
+) -> Iterator[tuple[core.QueueLimit, list[Holder]]]:
+    """Every limit that a job is subject to, with the jobs that it is about."""
+    for queue in line(queues, one.queue):
+        inside = [job for job in jobs if queue in line(queues, job.queue)]
+        if queue.spec.max_running_jobs is not None:
+            yield core.QueueLimit(max_running_jobs=queue.spec.max_running_jobs), inside
+        entry = entry_of_user(queue, one.user)
+        if entry is not None:
+            yield entry, [job for job in inside if job.user == one.user]
+        name, entry = group_of(queue, one.groups)
+        if entry is not None:
+            yield entry, [job for job in inside if group_of(queue, job.groups)[0] == name]
+
+
+def may_be_admitted(queues: Mapping[str, core.Queue], one: Holder, jobs: Sequence[Holder]) -> bool:
+    """Whether a job may be admitted beside those that are."""
+    return one.admitted or all(
+        entry.max_running_jobs is None or sum(job.admitted for job in sharing) < entry.max_running_jobs
+        for entry, sharing in applying(queues, one, jobs)
+    )
+
+
+def may_hold(
+    queues: Mapping[str, core.Queue], one: Holder, jobs: Sequence[Holder], more: Mapping[str, int], count: int
+) -> bool:
+    """Whether a job may have so many more pods that ask for this much each."""
+    return all(
+        sum(job.held.get(name, 0) for job in sharing) + more[name] * count <= most
+        for entry, sharing in applying(queues, one, jobs)
+        for name, most in quantity.amounts(entry.resources).items()
+        if more.get(name, 0)
+    )
