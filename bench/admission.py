@@ -8,6 +8,8 @@ import argparse
 import gc
 import json
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -15,10 +17,16 @@ import msgspec
 
 from tests.admission.golden_cases import world
 from volcanopy.admission.context import Context
+from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, validate
+from volcanopy.admission.trials import trials
 from volcanopy.api import names
+from volcanopy.services.firstlook import NoReviewError, TooDenseError, read
+from volcanopy.services.thirdparty import job_registry
+from volcanopy.services.trials import pod_maker
 
 Json = dict[str, Any]
+Judge = Callable[[Json, Context], Json]
 COUNT = 2000
 LARGEST = 3 * 1024 * 1024
 
@@ -30,7 +38,8 @@ def _world() -> Context:
         for n in range(200)
     ]
     nodes = [{"cpu": str(8 + n % 64), "memory": f"{32 + n % 100}Gi", "pods": 110} for n in range(300)]
-    return world({"queues": [*parts, *queues], "nodes": nodes})
+    known = world({"queues": [*parts, *queues], "nodes": nodes})
+    return replace(known, make_pod=pod_maker(job_registry()))
 
 
 def _task(number: int) -> Json:
@@ -88,10 +97,24 @@ def _review(number: int) -> bytes:
 def _spent(body: bytes, context: Context) -> float:
     """Processor seconds for what both webhooks say to one review."""
     start = time.process_time()
-    for judge in (mutate, validate):
-        found = msgspec.json.decode(body)
-        msgspec.json.encode(judge(found, context))
+    for judge in (mutate, _validated):
+        msgspec.json.encode(_answered(judge, body, context))
     return time.process_time() - start
+
+
+def _answered(judge: Judge, body: bytes, context: Context) -> Json:
+    try:
+        return judge(read(body), context)
+    except TooDenseError as dense:
+        return dense.answer
+
+
+def _validated(body: Json, context: Context) -> Json:
+    """The verdict, with the pods made and written that the API server would be asked about."""
+    request = Request.of(body)
+    for trial in trials(request, context) if request is not None else ():
+        msgspec.json.encode(trial.pod, order="deterministic")
+    return validate(body, context)
 
 
 def run() -> dict[str, float]:
@@ -108,8 +131,10 @@ def run() -> dict[str, float]:
     }
 
 
-def hostile(count: int, seed_number: int) -> tuple[int, list[tuple[float, str]]]:
-    """Send so many malformed and hostile reviews: how many were answered, and the slowest. Raises where no answer comes.
+def hostile(count: int, seed_number: int) -> tuple[int, float, list[tuple[float, str]]]:
+    """Send so many malformed and hostile reviews. Raises where no answer comes.
+
+    Gives how many were answered, the seconds that 99 of 100 answers took at most, and the slowest.
 
     What is drawn is sent as every kind and for every operation, since drawing costs far more than answering.
     """
@@ -119,24 +144,21 @@ def hostile(count: int, seed_number: int) -> tuple[int, list[tuple[float, str]]]
     from tests.admission.test_hostile import WORLD
 
     slowest: list[tuple[float, str]] = []
+    spent: list[float] = []
     answered = 0
     variants = [(group, kind, operation) for group, kind, _ in KINDS for operation in ("CREATE", "UPDATE", "DELETE")]
 
     def ask(data: bytes) -> None:
         nonlocal answered
-        start = time.process_time()
-        try:
-            found = msgspec.json.decode(data)
-        except (ValueError, RecursionError):
-            return  # such a body is refused as no JSON
-        if not isinstance(found, dict):
-            return
-        for judge in (mutate, validate):
-            answer = msgspec.json.encode(judge(found, WORLD))
-            about = f"{judge.__name__} {str(found.get('request'))[-90:]}"
-            slowest.append((time.process_time() - start, f"{about}, {len(data)} bytes: {answer[:160]!r}"))
-            assert isinstance(msgspec.json.decode(answer)["response"]["allowed"], bool)
+        for judge in (mutate, _validated):
             start = time.process_time()
+            try:
+                answer = msgspec.json.encode(_answered(judge, data, WORLD))
+            except NoReviewError:
+                answer = b'{"response": {"allowed": false}}'  # the server refuses such a body as a bad request
+            spent.append(time.process_time() - start)
+            slowest.append((spent[-1], f"{judge.__name__} {data[-90:]!r}, {len(data)} bytes: {answer[:160]!r}"))
+            assert isinstance(msgspec.json.decode(answer)["response"]["allowed"], bool)
         answered += 1
 
     @settings(
@@ -158,7 +180,8 @@ def hostile(count: int, seed_number: int) -> tuple[int, list[tuple[float, str]]]
         del slowest[10:]
 
     draw()
-    return answered, slowest
+    spent.sort()
+    return answered, spent[int(len(spent) * 0.99)], slowest
 
 
 def main() -> None:
@@ -170,8 +193,8 @@ def main() -> None:
     for name, value in run().items():
         print(f"{name}: {value:.4g}")
     if given.hostile:
-        answered, slowest = hostile(given.hostile, given.seed)
-        print(f"{answered} hostile reviews answered, the slowest:")
+        answered, most, slowest = hostile(given.hostile, given.seed)
+        print(f"{answered} hostile reviews answered, 99 of 100 answers within {most * 1000:.2f} ms, the slowest:")
         for seconds, asked in slowest:
             print(f"{seconds * 1000:.1f} ms, {asked}")
 

@@ -8,6 +8,7 @@ import pytest
 from tests.kube.cluster import EVENTS, Cluster
 from tests.kube.flaky import refused
 from tests.kube.rig import Rig, a_rig, bind, says
+from volcanopy.api import core
 from volcanopy.kube.slices import POD_GROUPS, QUEUES
 from volcanopy.kube.telling import Timing
 from volcanopy.scheduler.plan import Explain, GroupCondition, SetPodGroup, SetQueue
@@ -123,6 +124,137 @@ async def test_a_status_that_cannot_be_written_is_not_believed(cluster: Cluster,
     assert rig.store.phase_of("default/a") == "Pending"
     await rig.apply(says("Inqueue"))
     assert (await cluster.get_group("a")).status.phase == "Inqueue"
+
+
+# Why a group waits, as data in its status
+
+
+def reason(message: str = "no room", unblock: str = "1 cpu", **numbers: str) -> Explain:
+    return Explain("default/a", "nodes", message, {"needed": "2", **numbers}, {"Insufficient cpu": 3}, unblock)
+
+
+async def waiting_group(cluster: Cluster, message: str = "no room") -> None:
+    """A group that says it cannot be scheduled, and does not explain it."""
+    await cluster.group("a", 2)
+    said = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": message}
+    await cluster.client.patch_status(
+        POD_GROUPS, "default", "a", {"status": {"phase": "Inqueue", "conditions": [said]}}
+    )
+
+
+async def explained(cluster: Cluster) -> core.Explanation | None:
+    return (await cluster.get_group("a")).status.explanation
+
+
+async def test_a_group_explains_itself_in_the_write_that_calls_it_unschedulable(cluster: Cluster, rig: Rig) -> None:
+    await cluster.group("a", 2, "Inqueue")
+    await rig.see()
+    amounts = {"wanted": {"cpu": "2"}, "free": {"cpu": "1"}}
+    why = Explain(
+        "default/a", "nodes", "no room", {"place": "1"}, {"full": 3}, "1 cpu", {}, amounts, ("job default/b",)
+    )
+    await rig.apply(says("Inqueue", "no room"), why)
+    assert await rig.applier.finish(5)
+    status = (await cluster.get_group("a")).status
+    assert status.explanation == core.Explanation(
+        gate="nodes",
+        message="no room",
+        unblock="1 cpu",
+        numbers={"place": "1"},
+        nodes={"full": 3},
+        amounts={"wanted": {"cpu": "2"}, "free": {"cpu": "1"}},
+        ahead=("job default/b",),
+    )
+    assert [one.message for one in status.conditions] == ["no room"]
+    assert rig.script.count("patch", "podgroups") == 1
+
+
+async def test_a_group_that_waits_no_longer_explains_nothing(cluster: Cluster, rig: Rig) -> None:
+    await cluster.group("a", 2, "Inqueue")
+    await rig.see()
+    await rig.apply(says("Inqueue", "no room"), reason())
+    assert await rig.applier.finish(5)
+    await rig.see()
+    async with a_rig(cluster) as later:
+        await later.see()
+        await later.apply(SetPodGroup("default/a", "Running", GroupCondition("Scheduled", "GangReady", "all there")))
+        assert await later.applier.finish(5)
+        assert await explained(cluster) is None
+        assert later.script.count("patch", "podgroups") == 1
+
+
+async def test_numbers_alone_are_not_written_but_go_along_with_what_is(cluster: Cluster, rig: Rig) -> None:
+    await waiting_group(cluster)
+    async with a_rig(cluster, Timing(settle=0.0, reword=0.0, retell=0.0)) as eager:
+        await eager.see()
+        await eager.apply(reason(place="7"))
+
+        async def told() -> bool:
+            return await explained(cluster) is not None
+
+        await cluster.until(told, POD_GROUPS)
+    await rig.see()
+    for place in ("6", "5", "4"):
+        await rig.apply(reason(place=place))
+    assert rig.applier.waiting == 1, "the event; no status"
+    await rig.apply(says("Inqueue", "no room", running=1), reason(place="4"))
+    assert await rig.applier.finish(5)
+    found = await explained(cluster)
+    assert found is not None
+    assert found.numbers["place"] == "4"
+    assert rig.script.count("patch", "podgroups") == 1
+
+
+async def test_other_words_beside_the_same_sentence_are_one_late_write(cluster: Cluster, rig: Rig) -> None:
+    await waiting_group(cluster)
+    await rig.see()
+    for number in range(1, 6):
+        await rig.apply(reason(unblock=f"{number} cpu on node n{number}"))
+    assert rig.script.count("patch", "podgroups") == 0
+    assert await rig.applier.finish(5)
+    found = await explained(cluster)
+    assert found is not None
+    assert found.unblock == "5 cpu on node n5"
+    assert rig.script.count("patch", "podgroups") == 1
+
+
+async def test_words_that_are_what_they_were_when_their_time_comes_are_not_written(cluster: Cluster, rig: Rig) -> None:
+    await waiting_group(cluster)
+    async with a_rig(cluster) as before:
+        await before.see()
+        await before.apply(reason())
+        assert await before.applier.finish(5)
+    await rig.see()
+    await rig.apply(reason(unblock="another"))
+    await rig.apply(reason())
+    assert await rig.applier.finish(5)
+    assert rig.script.count("patch", "podgroups") == 0
+
+
+async def test_a_sentence_without_an_explanation_leaves_none_that_speaks_of_another(cluster: Cluster, rig: Rig) -> None:
+    await waiting_group(cluster)
+    await rig.see()
+    await rig.apply(says("Inqueue", "no room"), reason())
+    await rig.apply(says("Inqueue", "another sentence"))
+    assert await rig.applier.finish(5)
+    assert await explained(cluster) is None
+
+
+async def test_an_explanation_is_cut_to_a_size_that_people_can_read(cluster: Cluster, rig: Rig) -> None:
+    await cluster.group("a", 2, "Inqueue")
+    await rig.see()
+    nodes = {f"node(s) had untolerated taint {{{'k' * 300}: {number:03}}}": 1 for number in range(100)}
+    nodes["Insufficient cpu"] = 9
+    ahead = tuple(f"job default/{number}" for number in range(100))
+    numbers = {f"number-{number}": "1" * 500 for number in range(100)}
+    message = "no room " * 5000
+    await rig.apply(says("Inqueue", message), Explain("default/a", "nodes", message, numbers, nodes, ahead=ahead))
+    assert await rig.applier.finish(5)
+    found = await explained(cluster)
+    assert found is not None
+    assert (len(found.message), len(found.ahead), len(found.numbers)) == (32768, 64, 64)
+    assert next(iter(found.nodes.items())) == ("Insufficient cpu", 9)
+    assert max(map(len, found.nodes)) == 253
 
 
 # Queues and explanations

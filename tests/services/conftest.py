@@ -30,6 +30,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         config = tmp_path / "kubeconfig"
         config.write_text(server.kubeconfig())
         async with Cluster.open(Connection.load(config), namespace) as opened:
+            opened.embedded = True
             yield opened
     finally:
         await server.stop()

@@ -14,18 +14,20 @@ from volcanopy.services.admission import (
     MUTATING,
     QUEUES,
     VALIDATING,
+    AdmissionSettings,
     run,
 )
+from volcanopy.services.jobeffects import JOBS
 from volcanopy.services.webhooks import Registration
 
 
 @asynccontextmanager
-async def admission(cluster: Cluster) -> AsyncIterator[None]:
+async def admission(cluster: Cluster, settings: AdmissionSettings | None = None) -> AsyncIterator[None]:
     """Admission at work, with the default queue there."""
     with contextlib.suppress(AlreadyExists):
         await cluster.client.create(QUEUES.raw, None, {**_queue("default"), "spec": {}})
     stop, ready = asyncio.Event(), asyncio.Event()
-    running = asyncio.create_task(run(cluster.connection, stop=stop, ready=ready))
+    running = asyncio.create_task(run(cluster.connection, settings, stop, ready))
     try:
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -43,18 +45,18 @@ def _queue(name: str) -> dict[str, object]:
 
 
 async def _in_force(cluster: Cluster) -> None:
-    """A real server takes a moment to act on a new configuration: ask until it refuses what it must."""
+    """A real server takes a moment to act on a new configuration, and tells nobody: ask until it refuses what it must."""
+    probe = {"apiVersion": JOBS.api_version, "kind": "BatchJob", "metadata": {"name": "probe"}}
+    probe["spec"] = {"tasks": [task()], "queue": "no-such-queue"}
     async with asyncio.timeout(20):
-        number = 0
         while True:
-            number += 1
             try:
-                await cluster.submit(f"probe-{number}", queue="no-such-queue")
+                await cluster.client.try_create(JOBS, cluster.namespace, probe)
             except ApiError as refusal:
                 if "there is no queue" in str(refusal):
                     return
                 raise
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
 
 
 async def test_every_problem_is_told_at_once(cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ from tests.services.playing import Cluster, task
 from volcanopy.api import names
 from volcanopy.kube.client import Patch
 from volcanopy.kube.errors import ApiError, Conflict
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.kinds import Json, Kind
 from volcanopy.services.jobeffects import JOBS
 
 PARTED = {"totalPartitions": 2, "partitionSize": 2}
@@ -193,6 +193,32 @@ async def test_what_a_job_is_made_of_stays_and_its_size_does_not(cluster: Cluste
         await change(path, value)
 
 
+BOTH = {"highestTierAllowed": 1, "highestTierName": "rack"}
+
+
+def flow(*steps: Json) -> Json:
+    """A flow."""
+    return {
+        "apiVersion": f"{names.FLOW}/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": "f"},
+        "spec": {"flows": [*steps]},
+    }
+
+
+def cron(name: str = "c", schedule: str = "@daily") -> Json:
+    """A cron job."""
+    spec = {"schedule": schedule, "jobTemplate": {"spec": {"tasks": [task()]}}}
+    return {"apiVersion": names.BATCH_V1ALPHA1, "kind": "CronBatchJob", "metadata": {"name": name}, "spec": spec}
+
+
+async def test_the_jobs_of_a_flow_stay(cluster: Cluster) -> None:
+    flows: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)
+    await cluster.client.create(flows, cluster.namespace, flow({"name": "a"}))
+    with pytest.raises(ApiError, match="the jobs of a flow that exists cannot change: make a new flow"):
+        await cluster.client.patch(flows, cluster.namespace, "f", {"spec": {"flows": [{"name": "b"}]}})
+
+
 async def test_the_other_kinds_are_checked_too(cluster: Cluster) -> None:
     def named(api_version: str, kind: str, **fields: Any) -> Json:
         return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
@@ -200,7 +226,15 @@ async def test_the_other_kinds_are_checked_too(cluster: Cluster) -> None:
     queues = f"/apis/{names.SCHEDULING_V1BETA1}/queues"
     groups = f"/apis/{names.SCHEDULING_V1BETA1}/namespaces/{cluster.namespace}/podgroups"
     commands = f"/apis/{names.BUS_V1ALPHA1}/namespaces/{cluster.namespace}/commands"
+    nodes = f"/apis/{names.TOPOLOGY_V1ALPHA1}/hypernodes"
+    crons = f"/apis/{names.BATCH_V1ALPHA1}/namespaces/{cluster.namespace}/cronbatchjobs"
+    flows = f"/apis/{names.FLOW}/v1alpha1/namespaces/{cluster.namespace}/jobflows"
     target = {"apiVersion": JOBS.api_version, "kind": "BatchJob", "name": "j", "uid": "u"}
+
+    def held(kind: str = "Node", **selector: Any) -> Json:
+        members = [{"type": kind, "selector": selector}]
+        return named(names.TOPOLOGY_V1ALPHA1, "HyperNode", spec={"tier": 1, "members": members})
+
     wrong = [
         (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"weight": 0}), "spec.weight"),
         (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"weight": 65536}), "spec.weight"),
@@ -212,6 +246,16 @@ async def test_the_other_kinds_are_checked_too(cluster: Cluster) -> None:
         ),
         (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"dequeueStrategy": "lifo"}), "spec.dequeueStrategy"),
         (groups, named(names.SCHEDULING_V1BETA1, "PodGroup", spec={"minMember": -1}), "spec.minMember"),
+        (groups, named(names.SCHEDULING_V1BETA1, "PodGroup", spec={"networkTopology": BOTH}), "by number or by name"),
+        (nodes, named(names.TOPOLOGY_V1ALPHA1, "HyperNode", spec={"tier": 1, "members": []}), "spec.members"),
+        (nodes, held(exactMatch={"name": "n"}, regexMatch={"pattern": "n"}), "a member is selected in exactly one way"),
+        (nodes, held("HyperNode", regexMatch={"pattern": "n"}), "a HyperNode holds other HyperNodes by name"),
+        (nodes, held("HyperNode", exactMatch={"name": "x"}), "a HyperNode cannot hold itself"),
+        (crons, cron(schedule="TZ=UTC @daily"), "give the time zone in timeZone"),
+        (crons, cron("c" * 53), "the name of a cron job can have at most 52 characters"),
+        (flows, flow({"name": "a", "dependsOn": {"targets": ["a"]}}), "a job cannot wait for itself"),
+        (flows, flow({"name": "a", "dependsOn": {"targets": ["z"]}}), "dependsOn names a job that the flow does not"),
+        (flows, flow({"name": "a" * 60}), "job names, <flow>-<name>, can have at most 60 characters"),
         (commands, named(names.BUS_V1ALPHA1, "Command", action="Dance", target=target), "action"),
         (commands, named(names.BUS_V1ALPHA1, "Command", action="AbortJob"), "target"),
     ]

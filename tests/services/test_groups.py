@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.playing import Cluster
-from tests.services.test_flows import controller
+from tests.services.playing import Cluster, controller
 from volcanopy.api import names
 from volcanopy.kube.client import Client
 from volcanopy.kube.errors import Invalid

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.services.playing import Cluster, task
-from tests.services.test_jobcontroller import controller
+from tests.services.playing import Cluster, controller, task
 from volcanopy.api.core import Pod
 from volcanopy.kube.client import Client
 from volcanopy.kube.errors import NoAnswer, from_response

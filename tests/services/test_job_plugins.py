@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.jobcontroller.plugins.cases import CASES
-from tests.services.playing import Cluster, task
+from tests.services.playing import Cluster, controller, task
 from tests.services.test_admission import admission
-from tests.services.test_jobcontroller import controller
 from tests.services.test_thirdparty import install
 from volcanopy.api.batch import BatchJob
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin

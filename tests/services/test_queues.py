@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.services.playing import Cluster
-from tests.services.test_flows import controller
+from tests.services.playing import Cluster, controller
 from volcanopy.api import names
 from volcanopy.kube.errors import NotFound
 from volcanopy.kube.events import EVENTS

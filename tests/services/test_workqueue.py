@@ -57,3 +57,38 @@ async def test_pauses_grow_with_each_failure_up_to_a_limit_and_shrink_with_succe
     assert queue.failed("a", lambda: 1.0) == pauses[0]
     queue.forget("a")
     assert len(queue) == 0
+
+
+async def test_a_queue_that_is_drained_gives_out_nothing_more_and_waits_for_what_is_worked_on() -> None:
+    queue = WorkQueue()
+    queue.add("a")
+    queue.add("b")
+    await queue.get()
+    draining, next_one = asyncio.create_task(queue.drain()), asyncio.create_task(queue.get())
+    queue.add("c")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not draining.done()
+    queue.done("a")
+    await draining
+    assert not next_one.done()
+    next_one.cancel()
+
+
+async def test_what_is_no_more_is_dropped_from_a_queue_that_nobody_works_on() -> None:
+    queue = WorkQueue()
+    queue.add("a")
+    queue.add("b")
+    queue.prune(lambda key: key == "b")
+    assert (len(queue), await queue.get()) == (1, "b")
+
+
+async def test_the_key_that_was_taken_first_has_been_worked_on_for_longest() -> None:
+    queue = WorkQueue()
+    assert queue.longest() == ("", 0.0)
+    for key in "ab":
+        queue.add(key)
+        await queue.get()
+    assert queue.longest()[0] == "a"
+    queue.done("a")
+    assert queue.longest()[0] == "b"

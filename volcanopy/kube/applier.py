@@ -109,6 +109,7 @@ class Applier:
                     self._queues.want(effect.queue)
                 case Explain():
                     self._explanations.want(effect)
+                    self._groups.explain(effect)
         return self._spawn(_outcome(first, binds, evicts, rest))
 
     async def finish(self, deadline: float) -> bool:

@@ -32,7 +32,6 @@ from contextlib import AbstractAsyncContextManager
 from random import Random
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
-from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -43,8 +42,10 @@ from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import Conflict, Gone, NotFound
 from volcanopy.kube.kinds import Bare, Json, Kind
 from volcanopy.kube.merging import merge_patch
+from volcanopy.kube.queries import delete_options as _delete_options
+from volcanopy.kube.queries import query as _query
 from volcanopy.kube.reading import Listing, read_object, read_page
-from volcanopy.kube.transport import Again, Clock, Sleep, Transport
+from volcanopy.kube.transport import Again, Clock, Fence, Sleep, Transport
 
 __all__ = ["Body", "Client", "Json", "Kind", "Listing", "Patch", "Propagation"]
 
@@ -78,8 +79,9 @@ class _Placed(Bare):
 class Client:
     """Talks to one cluster; to be used from one event loop, and closed (``async with``).
 
-    ``connections`` bounds the requests in flight; watches come on top. ``rng``, ``sleep`` and ``clock`` (monotonic
-    seconds) are there for tests.
+    ``connections`` bounds the requests in flight; watches come on top. What would change something while ``fence`` says
+    no is not sent: NotLeading is raised. ``options`` of a change are further parameters, such as dryRun. ``rng``,
+    ``sleep`` and ``clock`` (monotonic seconds) are there for tests.
     """
 
     def __init__(
@@ -88,13 +90,16 @@ class Client:
         *,
         connections: int = 64,
         field_manager: str = "volcanopy",
+        fence: Fence | None = None,
         rng: Random | None = None,
         sleep: Sleep = asyncio.sleep,
         clock: Clock = time.monotonic,
     ) -> None:
         self.connection = connection
         self._manager = field_manager
-        self._transport = Transport(connection, connections=connections, rng=rng or Random(), sleep=sleep, clock=clock)
+        self._transport = Transport(
+            connection, connections=connections, rng=rng or Random(), sleep=sleep, clock=clock, fence=fence
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -163,12 +168,31 @@ class Client:
             if not onward:
                 return Listing(items, got.metadata.resource_version, tuple(rejected))
 
-    async def create(self, kind: Kind[T], namespace: str | None, body: Body, *, deadline: float = DEADLINE) -> T:
+    async def create(
+        self,
+        kind: Kind[T],
+        namespace: str | None,
+        body: Body,
+        *,
+        options: Mapping[str, str] | None = None,
+        deadline: float = DEADLINE,
+    ) -> T:
         """Create an object. Raises AlreadyExists, Invalid; what happens in doubt is said at the head of this module."""
-        path = kind.path(namespace) + _query(fieldManager=self._manager)
+        path = kind.path(namespace) + _query(fieldManager=self._manager, **(options or {}))
         return read_object(
             kind, await self._transport.send("POST", path, _bytes(body), _JSON, again=Again.UNDONE, deadline=deadline)
         )
+
+    async def try_create(
+        self, kind: Kind[T], namespace: str | None, body: Body, *, deadline: float = DEADLINE
+    ) -> tuple[str, ...]:
+        """What the server warns of when it is asked to create an object without keeping it; raises as ``create`` does."""
+        path = kind.path(namespace) + _query(fieldManager=self._manager, dryRun="All")
+        warnings: list[str] = []
+        await self._transport.send(
+            "POST", path, _bytes(body), _JSON, again=Again.UNDONE, deadline=deadline, warnings=warnings
+        )
+        return tuple(warnings)
 
     async def update(
         self,
@@ -203,11 +227,12 @@ class Client:
         subresource: str | None = None,
         force: bool = False,
         field_manager: str | None = None,
+        options: Mapping[str, str] | None = None,
         deadline: float = DEADLINE,
     ) -> T:
         """Change a part of the object; ``force`` (server-side apply only) takes fields over from other managers."""
-        query = _query(fieldManager=field_manager or self._manager, force="true" if force else "")
-        path = kind.path(namespace, name, subresource) + query
+        manager, forced = field_manager or self._manager, "true" if force else ""
+        path = kind.path(namespace, name, subresource) + _query(fieldManager=manager, force=forced, **(options or {}))
         again = Again.UNDONE if form is Patch.JSON else Again.ALWAYS
         return read_object(
             kind, await self._transport.send("PATCH", path, _bytes(patch), form.value, again=again, deadline=deadline)
@@ -272,6 +297,7 @@ class Client:
         resource_version: str = "",
         propagation: Propagation | None = None,
         grace: int | None = None,
+        options: Mapping[str, str] | None = None,
         deadline: float = DEADLINE,
     ) -> None:
         """Ask for the object's end: it is gone, or on its way (grace period in seconds, finalizers), when this returns.
@@ -279,13 +305,13 @@ class Client:
         Raises NotFound when it was not there, Conflict when it is not the one of this ``uid`` or ``resource_version``.
         Without a ``uid`` a repetition may hit a successor of the same name.
         """
-        options = _delete_options(uid, resource_version, propagation, grace)
+        said = _delete_options(uid, resource_version, propagation, grace)
         try:
             await self._transport.send(
                 "DELETE",
-                kind.path(namespace, name),
-                options,
-                _JSON if options else "",
+                kind.path(namespace, name) + _query(**(options or {})),
+                said,
+                _JSON if said else "",
                 again=Again.ALWAYS,
                 deadline=deadline,
             )
@@ -371,6 +397,10 @@ class Client:
         """GET any path (with its query, already quoted) of the server."""
         return await self._transport.send("GET", path, None, "", again=Again.ALWAYS, deadline=deadline)
 
+    def stream(self, path: str, *, stall: float) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
+        """The answer to a GET of any path, as it comes. One attempt; ``stall`` is the longest silence in seconds."""
+        return self._transport.stream(path, stall)
+
     async def post_raw(self, path: str, body: Body, *, deadline: float = DEADLINE) -> bytes:
         """POST to any path; repeated as ``create`` is."""
         return await self._transport.send("POST", path, _bytes(body), _JSON, again=Again.UNDONE, deadline=deadline)
@@ -415,22 +445,3 @@ def _plain(item: Any) -> Json:
 
 def _bytes(body: Body) -> bytes:
     return body if isinstance(body, bytes) else _encode(body)
-
-
-def _query(**parameters: str | int) -> str:
-    given = {name: value for name, value in parameters.items() if value != ""}
-    return f"?{urlencode(given)}" if given else ""
-
-
-def _delete_options(
-    uid: str, resource_version: str, propagation: Propagation | None, grace: int | None
-) -> bytes | None:
-    options: Json = {}
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    conditions = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
-    if conditions:
-        options["preconditions"] = conditions
-    return _encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None

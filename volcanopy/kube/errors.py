@@ -23,6 +23,10 @@ class Unreadable(KubeError):
     """The server sent an object that does not have the shape that the kind promises."""
 
 
+class NotLeading(KubeError):
+    """Nothing was sent: this process does not lead, or is not sure any more that it does, and must not write."""
+
+
 class NoAnswer(KubeError):
     """No answer came: refused or lost connection, time-out, bad certificate.
 

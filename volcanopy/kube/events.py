@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, Self
 
 from msgspec import Struct
 
+from volcanopy.kube import metrics
 from volcanopy.kube.client import Client
 from volcanopy.kube.errors import AlreadyExists, ApiError, KubeError, NoAnswer, NotFound
 from volcanopy.kube.kinds import Json, Kind
@@ -144,6 +145,7 @@ class EventRecorder:
     def record(self, reference: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
         """Say something about an object: the reason is one CamelCase word, the message a sentence for its owner."""
         self.counters.recorded += 1
+        metrics.EVENTS.labels("recorded").inc()
         message = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
         said = _Said(reference.key, event_type, reason, message)
         now = self._now()
@@ -162,8 +164,10 @@ class EventRecorder:
     def _queue(self, entry: _Entry) -> None:
         if len(self._waiting) >= self._limit:
             self.counters.overflowed += 1
+            metrics.EVENTS.labels("overflowed").inc()
         elif not self._take_token(entry.said.about):
             self.counters.limited += 1
+            metrics.EVENTS.labels("limited").inc()
         else:
             entry.queued = True
             self._waiting.append(entry)
@@ -215,8 +219,10 @@ class EventRecorder:
             try:
                 await self._write(entry)
                 self.counters.written += 1
+                metrics.EVENTS.labels("written").inc()
             except (KubeError, ValueError) as fault:
                 self.counters.failed += 1
+                metrics.EVENTS.labels("failed").inc()
                 log.warning("event %s about %s is lost: %s", entry.said.reason, "/".join(entry.said.about[:3]), fault)
             finally:
                 self._writing -= 1

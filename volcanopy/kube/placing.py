@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from volcanopy.api import core
-from volcanopy.kube import statuses
+from volcanopy.kube import metrics, statuses
 from volcanopy.kube.backoff import Backoff
 from volcanopy.kube.claiming import Claiming, Settled
 from volcanopy.kube.client import Client, Json, Patch
@@ -147,7 +147,16 @@ class Placing:
                 await self._bind_failed(effect, found, fault)
                 return False
             self._refusals.pop(uid, None)
+            self._measure(effect.pod)
             return True
+
+    def _measure(self, key: str) -> None:
+        """The server has bound this pod."""
+        metrics.PODS_BOUND.inc()
+        pod = self._means.store.pods.get(key)
+        if pod is not None and pod.metadata.creation_timestamp is not None:
+            waited = (self._means.now() - pod.metadata.creation_timestamp).total_seconds()
+            metrics.TASK_LATENCY.labels("Bound").observe(max(waited, 0.0) * 1000)
 
     async def _bind_failed(self, effect: Bind, pod: core.Pod, fault: KubeError) -> None:
         means = self._means

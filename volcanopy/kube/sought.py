@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Generic, TypeVar
@@ -45,6 +46,19 @@ class Sought(Generic[T]):
         self._client, self._transform = client, transform
         self._look_again, self._sleep = look_again, sleep
         self._said = ""
+        self._reflector: Reflector[T] | None = None
+        self._fault = ""
+        self._faulty_since: float | None = None
+
+    @property
+    def fault(self) -> str:
+        """What keeps the copy from being up to date now, as a sentence; empty when nothing does."""
+        return self._fault if self._reflector is None else self._reflector.fault
+
+    @property
+    def faulty_since(self) -> float | None:
+        """Since when (monotonic seconds) that is so, None when nothing does."""
+        return self._faulty_since if self._reflector is None else self._reflector.faulty_since
 
     async def run(self, sink: Callable[[list[Change[T]]], object]) -> None:
         """Follow the kind until cancelled, from when the server has it."""
@@ -52,7 +66,7 @@ class Sought(Generic[T]):
             self.synced.set()
             await self._sleep(self._look_again)
         self.kind = found
-        reflector = Reflector(self._client, found, transform=self._transform)
+        reflector = self._reflector = Reflector(self._client, found, transform=self._transform)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(reflector.run(sink), name=f"watch {found.plural}")
             await reflector.synced.wait()
@@ -62,10 +76,14 @@ class Sought(Generic[T]):
         backoff = Backoff(Random(), 0.2, 30.0)
         while True:
             try:
-                return await self._served()
+                found = await self._served()
             except KubeError as fault:
+                self._fault, self._faulty_since = str(fault), self._faulty_since or time.monotonic()
                 log.warning("looking for %s: %s", self.kind.plural, fault)
                 await self._sleep(backoff.next())
+            else:
+                self._fault, self._faulty_since = "", None
+                return found
 
     async def _served(self) -> Kind[T] | None:
         kind = self.kind

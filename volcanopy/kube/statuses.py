@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.kube.merging import merge_patch
@@ -19,6 +18,11 @@ MESSAGE_LIMIT = 32768
 """Characters of a condition's message that the API takes."""
 UNSCHEDULABLE = "Unschedulable"
 _OURS = frozenset({"Scheduled", UNSCHEDULABLE})
+_NODE_REASONS = 16
+"""So many reasons of nodes stand in an explanation; what the others come to stands beside them."""
+_ENTRIES = 64
+_WORD = 253
+_OTHER_REASONS = "other reasons"
 _REASONS = {
     # Cluster autoscalers add nodes for this very word: it is for what more nodes would help.
     "nodes": UNSCHEDULABLE,
@@ -71,9 +75,48 @@ def unschedulable(status: core.PodGroupStatus) -> core.Condition | None:
     return next((one for one in status.conditions if one.type == UNSCHEDULABLE and one.status == "True"), None)
 
 
+def explanation(explain: Explain) -> core.Explanation:
+    """What a pod group says about why it waits, cut to a size that the API takes and people can read."""
+    most = sorted(explain.nodes.items(), key=lambda item: (-item[1], item[0]))
+    nodes = {_cut(reason): count for reason, count in most[:_NODE_REASONS]}
+    if len(most) > _NODE_REASONS:
+        nodes[_OTHER_REASONS] = sum(count for _, count in most[_NODE_REASONS:])
+    amounts: dict[str, core.Quantities] = {
+        kind: dict(list(found.items())[:_ENTRIES]) for kind, found in explain.amounts.items()
+    }
+    return core.Explanation(
+        gate=explain.gate,
+        message=explain.message[:MESSAGE_LIMIT],
+        unblock=explain.unblock[:MESSAGE_LIMIT],
+        numbers={name: _cut(text) for name, text in list(explain.numbers.items())[:_ENTRIES]},
+        nodes=nodes,
+        amounts=amounts,
+        ahead=explain.ahead[:_ENTRIES],
+    )
+
+
+def same_words(one: core.Explanation | None, other: core.Explanation | None) -> bool:
+    """Whether two explanations tell people the same, whatever their numbers."""
+    if one is None or other is None:
+        return one is other
+    return (one.gate, one.message, one.unblock, one.ahead) == (other.gate, other.message, other.unblock, other.ahead)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WORD else text[: _WORD - 1] + "…"
+
+
 def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus:
     """The status of a queue after the effect; a queue whose state nobody has set is open."""
-    return replace(status, state=status.state or "Open", allocated=dict(effect.allocated))
+    return core.QueueStatus(
+        state=status.state or "Open",
+        allocated=dict(effect.allocated),
+        deserved=dict(effect.deserved),
+        guaranteed=dict(effect.guaranteed),
+        borrowed=dict(effect.borrowed),
+        waiting=dict(effect.waiting),
+        share=effect.share,
+    )
 
 
 def difference(before: msgspec.Struct, after: msgspec.Struct) -> Json:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names, network, storage
 from volcanopy.kube import statuses
+from volcanopy.kube.ahead import Ahead, version
 from volcanopy.kube.client import Client
 from volcanopy.kube.kinds import Kind
 from volcanopy.kube.notices import Bell, Notices
@@ -74,8 +75,7 @@ class Store:
         self._expected_groups: dict[str, _Expected] = {}
         self._expected_queues: dict[str, _Expected] = {}
         self._nominations: dict[str, _Expected] = {}
-        self._ahead: dict[tuple[str, str], int] = {}
-        """Objects that an answer to a write of ours showed in a version which the watch has not reached yet."""
+        self._ahead = Ahead(clock)
         self._following = asyncio.Event()
 
     # What the server has, as far as we know
@@ -154,6 +154,10 @@ class Store:
         for reflector in self.reflectors:
             await reflector.synced.wait()
 
+    def lists(self) -> Iterable[tuple[str, asyncio.Event]]:
+        """What is listed at the start, by plural, and the event that tells when it has been."""
+        return [("everything", self._following)] + [(one.kind.plural, one.synced) for one in self.reflectors]
+
     def take(self, changes: Iterable[Change[Any]]) -> None:
         """Take in what a watch tells."""
         new: dict[str, core.Pod] = {}
@@ -166,7 +170,7 @@ class Store:
             self._tell_of(thing)
             if change.type is ChangeType.DELETED:
                 matters = self._lose(thing)
-            elif self._is_behind(thing):
+            elif self._ahead.is_behind(thing, _known(self._objects(thing), thing) is not None):
                 continue
             else:
                 matters = self._keep(thing)
@@ -204,21 +208,14 @@ class Store:
     def learn(self, thing: core.Pod | core.PodGroup | core.Queue) -> None:
         """Take in what an answer to a request of ours showed, if it is newer than what the watch has told so far."""
         known = _known(self._objects(thing), thing)
-        if known is None or _version(known) >= _version(thing):
+        if known is None:
             return
-        self._ahead[type(thing).__name__, thing.metadata.key] = _version(thing)
+        if version(known) >= version(thing):
+            self._ahead.overtaken(thing)
+            return
+        self._ahead.note(thing)
         if self._keep(thing):
             self.changed.ring()
-
-    def _is_behind(self, thing: Object) -> bool:
-        where = (type(thing).__name__, thing.metadata.key)
-        ahead = self._ahead.get(where)
-        if ahead is None:
-            return False
-        if _version(thing) < ahead and _known(self._objects(thing), thing) is not None:
-            return True
-        del self._ahead[where]
-        return False
 
     def _objects(self, thing: Any) -> dict[str, Any]:
         match thing:
@@ -302,12 +299,8 @@ class Store:
             del self._expected_queues[name]
             expected = None
         before = self.state.queues.get(name)
-        # The state of a queue is not ours alone to set: only what it holds is expected.
-        now = (
-            queue
-            if expected is None
-            else replace(queue, status=replace(queue.status, allocated=expected.status.allocated))
-        )
+        # The state of a queue is not ours alone to set: only what the scheduler says of it is expected.
+        now = queue if expected is None else replace(queue, status=replace(expected.status, state=queue.status.state))
         self.state.upsert(now)
         return (
             before is None
@@ -329,7 +322,7 @@ class Store:
             case core.Queue():
                 self._queues.pop(key, None)
                 self._expected_queues.pop(key, None)
-        self._ahead.pop((type(thing).__name__, key), None)
+        self._ahead.forget(thing)
         self.state.delete(thing)
         return matters
 
@@ -411,10 +404,6 @@ def _known(objects: Mapping[str, S], thing: Any) -> S | None:
     """The object of the same name, if it is the same object."""
     known = objects.get(thing.metadata.key)
     return known if known is not None and known.metadata.uid == thing.metadata.uid else None
-
-
-def _version(thing: Any) -> int:
-    return int(thing.metadata.resource_version or 0)
 
 
 def _nominate(pod: core.Pod, node: str) -> core.Pod:

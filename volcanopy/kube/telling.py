@@ -38,10 +38,17 @@ class Timing:
 
 
 class GroupStatuses:
-    """Writes what the store expects of pod groups' statuses."""
+    """Writes what the store expects of pod groups' statuses, and why those wait that do.
+
+    A group that says it cannot be scheduled explains it in the same write. Other words for a sentence that stays as it is
+    (what would unblock it, whom it comes after) are written seldom, other numbers only beside something else: they change
+    with every pod that comes or goes.
+    """
 
     def __init__(self, means: Means, timing: Timing) -> None:
         self._means, self._timing = means, timing
+        self._why: dict[str, Explain] = {}
+        """Why groups wait, as it was found out last."""
         self._since: dict[str, float] = {}
         """Since when a group is to be called unschedulable that is not yet."""
 
@@ -64,16 +71,38 @@ class GroupStatuses:
         self._put(key, self._timing.reword if only_words else self._timing.settle)
         return None
 
+    def explain(self, explain: Explain) -> None:
+        """See that the group tells why it waits, and that other words for it get written if they are others still then."""
+        key, known = explain.job, self._why.get(explain.job)
+        self._why[key] = explain
+        if known is not None and _words(known) == _words(explain):
+            return
+        group = self._means.store.groups.get(key)
+        if group is None:
+            del self._why[key]
+        elif statuses.unschedulable(group.status) is not None and not statuses.same_words(
+            group.status.explanation, statuses.explanation(explain)
+        ):
+            self._put(key, self._timing.retell)
+        groups = self._means.store.groups
+        if len(self._why) > 2 * len(groups) + 256:
+            self._why = {one: why for one, why in self._why.items() if one in groups}
+
     def _put(self, key: str, delay: float) -> None:
         self._means.later.put(("PodGroup", key), delay, partial(self._write, key))
 
     async def _write(self, key: str, at_once: bool = False) -> None:
         means, timing = self._means, self._timing
         async with means.lanes.turn(("PodGroup", key)), means.write_slots:
-            group, wanted = means.store.groups.get(key), means.store.expected_group(key)
-            if group is None or wanted is None:
+            group = means.store.groups.get(key)
+            if group is None:
                 self._since.pop(key, None)
+                self._why.pop(key, None)
                 return
+            wanted = means.store.expected_group(key)
+            if wanted is None:
+                self._since.pop(key, None)
+                wanted = group.status
             if at_once and wanted.phase == group.status.phase:
                 self._put(key, timing.settle)  # the write before this one has brought the phase
                 return
@@ -84,12 +113,25 @@ class GroupStatuses:
                     status = replace(wanted, conditions=group.status.conditions)
                 else:
                     del self._since[key]
-            if not await self._send(key, group, status):
+            if not await self._send(key, group, self._explained(key, status, group.status)):
                 means.store.settle_group(key, wanted)
             elif status is not wanted:
                 self._put(key, early)
             else:
                 means.store.settle_group(key, wanted)
+
+    def _explained(self, key: str, status: core.PodGroupStatus, before: core.PodGroupStatus) -> core.PodGroupStatus:
+        """The status with why the group waits, if it does; with what it says already, if only the numbers are others."""
+        said, old, explain = statuses.unschedulable(status), before.explanation, self._why.get(key)
+        fresh = None if explain is None else statuses.explanation(explain)
+        if said is None:
+            if key not in self._since:
+                self._why.pop(key, None)
+            return replace(status, explanation=None)
+        if fresh is None or fresh.message != said.message:
+            return replace(status, explanation=old if old is not None and old.message == said.message else None)
+        same = replace(status, explanation=old)
+        return same if same == before and statuses.same_words(old, fresh) else replace(status, explanation=fresh)
 
     async def _send(self, key: str, group: core.PodGroup, status: core.PodGroupStatus) -> bool:
         """Write what differs; False if that failed for good."""
@@ -111,12 +153,20 @@ class GroupStatuses:
         return True
 
 
+def _words(explain: Explain) -> tuple[object, ...]:
+    return explain.gate, explain.message, explain.unblock, explain.ahead
+
+
 def _counts(status: core.PodGroupStatus) -> tuple[int, int, int]:
     return status.running, status.succeeded, status.failed
 
 
 def _scheduled(status: core.PodGroupStatus) -> bool:
     return any(one.type == "Scheduled" and one.status == "True" for one in status.conditions)
+
+
+_SPREAD = 0.02
+"""Seconds that the writing of a queue's status waits for each queue that there is, where it is in no hurry."""
 
 
 class QueueStatuses:
@@ -126,8 +176,16 @@ class QueueStatuses:
         self._means, self._timing = means, timing
 
     def want(self, name: str) -> None:
-        """See that the expected status gets written."""
-        self._means.later.put(("Queue", name), self._timing.settle, partial(self._write, name))
+        """See that the expected status gets written.
+
+        What follows for a queue from the doings of others (its share of a cluster in which somebody else asks for more)
+        changes for all queues at once: that is written later, and the later the more queues there are.
+        """
+        store, delay = self._means.store, self._timing.settle
+        queue, wanted = store.queues.get(name), store.expected_queue(name)
+        if queue is not None and wanted is not None and wanted.allocated == queue.status.allocated:
+            delay = max(self._timing.reword, _SPREAD * len(store.queues))
+        self._means.later.put(("Queue", name), delay, partial(self._write, name))
 
     async def _write(self, name: str) -> None:
         means = self._means
@@ -240,5 +298,5 @@ class Explanations:
 
 
 def _waits(status: core.PodGroupStatus) -> bool:
-    """Whether a group without waiting pods waits nevertheless: it has not been admitted, so nobody made its pods."""
-    return status.phase in {"", "Pending"}
+    """Whether a group without waiting pods waits nevertheless: it has not been admitted, or nobody has made its pods."""
+    return status.phase in {"", "Pending"} or statuses.unschedulable(status) is not None

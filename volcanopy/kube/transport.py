@@ -9,19 +9,30 @@ or the answer was 401 or 429, which are given before anything is done.
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
 import volcanopy
 from volcanopy.kube.backoff import Backoff
 from volcanopy.kube.connection import Connection, Headers
-from volcanopy.kube.errors import ApiError, NoAnswer, TooManyRequests, Unauthorized, describe, from_response
-from volcanopy.kube.traffic import WATCH
+from volcanopy.kube.errors import (
+    ApiError,
+    NoAnswer,
+    NotLeading,
+    TooManyRequests,
+    Unauthorized,
+    describe,
+    from_response,
+)
+from volcanopy.kube.traffic import WATCH, Answer
 
 CONNECT_TIMEOUT = 10.0
 KEEPALIVE = 60.0
@@ -33,6 +44,44 @@ INTERNAL_ERROR_ATTEMPTS = 3
 
 Sleep = Callable[[float], Awaitable[None]]
 Clock = Callable[[], float]
+Fence = Callable[[], bool]
+"""Whether this process may change anything at this very moment."""
+
+
+class _FencedConnector(aiohttp.TCPConnector):
+    """Gives connections to requests that change something only while the fence is open.
+
+    It is asked when the request has its connection, however long it had to wait for that.
+    """
+
+    fence: Fence | None = None
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        connection = await super().connect(req, traces, timeout)
+        if self.fence is not None and req.method != "GET" and not self.fence():
+            connection.release()
+            raise NotLeading(f"{req.method} {req.url.path} is not sent: this process does not lead")
+        return connection
+
+
+class _FencedBody(aiohttp.BytesPayload):
+    """Asks the fence once more when the bytes are handed over: head and body of a request leave together, a turn of the
+    event loop after it has got its connection.
+    """
+
+    def __init__(self, body: bytes, fence: Fence) -> None:
+        super().__init__(body)
+        self._fence = fence
+        self.kept = False
+        """Whether the fence was closed, and nothing was sent."""
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if not self._fence():
+            self.kept = True
+            raise NotLeading("the fence is closed")
+        await super().write_with_length(writer, content_length)
 
 
 class Again(enum.Enum):
@@ -45,8 +94,18 @@ class Again(enum.Enum):
 class Transport:
     """The HTTP side of one client. Not thread-safe; opens nothing before the first request."""
 
-    def __init__(self, connection: Connection, *, connections: int, rng: Random, sleep: Sleep, clock: Clock) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        connections: int,
+        rng: Random,
+        sleep: Sleep,
+        clock: Clock,
+        fence: Fence | None = None,
+    ) -> None:
         self.connection = connection
+        self._fence = fence
         self.rng, self.sleep, self.clock = rng, sleep, clock
         self._limit = connections
         self._open: dict[bool, aiohttp.ClientSession] = {}
@@ -64,12 +123,13 @@ class Transport:
         """The session for requests, or the one for watches, which must not use up the connections of the former."""
         session = self._open.get(streams)
         if session is None:
-            connector = aiohttp.TCPConnector(
+            connector = _FencedConnector(
                 limit=0 if streams else self._limit,
                 keepalive_timeout=KEEPALIVE,
                 ttl_dns_cache=60,
                 ssl=self.connection.ssl or True,
             )
+            connector.fence = self._fence
             session = self._open[streams] = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -95,10 +155,19 @@ class Transport:
         return headers
 
     async def send(
-        self, method: str, path: str, body: bytes | None, content_type: str, *, again: Again, deadline: float
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+        *,
+        again: Again,
+        deadline: float,
+        warnings: list[str] | None = None,
     ) -> bytes:
         """Send, wait, repeat where that is right, for ``deadline`` seconds in all. Returns the body of a 2xx answer.
 
+        What the server warns of in such an answer is added to ``warnings``.
         Raises :class:`ApiError` or :class:`NoAnswer`. Their ``in_doubt`` says whether any attempt of this call may have
         been carried out without our having seen it.
         """
@@ -112,7 +181,9 @@ class Transport:
             try:
                 left = max(0.001, give_up - self.clock())
                 self.connection.traffic.count(method, path)
-                return await self._once(method, url, body, self._headers_for(credentials, content_type), left)
+                headers = self._headers_for(credentials, content_type)
+                with self.connection.traffic.answer(method, path) as answer:
+                    return await self._once(method, url, body, headers, left, warnings, answer)
             except Unauthorized as refusal:
                 if refreshed or not await self.connection.credentials.refresh(credentials):
                     refusal.in_doubt = in_doubt
@@ -132,13 +203,21 @@ class Transport:
             await self.sleep(pause)
 
     async def _once(
-        self, method: str, url: URL, body: bytes | None, headers: CIMultiDict[str], timeout: float
+        self,
+        method: str,
+        url: URL,
+        body: bytes | None,
+        headers: CIMultiDict[str],
+        timeout: float,
+        warnings: list[str] | None,
+        answer: Answer,
     ) -> bytes:
+        fenced = _FencedBody(body, self._fence) if body is not None and self._fence is not None else None
         try:
             async with self._session(streams=False).request(
                 method,
                 url,
-                data=body,
+                data=fenced or body,
                 headers=headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
@@ -147,10 +226,15 @@ class Transport:
                 middlewares=_OWN_REPETITION if method in {"DELETE", "PUT"} else (),
             ) as response:
                 content = await response.read()
+                answer.code = response.status
                 if response.status < 300:
+                    if warnings is not None:
+                        warnings += _warned(response.headers.getall("Warning", ()))
                     return content
                 raise from_response(response.status, content, response.headers.get("Retry-After"))
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
+            if fenced is not None and fenced.kept:
+                raise NotLeading(f"{method} {url.path} is not sent: this process does not lead") from fault
             raise no_answer(url, fault) from fault
 
     @asynccontextmanager
@@ -161,7 +245,9 @@ class Transport:
         """
         url = URL(self.connection.url + path, encoded=True)
         self.connection.traffic.count(WATCH, path)
-        response = await self._open_stream(url, stall)
+        with self.connection.traffic.answer(WATCH, path) as answer:
+            response = await self._open_stream(url, stall)
+            answer.code = response.status
         try:
             yield response.content
         finally:
@@ -218,6 +304,15 @@ def no_answer(url: URL | str, fault: BaseException) -> NoAnswer:
     answer = NoAnswer(str(url), describe(fault), maybe_applied=not nothing_sent)
     answer.permanent = isinstance(fault, (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL))
     return answer
+
+
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+def _warned(headers: Iterable[str]) -> list[str]:
+    """The texts of an answer's Warning headers, as API servers write them."""
+    texts = (found.group(1) for header in headers for found in _WARNING.finditer(header))
+    return [re.sub(r"\\(.)", r"\1", text) for text in texts]
 
 
 def _may_repeat(fault: ApiError | NoAnswer, again: Again, attempts: int) -> bool:

@@ -18,12 +18,13 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
+from volcanopy.kube import metrics
 from volcanopy.kube.backoff import Backoff
 from volcanopy.kube.client import PAGE, Client
 from volcanopy.kube.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
@@ -113,6 +114,8 @@ class Reflector(Generic[T]):
         """Called when a list has been handed over, each time: what is not in the copy by then did not exist then."""
         self.fault = ""
         """What keeps the copy from being up to date now, as a sentence; empty when nothing does."""
+        self.faulty_since: float | None = None
+        """Since when (monotonic seconds) that is so, None when nothing does."""
         self._client, self._namespace = client, namespace
         self._labels, self._fields = label_selector, field_selector
         self._transform, self._page = transform, page
@@ -121,6 +124,8 @@ class Reflector(Generic[T]):
         self._identify = kind.identify
         self._seen = 0
         self._progress = False
+        self._told = metrics.WATCH_EVENTS.labels(kind.plural)
+        metrics.CACHE_SIZE.follow(self, _cached)
 
     @property
     def resource_version(self) -> str:
@@ -156,6 +161,7 @@ class Reflector(Generic[T]):
                         yield changes
             except _StaleError as fault:
                 log.info("%s: %s; listing again", self.kind.plural, fault)
+                self._over("stale")
                 listed = False
             except (ApiError, NoAnswer, Unreadable) as fault:
                 self._note(fault)
@@ -168,8 +174,14 @@ class Reflector(Generic[T]):
             if pause is not None:
                 await self._sleep(pause)
 
+    def _over(self, reason: str) -> None:
+        metrics.WATCH_ENDS.labels(self.kind.plural, reason).inc()
+
     def _note(self, fault: KubeError) -> None:
         self.counters.faults += 1
+        if self.faulty_since is None:
+            self.faulty_since = self._clock()
+        self._over("fault")
         text = str(fault)
         # The same fault at each attempt is one piece of news.
         log.log(logging.DEBUG if text == self.fault else logging.WARNING, "watching %s: %s", self.kind.plural, text)
@@ -190,6 +202,7 @@ class Reflector(Generic[T]):
         self._seen = _number(listing.resource_version)
         changes = self._differences(listing.items)
         self.counters.events += len(changes)
+        self._told.inc(len(changes))
         self.fault = ""
         return changes
 
@@ -233,7 +246,7 @@ class Reflector(Generic[T]):
             )
             async with connecting as stream:
                 self.counters.watches += 1
-                self.fault = ""
+                self.fault, self.faulty_since = "", None
                 started = self._clock()
                 lines = Lines()
                 while True:
@@ -241,12 +254,14 @@ class Reflector(Generic[T]):
                         chunk = await stream.readany()
                     except aiohttp.SocketTimeoutError:
                         self.counters.stalls += 1
+                        self._over("stalled")
                         self._progress = True
                         return
                     except (aiohttp.ClientError, OSError, TimeoutError) as fault:
                         self._progress = self._progress or self._clock() - started >= SETTLED
                         raise no_answer(f"the watch of {self.kind.plural}", fault) from fault
                     if not chunk:
+                        self._over("ended")
                         self._progress = self._progress or self._clock() - started >= SETTLED
                         return
                     if not (whole := lines.feed(chunk)):
@@ -254,6 +269,7 @@ class Reflector(Generic[T]):
                     changes, fault_in_stream = self._take(whole)
                     if changes:
                         self.counters.events += len(changes)
+                        self._told.inc(len(changes))
                         yield changes
                     if fault_in_stream:
                         raise fault_in_stream
@@ -348,6 +364,10 @@ class Reflector(Generic[T]):
                     changes.append(Change(ChangeType.DELETED, known, known))
                 changes.append(Change(ChangeType.ADDED, item))
         self._seen = max(self._seen, version)
+
+
+def _cached(reflector: Reflector[Any]) -> list[tuple[tuple[str, ...], float]]:
+    return [((reflector.kind.plural,), len(reflector.objects))]
 
 
 class Lines:

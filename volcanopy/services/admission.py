@@ -6,6 +6,7 @@ of servers may stand side by side.
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from aiohttp import web
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.review import Context, mutate, validate
+from volcanopy.admission.trials import trials
 from volcanopy.admission.verdict import Verdict
 from volcanopy.api.model import Problem
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
@@ -27,12 +29,15 @@ from volcanopy.kube.client import Client
 from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import KubeError, NotFound
 from volcanopy.kube.kinds import Json
-from volcanopy.services import certmanager
+from volcanopy.services import certmanager, firstlook
+from volcanopy.services.health import Health, deaf
 from volcanopy.services.keyring import ForeignKeyring, Keyring, SharedKeyring, Terms
 from volcanopy.services.knowledge import QUEUES, Knowledge
 from volcanopy.services.policyfile import PolicyFile
 from volcanopy.services.queueedits import QueueEdits
+from volcanopy.services.reviews import Answering, measured
 from volcanopy.services.thirdparty import job_registry
+from volcanopy.services.trials import Trials, pod_maker
 from volcanopy.services.webhooks import (
     CONFIGURATION,
     MUTATING,
@@ -49,8 +54,6 @@ log = logging.getLogger(__name__)
 
 LARGEST_BODY = 3 * 1024 * 1024
 LOOKUP_DEADLINE = 3.0
-
-Answering = Callable[[Json], Awaitable[Json]]
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class AdmissionSettings:
     """How long certificates last."""
     period: float = 30.0
     """Seconds between two looks at certificates, configurations and the file."""
+    deaf_after: float = 300.0
+    """With a watch that has failed for so many seconds, the process counts as unhealthy."""
 
     @property
     def home(self) -> str:
@@ -89,21 +94,12 @@ class AdmissionSettings:
         return self.service.partition("/")[0] or self.namespace
 
 
-def application(mutating: Answering, validating: Answering, ready: Callable[[], str] = lambda: "") -> web.Application:
-    """The server's paths: ``/mutate``, ``/validate``, ``/healthz`` and ``/readyz`` (``ready`` says what is missing)."""
-
-    async def healthy(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def is_ready(_: web.Request) -> web.Response:
-        missing = ready()
-        return web.Response(text=missing or "ok", status=503 if missing else 200)
-
+def application(mutating: Answering, validating: Answering, health: Health | None = None) -> web.Application:
+    """The server's paths: ``/mutate``, ``/validate``, and those of ``health``."""
     app = web.Application(client_max_size=LARGEST_BODY, middlewares=[_as_json])
-    app.router.add_post("/mutate", partial(_answer, mutating))
-    app.router.add_post("/validate", partial(_answer, validating))
-    app.router.add_get("/healthz", healthy)
-    app.router.add_get("/readyz", is_ready)
+    app.router.add_post("/mutate", partial(_answer, measured("mutate", mutating)))
+    app.router.add_post("/validate", partial(_answer, measured("validate", validating)))
+    app.add_routes((health or Health()).routes())
     return app
 
 
@@ -120,19 +116,22 @@ async def _as_json(
 
 async def _answer(judge: Answering, request: web.Request) -> web.Response:
     try:
-        body = msgspec.json.decode(await request.read())
-    except (ValueError, RecursionError):
-        raise web.HTTPBadRequest(text="the body is not JSON") from None
-    if not isinstance(body, dict):
-        raise web.HTTPBadRequest(text="the body is no AdmissionReview")
-    return web.Response(body=msgspec.json.encode(await judge(body)), content_type="application/json")
+        answer = await judge(firstlook.read(await request.read()))
+    except firstlook.NoReviewError as fault:
+        raise web.HTTPBadRequest(text=str(fault)) from None
+    except firstlook.TooDenseError as dense:
+        answer = dense.answer
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
 class Answers:
     """What the two webhooks say, with all that is known and, for changes of queues, with what is on its way."""
 
-    def __init__(self, client: Client, knowledge: Knowledge, edits: QueueEdits, *, fail_closed: bool) -> None:
+    def __init__(
+        self, client: Client, knowledge: Knowledge, edits: QueueEdits, tried: Trials, *, fail_closed: bool
+    ) -> None:
         self._client, self._knowledge, self._edits, self._closed = client, knowledge, edits, fail_closed
+        self._trials = tried
 
     async def mutating(self, body: Json) -> Json:
         """The patch."""
@@ -143,7 +142,7 @@ class Answers:
         context = self._knowledge.context()
         request = self._edits.concerns(body)
         if request is None:
-            return validate(body, await self._with_new_queue(body, context))
+            return validate(body, await self._with_trials(body, await self._with_new_queue(body, context)))
         try:
             return await self._edits.judge(body, request, context, validate)
         except KubeError as fault:
@@ -152,6 +151,12 @@ class Answers:
                 return validate(body, context)
             told = Problem("", f"changes of queues cannot be judged at this moment, try again: {fault}")
             return Verdict((told,)).answer(request.uid)
+
+    async def _with_trials(self, body: Json, context: Context) -> Context:
+        """With what the API server says of the pods that the object would lead to."""
+        request = Request.of(body)
+        asked = trials(request, context) if request is not None else ()
+        return replace(context, tried=await self._trials.answers(asked)) if asked else context
 
     async def _with_new_queue(self, body: Json, context: Context) -> Context:
         """A queue that was made a moment ago may not have been heard of: it is asked for before it is said not to be."""
@@ -182,24 +187,27 @@ async def run(
     Raises ThirdPartyError when an installed package with job plugins is broken, PolicyError when the file is.
     """
     settings = settings or AdmissionSettings()
-    check_plugins = partial(plugin_problems, registry=job_registry())
+    registry = job_registry()
+    check_plugins = partial(plugin_problems, registry=registry)
     stop = stop or asyncio.Event()
     policy = PolicyFile(settings.config, settings.policy)
     is_ready = ready or asyncio.Event()
-    async with Client(connection) as client:
+    async with Client(connection) as client, Trials(client) as tried:
         keyring = await _keyring(client, settings)
         await keyring.renew()
-        knowledge = Knowledge(client, check_plugins, lambda: policy.current)
+        knowledge = Knowledge(client, check_plugins, lambda: policy.current, pod_maker(registry))
         edits = QueueEdits(client, settings.home, _now)
-        answers = Answers(client, knowledge, edits, fail_closed=settings.fail_closed)
-        app = application(
-            answers.mutating, answers.validating, lambda: "" if is_ready.is_set() else "the cluster is not known yet"
-        )
+        answers = Answers(client, knowledge, edits, tried, fail_closed=settings.fail_closed)
+        health = Health()
+        health.live["watches"] = deaf(lambda: knowledge.watches, settings.deaf_after)
+        health.ready["cluster"] = lambda: "" if is_ready.is_set() else "the cluster is not known yet"
+        app = application(answers.mutating, answers.validating, health)
         async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
             watching = knowledge.watching(tasks)
             await knowledge.complete()
             await _publish(client, settings, keyring, policy.current, address)
             log.info("admission answers at %s", address)
+            _spare_the_collector()
             is_ready.set()
             watching.append(tasks.create_task(_keep(client, settings, keyring, policy, address)))
             await stop.wait()
@@ -207,6 +215,13 @@ async def run(
                 one.cancel()
         if settings.register and settings.unregister:
             await unregister(client)
+
+
+def _spare_the_collector() -> None:
+    """What is known of the cluster stays: looking through it for garbage would hold up reviews."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _now() -> datetime:

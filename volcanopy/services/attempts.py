@@ -7,9 +7,10 @@ from datetime import datetime
 from random import Random
 
 from volcanopy.kube.client import Client
-from volcanopy.kube.errors import Forbidden, Invalid, KubeError
+from volcanopy.kube.errors import Forbidden, Invalid, KubeError, NotLeading
 from volcanopy.kube.events import EventRecorder, ObjectReference
 from volcanopy.services.jobeffects import OutdatedError, TakenError
+from volcanopy.services.looks import looking
 from volcanopy.services.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ class Attempts(ABC):
 
     def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime]) -> None:
         self.client, self.recorder, self.now = client, recorder, now
-        self.queue = WorkQueue()
+        self.queue = WorkQueue(self.noun)
         self._random = Random()
 
     @abstractmethod
@@ -53,34 +54,41 @@ class Attempts(ABC):
         while True:
             key = await self.queue.get()
             try:
-                await self._attempt(key)
+                with looking(self.noun, key) as look:
+                    look.outcome = await self._attempt(key)
             finally:
                 self.queue.done(key)
 
-    async def _attempt(self, key: str) -> None:
+    async def _attempt(self, key: str) -> str:
+        """Try it; what came of it, in a word."""
         if not self.exists(key):
             self.queue.forget(key)
-            return
+            return "done"
         try:
             again = await self.attempt(key)
+        except NotLeading:
+            raise  # there is nothing to be tried again: this process ends
         except OutdatedError:
             self.queue.add(key)
+            return "outdated"
         except (KubeError, TakenError) as fault:
             if isinstance(fault, (Forbidden, Invalid, TakenError)):
                 self.refused(key, fault)
             pause = self.queue.failed(key, self._random.random)
             self._warn(key, "FailedSync", str(fault))
             log.warning("%s %s is tried again in %.2f s: %s", self.noun, key, pause, fault)
+            return "failed"
         except Exception:
             # A fault of ours in one object must not stop all others; it stays in the log and in the object's events.
             log.exception("%s %s could not be worked on", self.noun, key)
             self._warn(key, "InternalError", "the controller failed: see its log")
             self.queue.failed(key, self._random.random)
-        else:
-            self.queue.succeeded(key)
-            self.succeeded(key)
-            if again is not None:
-                self.queue.add(key, max((again - self.now()).total_seconds(), LEAST_PAUSE))
+            return "error"
+        self.queue.succeeded(key)
+        self.succeeded(key)
+        if again is not None:
+            self.queue.add(key, max((again - self.now()).total_seconds(), LEAST_PAUSE))
+        return "done"
 
     def _warn(self, key: str, reason: str, message: str) -> None:
         subject = self.subject(key)

@@ -96,11 +96,6 @@ def issue(
     return ServerCertificate(certificate.public_bytes(_PEM), _private(key), authority.certificate, ends)
 
 
-def make_certificate(hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -> ServerCertificate:
-    """A certificate for these host names and addresses, by an authority that is forgotten at once."""
-    return issue(make_authority(now, lifetime), hosts, now, lifetime)
-
-
 def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 

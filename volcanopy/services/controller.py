@@ -25,7 +25,7 @@ class Controller(Attempts):
 
     def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime]) -> None:
         super().__init__(client, recorder, now)
-        self.noun = self.kind.kind
+        self.noun = self.queue.name = self.kind.kind
         self.found: dict[str, Json] = {}
         """The objects by ``namespace/name`` (or ``name``) as they were seen last."""
         self.trouble: dict[str, str] = {}

@@ -47,9 +47,9 @@ def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence
     return world
 
 
-def objects(snapshot: Snapshot) -> list[dict[str, Any]]:
+def objects(snapshot: Snapshot, circumstances: replay.Circumstances | None = None) -> list[dict[str, Any]]:
     """The objects of a snapshot, as the API server shows them; first of all the cycle, which says what is on its way."""
-    entries = [replay.entry(snapshot)]
+    entries = [replay.entry(snapshot, circumstances)]
     entries += [_entry(NAMESPACES, one) for one in snapshot.namespaces.values()]
     entries += [_entry(PRIORITY_CLASSES, one) for one in snapshot.priority_classes.values()]
     entries += [_entry(QUEUES, one) for one in snapshot.queues.objects if one is not None]

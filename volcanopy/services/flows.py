@@ -32,6 +32,7 @@ from volcanopy.kube.kinds import Json, Kind
 from volcanopy.services.controller import Controller, utc_now
 from volcanopy.services.jobcache import key_of, uid_of
 from volcanopy.services.jobeffects import COMMANDS, JOBS
+from volcanopy.services.looks import flow_changed
 from volcanopy.services.ownedjobs import OwnedJobs
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,8 @@ class FlowController(Controller):
         for effect in plan.effects:
             match effect:
                 case UpdateFlowStatus():
-                    raw = await self.write_status(raw, effect.status)
+                    before, raw = raw, await self.write_status(raw, effect.status)
+                    flow_changed(before, raw)
                 case CreateJob():
                     self._jobs.seen(None, await self.create_owned(JOBS, uid, effect.manifest))
                     self.recorder.record(self.about(raw), "Normal", "Created", str(effect))

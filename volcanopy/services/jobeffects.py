@@ -23,6 +23,7 @@ from volcanopy.kube.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.events import EventRecorder, ObjectReference
 from volcanopy.kube.kinds import Json, Kind
 from volcanopy.services.jobcache import JobCache, key_of, uid_of
+from volcanopy.services.looks import phase_changed, pod_made
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,9 @@ class JobEffects:
         Raises OutdatedError when the status was refused (nothing that follows it has been done), and the first fault
         of a group of effects after all of the group have been tried.
         """
+        if log.isEnabledFor(logging.DEBUG):
+            for effect in plan.effects:
+                log.debug("decision: %s", _said(effect))
         for kind, group in groupby(plan.effects, type):
             if kind in {effects.CreatePod, effects.DeletePod}:
                 await self._together(job, group)
@@ -108,6 +112,7 @@ class JobEffects:
                 self._cache.drop(key_of(job))
             raise OutdatedError from conflict
         self._cache.written(written)
+        phase_changed(job, written)
         return written
 
     async def _one(self, job: Json, effect: effects.Effect) -> None:
@@ -123,6 +128,7 @@ class JobEffects:
                 self._cache.pod_group_going(owner, effect.uid, self._now())
             case effects.CreatePod():
                 self._cache.pod_made(owner, await self._create(PODS, namespace, effect.manifest, owner))
+                pod_made(job, self._now())
             case effects.DeletePod():
                 await self._delete(PODS, namespace, effect.name, effect.uid)
                 self._cache.pod_going(owner, effect.name, effect.uid, self._now())
@@ -187,6 +193,19 @@ class JobEffects:
             return
         if _controlled(found, owner):
             await self._delete(kind, namespace, effect.name, uid_of(found))
+
+
+def _said(effect: effects.Effect) -> str:
+    """An effect in short, for the log: its name, but nothing of what is in it, which may be secret."""
+    match effect:
+        case effects.UpdateStatus():
+            return f"UpdateStatus {(effect.status.get('state') or {}).get('phase') or ''}".rstrip()
+        case effects.RecordEvent():
+            return f"RecordEvent {effect.type} {effect.reason}"
+    manifest = getattr(effect, "manifest", None)
+    if manifest is not None:
+        return f"{type(effect).__name__} {manifest['kind']} {manifest['metadata']['name']}"
+    return f"{type(effect).__name__} {getattr(effect, 'name', '')}".rstrip()
 
 
 def reference(job: Json) -> ObjectReference:

@@ -5,19 +5,20 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcanopy.admission.context import Context
+from volcanopy.admission.context import Context, MakePod
 from volcanopy.admission.fits import maximal
 from volcanopy.admission.plugins import PluginCheck
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.tree import Amounts, amounts_of
 from volcanopy.api import names
-from volcanopy.api.access import Queue
+from volcanopy.api.access import Job, Queue
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.kube.client import Client
 from volcanopy.kube.kinds import Kind
 from volcanopy.kube.slices import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
 from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.services.waiting import JOBS, Waiting, slim_job, slim_meta
 
 QUEUES = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, Queue)
 
@@ -28,9 +29,13 @@ class Knowledge:
     """Live copies of what the rules ask about. :meth:`context` is what is known now."""
 
     def __init__(
-        self, client: Client, check_plugins: PluginCheck, policy: Callable[[], AdmissionPolicy] = AdmissionPolicy
+        self,
+        client: Client,
+        check_plugins: PluginCheck,
+        policy: Callable[[], AdmissionPolicy] = AdmissionPolicy,
+        make_pod: MakePod | None = None,
     ) -> None:
-        self._check_plugins, self._policy = check_plugins, policy
+        self._check_plugins, self._policy, self._make_pod = check_plugins, policy, make_pod
         self.queues: Reflector[Queue] = Reflector(client, QUEUES)
         self._groups: Reflector[PodGroup] = Reflector(client, POD_GROUPS, transform=_slim_group)
         self._namespaces = Reflector(client, NAMESPACES)
@@ -38,13 +43,16 @@ class Knowledge:
         self._classes = Reflector(client, PRIORITY_CLASSES)
         self._hyper_nodes = Reflector(client, HYPER_NODES)
         self._sizes = Sizes()
+        self._jobs: Reflector[Job] = Reflector(client, JOBS, transform=slim_job)
         self._unfinished = Unfinished()
+        self._waiting = Waiting()
 
     def watching(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start the watches; cancel what is returned to end them."""
         followed: list[tuple[Reflector[Any], Callable[[list[Change[Any]]], object]]] = [
             (self.queues, _nothing),
-            (self._groups, self._unfinished.take),
+            (self._groups, self._take_groups),
+            (self._jobs, self._waiting.take_jobs),
             (self._namespaces, _nothing),
             (self._nodes, self._sizes.take),
             (self._classes, _nothing),
@@ -52,9 +60,18 @@ class Knowledge:
         ]
         return [tasks.create_task(reflector.run(sink)) for reflector, sink in followed]
 
+    @property
+    def watches(self) -> tuple[Reflector[Any], ...]:
+        """All of them, those of kinds that a cluster need not have left out."""
+        return (self.queues, self._groups, self._jobs, self._namespaces, self._nodes, self._classes)
+
+    def _take_groups(self, changes: list[Change[PodGroup]]) -> None:
+        self._unfinished.take(changes)
+        self._waiting.take_groups(changes)
+
     async def complete(self) -> None:
         """Wait until everything is known that every cluster of ours has."""
-        for one in (self.queues, self._groups, self._namespaces, self._nodes, self._classes):
+        for one in self.watches:
             await one.synced.wait()
 
     def context(self) -> Context:
@@ -69,6 +86,8 @@ class Knowledge:
             pod_groups=self._groups.objects if self._groups.synced.is_set() else None,
             unfinished=self._unfinished.by_queue,
             hyper_nodes=self._hyper_nodes.objects if self._hyper_nodes.synced.is_set() else None,
+            waiting=self._waiting.count if self._groups.synced.is_set() and self._jobs.synced.is_set() else None,
+            make_pod=self._make_pod,
         )
 
 
@@ -139,7 +158,5 @@ def _slim_node(node: Node) -> Node:
 
 
 def _slim_group(group: PodGroup) -> PodGroup:
-    was = group.metadata
-    meta = Meta(name=was.name, namespace=was.namespace, uid=was.uid, resource_version=was.resource_version)
     spec = type(group.spec)(queue=group.spec.queue)
-    return PodGroup(metadata=meta, spec=spec, status=type(group.status)(phase=group.status.phase))
+    return PodGroup(metadata=slim_meta(group.metadata), spec=spec, status=type(group.status)(phase=group.status.phase))

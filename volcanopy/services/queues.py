@@ -26,6 +26,7 @@ from volcanopy.kube.watch import Change, ChangeType
 from volcanopy.services.controller import Controller, utc_now
 from volcanopy.services.jobcache import REMEMBERED_DEATHS, key_of, uid_of
 from volcanopy.services.jobeffects import COMMANDS, JOBS, OutdatedError
+from volcanopy.services.looks import queue_is_gone
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,7 @@ class QueueController(Controller):
         after = self.found.get(name)
         if after is None:
             self.contents.forget(name)
+            queue_is_gone(name)
             self._counted.pop(name, None)
         if _state(before) != _state(after):
             self._wake_below(name)

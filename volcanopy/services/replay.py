@@ -7,7 +7,7 @@ what earlier cycles decided that the API server does not show yet.
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -53,10 +53,25 @@ class SchedulingCycle(Slice, frozen=True, kw_only=True, gc=False):
     binding: dict[str, Binding] = msgspec.field(default_factory=dict)
     """The pods that are being bound, by namespace and name."""
     evicting: tuple[str, ...] = ()
+    scheduler_name: str = ""
+    """Whose pods are scheduled; the usual name if it is not said."""
+    default_queue: str = ""
+    """The queue of pod groups that name none; the usual one if it is not said."""
+    config: str = ""
+    """The text of the scheduler configuration, where it is known."""
 
 
-def entry(snapshot: Snapshot) -> dict[str, Any]:
+class Circumstances(NamedTuple):
+    """What of a cycle neither the objects nor the snapshot tell: whose scheduler it was, and how it was configured."""
+
+    scheduler_name: str = ""
+    default_queue: str = ""
+    config: str = ""
+
+
+def entry(snapshot: Snapshot, circumstances: Circumstances | None = None) -> dict[str, Any]:
     """The cycle of a snapshot, as an object of a list."""
+    around = circumstances or Circumstances()
     cycle = SchedulingCycle(
         metadata=Meta(name=snapshot.session),
         now=snapshot.now,
@@ -64,6 +79,9 @@ def entry(snapshot: Snapshot) -> dict[str, Any]:
         usage=_usage(snapshot),
         binding=dict(_binding(snapshot)),
         evicting=tuple(_evicting(snapshot)),
+        scheduler_name=around.scheduler_name,
+        default_queue=around.default_queue,
+        config=around.config,
     )
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, **msgspec.to_builtins(cycle)}
 

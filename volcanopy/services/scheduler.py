@@ -36,9 +36,13 @@ from volcanopy.scheduler.promises import promises
 from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.snapshot import Snapshot
 from volcanopy.services import thirdparty
+from volcanopy.services.apart import apart
 from volcanopy.services.configfile import ConfigFile
 from volcanopy.services.dump import dump
+from volcanopy.services.election import Candidate, candidacy
+from volcanopy.services.health import Health, Pulse, deaf, unsynced
 from volcanopy.services.load import LoadFollower
+from volcanopy.services.measures import Measures
 from volcanopy.services.settings import SchedulerSettings
 
 log = structlog.get_logger(__name__)
@@ -47,6 +51,8 @@ _decisions = logging.getLogger(f"{__name__}.decisions")
 _PAUSE_AFTER_FAULT = 1.0
 """Seconds after a cycle that failed, lest a world that we cannot handle keeps a core busy."""
 
+_NAMED = 20
+"""How many pods a line of the log names at most."""
 _YOUNG_OBJECTS = 50_000
 """How many new objects there are between two collections: a cycle makes tens of thousands and drops them all."""
 
@@ -59,19 +65,25 @@ async def run(
     *,
     registry: Registry | None = None,
     timing: Timing | None = None,
+    health: Health | None = None,
 ) -> None:
-    """Schedule until ``stop`` is set, then finish what was decided; ``ready`` is set once the cluster is known.
+    """Schedule until ``stop`` is set, then finish what was decided; ``ready`` is set once it schedules.
 
+    With an election in the settings it follows the cluster from the start and schedules from when it leads.
     ``registry`` stands in for the built-in and installed plugins and actions, ``timing`` says how long status writes
-    wait. Raises ConfigError when the configuration is broken at the start, ThirdPartyError when an installed package is,
-    KubeError when the queues cannot be made.
+    wait, ``health`` is told what to look at. Raises ConfigError when the configuration is broken at the start,
+    ThirdPartyError when an installed package is, KubeError when the queues cannot be made, LostLeadership.
     """
     registry = registry or thirdparty.registry()
     configuration = ConfigFile(settings.config, registry)
     store = Store(scheduler_names=(settings.scheduler_name,), default_queue=settings.default_queue)
     manager = f"{settings.scheduler_name}-scheduler"
+    pulse = Pulse("cycle", settings.stuck_after)
     async with (
-        Client(connection, connections=settings.in_flight + 32, field_manager=manager) as client,
+        candidacy(connection, settings.election, "scheduler") as candidate,
+        Client(
+            connection, connections=settings.in_flight + 32, field_manager=manager, fence=candidate.may_act
+        ) as client,
         EventRecorder(client, settings.scheduler_name) as recorder,
         Applier(client, store, recorder, timing=timing, in_flight=settings.in_flight) as applier,
         asyncio.TaskGroup() as tasks,
@@ -82,17 +94,34 @@ async def run(
             tasks.create_task(LoadFollower(store, client, configuration).run(), name="load"),
             tasks.create_task(_ring_at(stop, store), name="stop"),
         ]
-        if await _either(store.synced(), stop):
-            await create_queues(client, store, settings.default_queue)
-            cycles = Cycles(store, applier, configuration, registry, settings)
+        if health is not None:
+            _watch_over(health, candidate, store, pulse, settings)
+        if await _either(_lead(candidate, client, store, settings), stop):
+            cycles = Cycles(store, applier, configuration, registry, settings, pulse)
             _spare_the_collector()
             if ready is not None:
                 ready.set()
             log.info("scheduling", scheduler=settings.scheduler_name, nodes=len(store.state.node_rows()))
-            await cycles.run(stop)
+            with cycles.measures.shown():
+                await cycles.run(stop)
         await applier.finish(settings.shutdown)
         for task in background:
             task.cancel()
+
+
+def _watch_over(health: Health, candidate: Candidate, store: Store, pulse: Pulse, settings: SchedulerSettings) -> None:
+    health.live |= {"cycles": pulse.problem, "watches": deaf(lambda: store.reflectors, settings.deaf_after)}
+    health.ready["caches"] = unsynced(store.lists)
+    health.facts["leader"] = candidate.told
+
+
+async def _lead(candidate: Candidate, client: Client, store: Store, settings: SchedulerSettings) -> None:
+    """Know the cluster; wait to lead; then, after another, for what that one did last to be seen."""
+    await store.synced()
+    await candidate.lead()
+    if settings.election is not None:
+        await asyncio.sleep(settings.settle_in)
+    await create_queues(client, store, settings.default_queue)
 
 
 def _spare_the_collector() -> None:
@@ -135,20 +164,31 @@ class Cycles:
     """Runs cycles, one at a time, as changes come; plans are carried out while the next cycle decides."""
 
     def __init__(
-        self, store: Store, applier: Applier, config: ConfigFile, registry: Registry, settings: SchedulerSettings
+        self,
+        store: Store,
+        applier: Applier,
+        config: ConfigFile,
+        registry: Registry,
+        settings: SchedulerSettings,
+        pulse: Pulse | None = None,
     ) -> None:
+        self._pulse = pulse or Pulse("cycle", settings.stuck_after)
         self._store, self._applier, self._config = store, applier, config
         self._registry, self._settings = registry, settings
+        self.measures = Measures(store, lambda: applier.waiting)
         self._instance = secrets.token_hex(4)
         self._number = 0
         self._earliest = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Decide, until ``stop`` is set (and the bell rung)."""
+        """Decide, until ``stop`` is set (and the bell rung). What is being decided then is dropped whole."""
+        self._pulse.beat()
         while not stop.is_set():
             try:
-                await self.cycle()
+                await _either(self.cycle(), stop)
+                self._pulse.beat()
             except Exception:
+                self.measures.failed("error")
                 # A plugin's error, say. The world that caused it is on disk; without it the next cycle may go well.
                 log.exception("a cycle has failed; the next change is looked at as ever")
                 self._earliest = time.monotonic() + _PAUSE_AFTER_FAULT
@@ -169,13 +209,20 @@ class Cycles:
 
     async def cycle(self) -> Plan:
         """Look at the world once, and begin to carry out what follows from it."""
+        self._number += 1
+        session = f"{self._instance}-{self._number}"
+        # Whatever is done because of this cycle, however much later, says so in the log.
+        with structlog.contextvars.bound_contextvars(session=session), self.measures.stage("whole"):
+            return await self._cycle(session)
+
+    async def _cycle(self, session: str) -> Plan:
         store, started = self._store, time.monotonic()
         store.changed.answer()
-        self._number += 1
-        snapshot = store.snapshot(_now(), f"{self._instance}-{self._number}")
+        with self.measures.stage("snapshot"):
+            snapshot = store.snapshot(_now(), session)
         config = self._config.current
         try:
-            decision = await asyncio.to_thread(decide, snapshot, config, self._registry)
+            decision = await apart(decide, snapshot, config, self._registry, self.measures)
         except Exception as error:
             self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
             raise
@@ -184,20 +231,33 @@ class Cycles:
         self._earliest = ended + min(ended - started, self._settings.debounce_most)
         plan = decision.plan
         if decision.broken:
+            self.measures.failed("broken")
             self._dump(snapshot, plan, decision.broken)
             return Plan((), plan.version, plan.session)
         if plan.of(Bind, Evict) and store.state.version != snapshot.version:
             plan = await self._recheck(plan, snapshot, config)
         if plan.effects:
             _report(plan, store, decision.milliseconds, (time.monotonic() - started) * 1000)
+        self.measures.decided(plan)
+        if plan.effects:
             store.assume(plan, _now())
             applying = self._applier.submit(plan)
-            applying.add_done_callback(lambda task: _report_failures(plan, task))
+            applying.add_done_callback(lambda task: self._carried_out(plan, task, time.monotonic() - started))
         return plan
 
+    def _carried_out(self, plan: Plan, task: asyncio.Task[Applied], seconds: float) -> None:
+        if task.cancelled() or task.exception() is not None:
+            return
+        failed = task.result().failed
+        self.measures.carried_out(plan, failed, seconds)
+        if failed:
+            named = {"pods": list(failed[:_NAMED]), "more": max(len(failed) - _NAMED, 0)}
+            log.info("not everything could be applied", session=plan.session, **named)
+
     async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
-        fresh = self._store.snapshot(_now(), plan.session)
-        left = await asyncio.to_thread(recheck, plan, basis, fresh, promises(config))
+        with self.measures.stage("recheck"):
+            fresh = self._store.snapshot(_now(), plan.session)
+            left = await apart(recheck, plan, basis, fresh, promises(config))
         for group, why in left.dropped.items():
             log.info("group left for the next cycle", session=plan.session, group=group, why=why)
         if left.dropped:
@@ -212,11 +272,13 @@ class Cycles:
         log.error("a plan is broken and not applied", session=snapshot.session, problems=problems, world=file)
 
 
-def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry) -> _Decision:
+def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, measures: Measures) -> _Decision:
     """Make a plan and judge it. Runs in a thread: the snapshot is frozen."""
     started = time.monotonic()
-    plan = schedule(snapshot, config, registry)
-    broken = violations(snapshot, plan, promises(config)) if plan.of(Bind, Evict) else []
+    with measures.stage("decide"):
+        plan = schedule(snapshot, config, registry, measures)
+    with measures.stage("judge"):
+        broken = violations(snapshot, plan, promises(config)) if plan.of(Bind, Evict) else []
     return _Decision(plan, broken, (time.monotonic() - started) * 1000)
 
 
@@ -235,17 +297,12 @@ def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
             log.debug("decision", session=plan.session, effect=str(effect))
 
 
-def _report_failures(plan: Plan, task: asyncio.Task[Applied]) -> None:
-    if not task.cancelled() and task.exception() is None and task.result().failed:
-        log.info("not everything could be applied", session=plan.session, pods=list(task.result().failed))
-
-
 async def _ring_at(stop: asyncio.Event, store: Store) -> None:
     await stop.wait()
     store.changed.ring()
 
 
-async def _either(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+async def _either(work: Coroutine[Any, Any, Any], stop: asyncio.Event) -> bool:
     """Do the work unless the end comes first; whether the work was done."""
     doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:

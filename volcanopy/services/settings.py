@@ -1,10 +1,22 @@
 """What the services can be told, with the values that suit most clusters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
 
 from volcanopy.api import names
+from volcanopy.kube.leader import Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Election:
+    """The Lease for which equal processes compete. Each name is a competition of its own."""
+
+    name: str
+    namespace: str = ""
+    """Where the Lease is; empty: the pod's own namespace, or kube-system for a process that runs in none."""
+    terms: Terms = field(default_factory=Terms)
+    """How long it lasts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,3 +43,11 @@ class SchedulerSettings:
     """For finishing what was decided, once the end is asked for."""
     dump_dir: Path = Path(gettempdir()) / "volcanopy"
     """Where a plan that breaks a promise is written, with the world that it was made for."""
+    election: Election | None = None
+    """What decides which of several schedulers acts; None: this is the only one."""
+    settle_in: float = 0.2
+    """From winning an election to the first cycle, for what the former leader did last to be heard of."""
+    stuck_after: float = 120.0
+    """Without a cycle that came to a good end, the process counts as unhealthy."""
+    deaf_after: float = 300.0
+    """With a watch that has failed for so long, likewise."""

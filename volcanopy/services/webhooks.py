@@ -76,12 +76,12 @@ class Registration:
         )
         foreign = _condition("not-by-us", f"!(request.userInfo.username in {_list(policy.controllers)})")
         if policy.controllers:
-            return [ours, foreign], [foreign]
+            return [ours, foreign, _NO_TRIAL], [foreign]
         # Nobody can be told apart by name here (a cluster on one machine): what says that it is a job's is believed.
         loose = (
             "!(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'BatchJob'))"
         )
-        return [ours, _condition("not-of-a-job", loose)], []
+        return [ours, _condition("not-of-a-job", loose), _NO_TRIAL], []
 
     def _webhook(
         self,
@@ -155,6 +155,14 @@ def _rule(group: str, operations: list[str], *resources: str) -> Json:
 
 def _condition(name: str, expression: str) -> Json:
     return {"name": name, "expression": expression}
+
+
+# Only what is not kept can pass as a trial: the label of a pod that is kept means nothing.
+_NO_TRIAL = _condition(
+    "not-our-trial",
+    "!(has(request.dryRun) && request.dryRun && has(object.metadata.labels) &&"
+    f" '{names.TRIAL}' in object.metadata.labels)",
+)
 
 
 def _list(texts: list[str]) -> str:

@@ -1,8 +1,11 @@
 """Keys that want attention: each is worked on by one at a time, and however often it is added meanwhile, once more."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from volcanopy.kube import metrics
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 60.0
@@ -18,15 +21,43 @@ class _Later:
 class WorkQueue:
     """A queue of keys for several workers on one event loop. All times are seconds of that loop's clock."""
 
-    _ready: dict[str, None] = field(default_factory=dict)
-    _active: set[str] = field(default_factory=set)
+    name: str = "keys"
+    """What the keys stand for, in the metrics."""
+    _ready: dict[str, float] = field(default_factory=dict)
+    """What can be worked on, and since when (monotonic seconds)."""
+    _active: dict[str, float] = field(default_factory=dict)
+    """What is worked on, and since when."""
     _dirty: set[str] = field(default_factory=set)
     _later: dict[str, _Later] = field(default_factory=dict)
     _pauses: dict[str, float] = field(default_factory=dict)
     _some: asyncio.Event = field(default_factory=asyncio.Event)
+    _closed: bool = False
+    _rest: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        metrics.QUEUE_DEPTH.follow(self, lambda queue: [((queue.name,), float(len(queue)))])
 
     def __len__(self) -> int:
         return len(self._ready) + len(self._active)
+
+    def longest(self) -> tuple[str, float]:
+        """The key that has been worked on for longest, and for how many seconds; ("", 0) if none is."""
+        if not self._active:
+            return "", 0.0
+        key = next(iter(self._active))  # they stand in the order in which they were taken
+        return key, asyncio.get_running_loop().time() - self._active[key]
+
+    def prune(self, exists: Callable[[str], bool]) -> None:
+        """Drop the keys that wait, where nothing is behind them any more: for a queue that nobody works on."""
+        for key in [key for key in self._ready if not exists(key)]:
+            del self._ready[key]
+
+    async def drain(self) -> None:
+        """Give out no more keys; return when those that are worked on have been given back."""
+        self._closed = True
+        while self._active:
+            self._rest.clear()
+            await self._rest.wait()
 
     def add(self, key: str, after: float = 0.0) -> None:
         """Have this key worked on, now or in so many seconds; the soonest of several wishes counts."""
@@ -38,7 +69,7 @@ class WorkQueue:
         if key in self._active:
             self._dirty.add(key)
         else:
-            self._ready[key] = None
+            self._ready.setdefault(key, time.monotonic())
             self._some.set()
 
     def _add_later(self, key: str, after: float) -> None:
@@ -53,17 +84,18 @@ class WorkQueue:
 
     async def get(self) -> str:
         """The next key. It must be given back with :meth:`done`."""
-        while not self._ready:
+        while self._closed or not self._ready:
             self._some.clear()
             await self._some.wait()
         key = next(iter(self._ready))
-        del self._ready[key]
-        self._active.add(key)
+        metrics.QUEUE_SECONDS.labels(self.name).observe(time.monotonic() - self._ready.pop(key))
+        self._active[key] = asyncio.get_running_loop().time()
         return key
 
     def done(self, key: str) -> None:
         """The key has been worked on; if it was added meanwhile, it is ready again."""
-        self._active.discard(key)
+        self._active.pop(key, None)
+        self._rest.set()
         if key in self._dirty:
             self._dirty.discard(key)
             self.add(key)

@@ -1,0 +1,199 @@
+"""The same sentence wherever a job is asked why it waits, what ``explain`` makes of it, and a snapshot that says it again."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, QUEUES, World, batch_job, condition
+from volcanopy.cli.explaining.job import account_of
+from volcanopy.cli.explaining.queue import account_of as account_of_queue
+from volcanopy.cli.explaining.reading import job_facts, queue_facts
+from volcanopy.cli.explaining.text import job_lines, plain, queue_lines
+from volcanopy.cli.frame.options import Cluster
+from volcanopy.cli.plan import plan
+from volcanopy.cli.snapshot import snapshot
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.kinds import Json
+
+QUEUE = "scheduling.volcanopy.io/v1beta1"
+
+
+def queue(name: str, **spec: Any) -> Json:
+    return {"apiVersion": QUEUE, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+async def explained(cluster: World, job: str) -> tuple[Json, Json]:
+    """Wait until a job's group explains itself and the job says the same; gives the job and the group."""
+
+    def has(groups: list[Json]) -> bool:
+        return any(of(group) == job and (group.get("status") or {}).get("explanation") for group in groups)
+
+    groups = await cluster.all_of(POD_GROUPS, has)
+    group = next(one for one in groups if of(one) == job)
+    said = group["status"]["explanation"]["message"]
+    jobs = await cluster.all_of(
+        JOBS,
+        lambda found: any(one["status"]["state"].get("message") == said for one in found if one.get("status")),
+        fields=f"metadata.name={job}",
+    )
+    return jobs[0], group
+
+
+def of(group: Json) -> str:
+    return str(group["metadata"]["ownerReferences"][0]["name"])
+
+
+async def events_of(client: Client, group: Json) -> list[Json]:
+    """The warnings about a group, once there is one."""
+    uid = group["metadata"]["uid"]
+    async with asyncio.timeout(20):
+        while True:
+            listing = await client.list(
+                EVENTS, group["metadata"]["namespace"], field_selector=f"involvedObject.uid={uid}"
+            )
+            if found := [one for one in listing.items if one["type"] == "Warning"]:
+                return found
+            async with client.watch(EVENTS, resource_version=listing.resource_version) as stream:
+                await stream.readline()
+
+
+CASES: dict[str, tuple[Json, str, str]] = {
+    "held": (batch_job("held", 1, "1", queue="ex-held"), "queue", "✗ admitted"),
+    "huge": (batch_job("huge", 1, "90"), "capability", "✗ enqueued"),
+    "capped": (batch_job("capped", 2, "1", queue="ex-capped"), "capability", "✗ enqueued"),
+    "broad": (batch_job("broad", 2, "9"), "nodes", "✗ nodes"),
+}
+
+
+async def furnish(cluster: World) -> None:
+    """A queue that is held, one that is all but full, and a job for each gate."""
+    await cluster.create(queue("ex-held", stopPolicy="Hold"), queue("ex-capped", capability={"cpu": "4"}))
+    await cluster.create(batch_job("fills", 1, "3", queue="ex-capped", duration="forever"))
+    await cluster.job("fills", "Running")
+    await cluster.create(*(body for body, _, _ in CASES.values()))
+
+
+async def test_a_job_its_group_and_an_event_say_the_same_sentence(cluster: World) -> None:
+    await furnish(cluster)
+    for name, (_, gate, mark) in CASES.items():
+        job, group = await explained(cluster, name)
+        said = group["status"]["explanation"]
+        assert (name, said["gate"]) == (name, gate)
+        assert condition(group, "Unschedulable")["message"] == said["message"]
+        assert condition(job, "Pending")["message"] == said["message"]
+        events = await events_of(cluster.client, group)
+        assert [one["message"] for one in events][-1:] == [said["message"]], name
+        account = account_of(await job_facts(cluster.client, cluster.namespace, name, "volcanopy-system"))
+        assert account.verdict == f"job {name} waits: {said['message']}"
+        assert mark in plain(job_lines(account))
+        assert account.unblock
+
+
+async def test_a_job_that_got_room_explains_nothing_any_more(cluster: World) -> None:
+    await cluster.create(batch_job("first", 3, "8", duration="forever"))
+    await cluster.job("first", "Running")
+    await cluster.create(batch_job("second", 1, "8", duration="forever"))
+    await explained(cluster, "second")
+    await cluster.client.delete(JOBS, cluster.namespace, "first")
+    await cluster.job("second", "Running")
+    await cluster.all_of(
+        POD_GROUPS,
+        lambda groups: [one["status"].get("explanation") for one in groups if of(one) == "second"] == [None],
+    )
+    account = account_of(await job_facts(cluster.client, cluster.namespace, "second", "volcanopy-system"))
+    assert account.verdict == "job second runs: 1 of 1 pod running"
+    assert "✓ nodes" in plain(job_lines(account))
+
+
+async def test_a_queue_says_who_waits_in_it_and_who_above_it_ends_it(cluster: World) -> None:
+    await cluster.create(queue("ex-team", capability={"cpu": "4"}), queue("ex-ml", parent="ex-team"))
+    await cluster.create(batch_job("runs", 1, "1", queue="ex-ml", duration="forever"))
+    await cluster.job("runs", "Running")
+    await cluster.create(batch_job("waits", 2, "2", queue="ex-ml"))
+    await explained(cluster, "waits")
+
+    def holds(queues: list[Json]) -> bool:
+        return all((one.get("status") or {}).get("allocated", {}).get("cpu") == "1" for one in queues)
+
+    for name in ("ex-ml", "ex-team"):
+        await cluster.all_of(QUEUES, holds, fields=f"metadata.name={name}")
+    account = account_of_queue(await queue_facts(cluster.client, "ex-ml"))
+    assert account.parents == ("ex-team", "root")
+    assert dict(account.gates).keys() <= {"capability", "share", "overcommit"}
+    assert [one.name for one in account.waiting] == ["waits"]
+    (cpu,) = [one for one in account.holdings if one.resource == "cpu"]
+    assert (cpu.held, cpu.limit, cpu.capped_by, cpu.left) == ("1", "4", "ex-team", "3")
+    shown = plain(queue_lines(account))
+    assert "queue ex-team: 3 cpu left in it and all below it" in shown
+    assert "1 job waits (1 at " in account.verdict
+
+
+async def test_a_snapshot_gives_the_plan_that_the_scheduler_made(
+    cluster: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What waits in a cluster at rest is told by the plan for the snapshot as the scheduler has told it."""
+    await furnish(cluster)
+    for name in CASES:
+        await explained(cluster, name)
+    capsys.readouterr()
+    await snapshot(Cluster(cluster.kubeconfig), None, "", "volcanopy", "default")
+    taken = capsys.readouterr()
+    assert "`volcanopy plan -f FILE` makes the same plan" in taken.err
+    path = tmp_path / "cluster.json"
+    path.write_text(taken.out)
+    items = json.loads(taken.out)["items"]
+    assert not {one["kind"] for one in items} & {"Secret", "ConfigMap"}
+    assert not [one for one in items if "env" in str(one.get("spec", {}).get("containers", ""))]
+    await asyncio.to_thread(plan, [str(path)], None, None, True)
+    made = json.loads(capsys.readouterr().out)["effects"]
+    assert not [one for one in made if one["effect"] in {"Bind", "Evict"}]
+    told = {one["podGroup"]: _words(one) for one in made if one["effect"] == "Explain"}
+    assert len(told) == len(CASES)
+
+    def says_the_same(groups: list[Json]) -> bool:
+        """Other numbers in a sentence are written a little later than the first sentence."""
+        live = {f"{cluster.namespace}/{one['metadata']['name']}": one["status"].get("explanation") for one in groups}
+        return {key: _words(said) for key, said in live.items() if said} == told
+
+    await cluster.all_of(POD_GROUPS, says_the_same, 60)
+
+
+def _words(said: Json) -> Json:
+    return {part: said.get(part) or "" for part in ("gate", "message", "unblock", "nodes")}
+
+
+async def test_a_researcher_who_may_read_little_is_told_why_a_job_waits(
+    cluster: World, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Whoever may read jobs and pod groups of a namespace, and nothing else, has the verdict and every gate."""
+    await furnish(cluster)
+    await explained(cluster, "broad")
+    api = "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": ["batch.volcanopy.io"], "resources": ["batchjobs"], "verbs": ["get"]},
+        {"apiGroups": ["scheduling.volcanopy.io"], "resources": ["podgroups"], "verbs": ["get"]},
+    ]
+    reads = {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": {"name": "reads-jobs"}, "rules": rules}
+    who = {"apiGroup": api, "kind": "User", "name": "researcher"}
+    what = {"apiGroup": api, "kind": "Role", "name": "reads-jobs"}
+    bound = {**reads, "kind": "RoleBinding", "subjects": [who], "roleRef": what}
+    await cluster.create(reads, {key: value for key, value in bound.items() if key != "rules"})
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"]["as"] = "researcher"
+    path = tmp_path / "researcher"
+    path.write_text(yaml.safe_dump(config))
+    async with Client(Connection.load(path)) as client:
+        account = account_of(await job_facts(client, cluster.namespace, "broad", "volcanopy-system"))
+    assert account.verdict == "job broad waits: 0/3 nodes are available: 3 Insufficient cpu"
+    assert "✗ nodes" in plain(job_lines(account))
+    assert account.unblock
+    if "real" in request.node.name:
+        assert [note.partition(" may not")[0] for note in account.notes] == [
+            "queue default",
+            f"the pods of namespace {cluster.namespace}",
+        ]

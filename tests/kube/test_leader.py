@@ -1,0 +1,283 @@
+"""Leader election: in virtual time with everything that may go wrong, and with Leases on both API servers."""
+
+import asyncio
+from collections.abc import Coroutine
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kube.electing import Machine, Server, Weather, live, virtual_loop
+from volcanopy.kube.leader import Terms, Unopposed
+from volcanopy.kube.leases import Record
+
+TERMS = Terms()
+
+
+async def during(seconds: float, *lives: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+    """Let processes live for a while; gives their tasks, still running."""
+    tasks = [asyncio.create_task(life) for life in lives]
+    await asyncio.sleep(seconds)
+    for task in tasks:
+        assert not task.done(), task
+    return tasks
+
+
+# What a Lease says
+
+
+def test_the_first_to_come_leads_at_once_and_renews() -> None:
+    async def world() -> None:
+        server = Server()
+        a = Machine(server, "a")
+        await during(5, a.run())
+        assert a.elector.may_act()
+        assert a.led_at == [pytest.approx(0.0, abs=0.01)]
+        moments = [moment for moment, _ in server.writes]
+        assert moments == [pytest.approx(0.003, abs=0.01), pytest.approx(2.0, abs=0.02), pytest.approx(4.0, abs=0.03)]
+        first, last = server.writes[0][1], server.writes[-1][1]
+        assert (last.holder, last.duration, last.transitions) == ("a-1", 10, 0)
+        assert last.acquired == first.acquired == first.renewed
+        assert last.renewed is not None
+        assert first.renewed is not None
+        assert last.renewed > first.renewed
+
+    live(world())
+
+
+@pytest.mark.parametrize("watches", [True, False], ids=["with a watch", "without a watch"])
+def test_after_a_sudden_death_the_next_leads_within_fifteen_seconds(watches: bool) -> None:
+    async def world() -> None:
+        for number in range(20):
+            server = Server()
+            a, b = Machine(server, "a"), Machine(server, "b", watches=watches)
+            started = virtual_loop().time()
+            leading, _ = await during(6 + number / 7, a.run(), b.run())
+            leading.cancel()
+            died = virtual_loop().time()
+            await asyncio.sleep(15)
+            (took,) = b.led_at
+            assert took - died <= TERMS.duration + TERMS.retry + 0.1
+            renewed = max(moment for moment, record in server.writes if record.holder == "a-1")
+            assert took - renewed >= TERMS.duration
+            assert server.writes[-1][1].transitions == 1
+            assert started < died
+
+    live(world())
+
+
+def test_what_is_given_back_is_taken_at_once() -> None:
+    async def world() -> None:
+        server = Server()
+        a, b = Machine(server, "a"), Machine(server, "b")
+        leading, _ = await during(5, a.run(), b.run())
+        leading.cancel()
+        now = virtual_loop().time()
+        assert a.elector.may_act()
+        await a.elector.release()
+        assert not a.elector.may_act()
+        await asyncio.sleep(0.1)
+        assert b.led_at == [pytest.approx(now, abs=0.05)]
+        assert server.writes[-1][1] == server.held.record if server.held else False
+        free = server.writes[-2][1]
+        assert (free.holder, free.duration) == ("", 1)
+        assert server.writes[-1][1].transitions == 1
+
+    live(world())
+
+
+def test_a_leader_without_a_server_stops_well_before_the_next_begins_and_says_why() -> None:
+    async def world() -> None:
+        server = Server()
+        a, b = Machine(server, "a"), Machine(server, "b")
+        await during(5, a.run(), b.run())
+        renewed = server.writes[-1][0]
+        server.away = True
+        await asyncio.sleep(renewed + TERMS.renew - 0.1 - virtual_loop().time())
+        assert a.elector.may_act()
+        await asyncio.sleep(0.2)
+        assert not a.elector.may_act()
+        (loss,) = a.losses
+        assert loss == (
+            "lease is lost, it could not be renewed within 6 s: no answer from server: refused; "
+            "this process ends, and starts again as a follower"
+        )
+        server.away = False
+        await asyncio.sleep(TERMS.duration - TERMS.renew - 0.2)
+        assert b.led_at == []
+        await asyncio.sleep(3)
+        assert len(b.led_at) + len(a.led_at) == 2
+
+    live(world())
+
+
+def test_the_time_counts_from_when_a_renewal_was_sent_not_from_when_it_was_answered() -> None:
+    async def world() -> None:
+        server = Server()
+        a = Machine(server, "a")
+        await during(5, a.run())
+        server.answer_takes = 2.5
+        sent = server.writes[-1][0] + TERMS.retry
+        await asyncio.sleep(sent + 2.6 - virtual_loop().time())
+        assert server.writes[-1][0] == pytest.approx(sent, abs=0.01)
+        server.away = True
+        await asyncio.sleep(sent + TERMS.renew + 0.05 - virtual_loop().time())
+        assert not a.elector.may_act()
+
+    live(world())
+
+
+def test_a_server_that_is_away_for_a_moment_costs_nobody_the_lead() -> None:
+    async def world() -> None:
+        server = Server()
+        a, b = Machine(server, "a"), Machine(server, "b")
+        await during(5, a.run(), b.run())
+        server.away = True
+        await asyncio.sleep(3.5)
+        server.away = False
+        await asyncio.sleep(20)
+        assert (a.losses, b.led_at, a.elector.may_act()) == ([], [], True)
+
+    live(world())
+
+
+def test_answers_that_are_lost_cost_nobody_the_lead() -> None:
+    """The renewal has been done; the next one meets its effect."""
+
+    async def world() -> None:
+        server = Server()
+        a, b = Machine(server, "a"), Machine(server, "b")
+        await during(5, a.run(), b.run())
+        for _ in range(5):
+            server.lose_answers = 1
+            await asyncio.sleep(4)
+        assert (a.losses, b.led_at, a.elector.may_act()) == ([], [], True)
+
+    live(world())
+
+
+def test_a_process_that_wakes_from_a_pause_does_not_act_before_it_has_looked_at_the_clock() -> None:
+    async def world() -> None:
+        server = Server()
+        a, b = Machine(server, "a", pauses=((5.0, 40.0),)), Machine(server, "b")
+        await during(40.0, a.run(), b.run())
+        assert b.elector.may_act()
+        assert not a.elector.may_act()
+        await asyncio.sleep(3)
+        assert len(a.losses) == 1
+        assert not a.elector.may_act()
+
+    live(world())
+
+
+def test_what_others_wrote_as_the_duration_holds() -> None:
+    async def world() -> None:
+        server = Server()
+        server.write(Record("somebody", 25), None)
+        a = Machine(server, "a")
+        await during(24, a.run())
+        assert a.led_at == []
+        await asyncio.sleep(3)
+        assert a.led_at == [pytest.approx(25, abs=0.1)]
+
+    live(world())
+
+
+def test_a_lease_that_somebody_deletes_is_made_again_by_its_holder() -> None:
+    """Whoever saw the holder renew it waits as long as ever."""
+
+    async def world() -> None:
+        server = Server()
+        a, b = Machine(server, "a"), Machine(server, "b")
+        await during(5, a.run(), b.run())
+        server.delete()
+        await asyncio.sleep(20)
+        assert (a.losses, b.led_at, a.elector.may_act()) == ([], [], True)
+
+    live(world())
+
+
+def test_nobody_leads_who_has_been_told_that_another_does() -> None:
+    async def world() -> None:
+        server = Server()
+        a = Machine(server, "a")
+        await during(5, a.run())
+        server.write(Record("usurper", 10), server.held)
+        await asyncio.sleep(2.5)
+        assert not a.elector.may_act()
+        assert "it is held by usurper" in a.losses[0]
+
+    live(world())
+
+
+def test_terms_that_cannot_be_kept_are_refused() -> None:
+    with pytest.raises(ValueError, match="the first must be longer than the second"):
+        Terms(duration=5, renew=5)
+
+
+async def test_who_has_no_equals_leads() -> None:
+    alone = Unopposed()
+    await alone.acquire()
+    assert alone.may_act()
+    holding = asyncio.create_task(alone.hold())
+    await asyncio.sleep(0)
+    assert not holding.done()
+    holding.cancel()
+
+
+# Whatever happens
+
+
+@st.composite
+def machines(draw: st.DrawFn, server: Server) -> list[Machine]:
+    """Three processes. The fastest clock runs at most 1.56 times as fast as the slowest: less than 10 / 6."""
+    found = []
+    for name in "abc":
+        starts = draw(st.lists(st.floats(0, 80), max_size=3))
+        pauses = tuple((start, start + draw(st.floats(0.1, 30))) for start in starts)
+        rate, offset = draw(st.sampled_from((0.8, 1.0, 1.25))), draw(st.floats(-1e4, 1e4))
+        found.append(Machine(server, name, rate, offset, pauses, watches=draw(st.booleans())))
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**32), loss=st.floats(0, 0.6), slowest=st.floats(0.001, 60))
+def test_there_are_never_two_leaders_and_always_one_again(
+    data: st.DataObject, seed: int, loss: float, slowest: float
+) -> None:
+    """Calls are lost, there or back, or arrive a minute late; clocks differ; processes stop and go on, or die."""
+    calm = 110.0
+
+    async def world() -> None:
+        dice = Random(seed)
+        server = Server(Weather(dice, loss, slowest, calm))
+        processes = data.draw(machines(server))
+        ghosts: list[Machine] = []
+
+        def look() -> None:
+            leaders = [one.elector.identity for one in (*processes, *ghosts) if one.elector.may_act()]
+            assert len(leaders) <= 1, f"{leaders} at {virtual_loop().time()}"
+
+        virtual_loop().before_time_passes = look
+        tasks = [asyncio.create_task(one.run()) for one in processes]
+        for _ in range(dice.randint(0, 4)):
+            await asyncio.sleep(dice.uniform(1, 25))
+            victim = dice.randrange(3)
+            tasks[victim].cancel()
+            # The dead one's clock goes on: it must have stopped by itself when another begins.
+            ghosts.append(processes[victim])
+            if dice.random() < 0.5:
+                await processes[victim].elector.release()
+            fresh = Machine(server, f"{processes[victim].name}{len(ghosts)}", processes[victim].rate)
+            processes[victim] = fresh
+            tasks[victim] = asyncio.create_task(fresh.run())
+        # From the calm on, what was under way for a minute arrives; then there is one lease to be waited for.
+        await asyncio.sleep(calm + 60 + 2 * slowest + (TERMS.duration + TERMS.retry) / 0.8 + 4 - virtual_loop().time())
+        assert sum(one.elector.may_act() for one in processes) == 1, server.held
+        for task in tasks:
+            assert not task.done(), task
+            task.cancel()
+
+    live(world())

@@ -1,0 +1,143 @@
+"""Leases on both API servers, and the fence that keeps who does not lead from writing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.kube.cluster import Cluster
+from volcanopy.kube.client import Client
+from volcanopy.kube.errors import NotFound, NotLeading
+from volcanopy.kube.leader import Elector, LostLeadership, Terms
+from volcanopy.kube.leases import LEASES, LeaseLock, Overtaken, Record
+from volcanopy.kube.slices import NODES
+
+NAMESPACE, NAME = "kube-system", "test-lease"
+NOW = datetime(2026, 3, 1, 12, 0, 0, 250000, tzinfo=UTC)
+BRIEF = Terms(duration=2, renew=1.2, retry=0.3)
+
+
+@pytest.fixture
+async def lock(cluster: Cluster) -> AsyncIterator[LeaseLock]:
+    yield LeaseLock(cluster.client, NAMESPACE, NAME)
+    await cluster.client.delete_collection(LEASES, NAMESPACE)
+
+
+async def test_a_lease_is_written_as_everybody_writes_leases(cluster: Cluster, lock: LeaseLock) -> None:
+    assert await lock.read(5) is None
+    made = await lock.write(Record("a", 10, NOW, NOW, 3), None, 5)
+    spec = (await cluster.client.get(LEASES, NAMESPACE, NAME))["spec"]
+    assert spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 10,
+        "acquireTime": "2026-03-01T12:00:00.250000Z",
+        "renewTime": "2026-03-01T12:00:00.250000Z",
+        "leaseTransitions": 3,
+    }
+    found = await lock.read(5)
+    assert found is not None
+    assert found.record == made.record
+
+
+async def test_of_two_that_write_at_once_one_is_refused(lock: LeaseLock) -> None:
+    made = await lock.write(Record("", 1, NOW, NOW), None, 5)
+    outcomes = await asyncio.gather(
+        *(lock.write(Record(name, 10, NOW, NOW, 1), made, 5) for name in "abcd"), return_exceptions=True
+    )
+    assert sum(isinstance(outcome, Overtaken) for outcome in outcomes) == 3
+    with pytest.raises(Overtaken):
+        await lock.write(Record("e", 10), None, 5)
+
+
+async def test_what_others_have_written_besides_stays(cluster: Cluster, lock: LeaseLock) -> None:
+    await lock.write(Record("a", 10, NOW, NOW), None, 5)
+    await cluster.client.patch(LEASES, NAMESPACE, NAME, {"metadata": {"labels": {"team": "x"}}})
+    found = await lock.read(5)
+    await lock.write(Record("a", 10, NOW, NOW, 1), found, 5)
+    assert (await cluster.client.get(LEASES, NAMESPACE, NAME))["metadata"]["labels"] == {"team": "x"}
+
+
+async def test_a_namespace_that_is_missing_is_said(cluster: Cluster) -> None:
+    with pytest.raises(NotFound, match="nowhere"):
+        await LeaseLock(cluster.client, "nowhere", NAME).write(Record("a", 10, NOW, NOW), None, 5)
+
+
+async def test_one_of_two_leads_and_the_other_follows_it_at_once_when_it_retires(lock: LeaseLock) -> None:
+    first, second = Elector(lock, "first", BRIEF), Elector(lock, "second", BRIEF)
+    await first.acquire()
+    holding, waiting = asyncio.create_task(first.hold()), asyncio.create_task(second.acquire())
+    done, _ = await asyncio.wait((holding, waiting), timeout=3)
+    assert not done
+    assert (first.may_act(), second.may_act(), second.leader) == (True, False, "first")
+    holding.cancel()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await first.release()
+    async with asyncio.timeout(10):
+        await waiting
+    # Without the watch it would be the first after a pause of 0.3 s at the least, or of two seconds.
+    assert loop.time() - began < 1
+    assert (first.may_act(), second.may_act()) == (False, True)
+    found = await lock.read(5)
+    assert found is not None
+    assert (found.record.holder, found.record.transitions) == ("second", 1)
+
+
+async def test_a_lease_that_is_taken_away_ends_its_holder(cluster: Cluster, lock: LeaseLock) -> None:
+    elector = Elector(lock, "first", BRIEF)
+    await elector.acquire()
+    await cluster.client.patch(LEASES, NAMESPACE, NAME, {"spec": {"holderIdentity": "usurper"}})
+    with pytest.raises(LostLeadership, match=r"lease kube-system/test-lease is lost, it is held by usurper"):
+        async with asyncio.timeout(10):
+            await elector.hold()
+    assert not elector.may_act()
+
+
+async def test_who_does_not_lead_reads_and_writes_nothing(cluster: Cluster) -> None:
+    leads = False
+    async with Client(cluster.connection, fence=lambda: leads) as client:
+        before = await client.get(NODES, None, "n1")
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n9"}}
+        with pytest.raises(NotLeading, match="POST /api/v1/nodes is not sent: this process does not lead"):
+            await client.create(NODES, None, body)
+        with pytest.raises(NotLeading):
+            await client.patch(NODES, None, "n1", {"metadata": {"labels": {"a": "b"}}})
+        with pytest.raises(NotLeading):
+            await client.delete(NODES, None, "n1")
+        with pytest.raises(NotLeading):
+            await client.bind("default", "p", "n1")
+        after = await client.get(NODES, None, "n1")
+        assert before.metadata.resource_version == after.metadata.resource_version
+        leads = True
+        await client.create(NODES, None, body)
+    assert len((await cluster.client.list(NODES)).items) == 3
+
+
+async def test_a_request_that_waited_for_its_connection_asks_anew_whether_it_may_go(cluster: Cluster) -> None:
+    """One connection: the first request is under way when the lead is lost, the second waits behind it."""
+    asked: list[bool] = []
+
+    def fence() -> bool:
+        # The first request asks when it has its connection, and when it is written.
+        asked.append(len(asked) < 2)
+        return asked[-1]
+
+    async with Client(cluster.connection, connections=1, fence=fence) as client:
+        bodies = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"m{number}"}} for number in range(3)]
+        creating = (client.create(NODES, None, body) for body in bodies)
+        outcomes = await asyncio.gather(*creating, return_exceptions=True)
+    assert [isinstance(outcome, NotLeading) for outcome in outcomes] == [False, True, True]
+    assert asked == [True, True, False, False]
+
+
+async def test_what_is_about_to_be_written_asks_once_more(cluster: Cluster) -> None:
+    """The lead is lost between a request's getting its connection and its bytes' leaving."""
+    answers = iter([True, False, True, True])
+    async with Client(cluster.connection, fence=lambda: next(answers)) as client:
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "m"}}
+        with pytest.raises(NotLeading, match="POST /api/v1/nodes is not sent: this process does not lead"):
+            await client.create(NODES, None, body)
+        assert len((await cluster.client.list(NODES)).items) == 2
+        await client.create(NODES, None, body)
+    assert len((await cluster.client.list(NODES)).items) == 3

@@ -1,0 +1,181 @@
+"""The metrics: what there is, that it can be served, and that the reference and the dashboard speak of nothing else."""
+
+import json
+import re
+import weakref
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.parser import text_string_to_metric_families
+
+from hack.metricspage import PAGE, page
+from tests.kube.faulty import Fault, connect, faulty_server
+from volcanopy.kube import metrics
+from volcanopy.kube.client import Client
+from volcanopy.kube.errors import ApiError
+from volcanopy.kube.instruments import Declared, Seen, spread
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.watch import Reflector
+
+DASHBOARD = Path(__file__).parents[2] / "charts" / "volcanopy" / "dashboards" / "volcanopy.json"
+PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
+OF_VOLCANO = """
+action_scheduling_latency_milliseconds controller_job_to_pod_creation_latency_milliseconds e2e_job_scheduling_latency_milliseconds
+e2e_scheduling_latency_milliseconds eviction_transactions_total job_completed_phase_count job_failed_phase_count
+jobflow_failed_phase_count jobflow_succeed_phase_count open_session_duration_milliseconds plugin_scheduling_latency_milliseconds
+pod_preemption_victims queue_allocated_memory_bytes queue_allocated_milli_cpu queue_allocated_scalar_resources
+queue_capacity_memory_bytes queue_capacity_milli_cpu queue_capacity_scalar_resources queue_deserved_memory_bytes
+queue_deserved_milli_cpu queue_deserved_scalar_resources queue_overused queue_pod_group_completed_count
+queue_pod_group_inqueue_count queue_pod_group_pending_count queue_pod_group_running_count queue_pod_group_unknown_count
+queue_real_capacity_memory_bytes queue_real_capacity_milli_cpu queue_real_capacity_scalar_resources
+queue_request_memory_bytes queue_request_milli_cpu queue_request_scalar_resources queue_share queue_weight
+schedule_attempts_total task_scheduling_latency_milliseconds total_preemption_attempts unschedule_job_count unschedule_task_count
+"""
+
+
+def served() -> dict[str, float]:
+    """Every sample, by its name and labels."""
+    text = generate_latest(metrics.REGISTRY).decode()
+    return {
+        f"{sample.name}{json.dumps(sample.labels, sort_keys=True) if sample.labels else ''}": sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_names_that_volcano_has_are_kept() -> None:
+    assert {f"volcanopy_{name}" for name in OF_VOLCANO.split()} <= {one.name for one in metrics.INSTRUMENTS}
+
+
+def test_no_label_grows_with_the_work() -> None:
+    labels = {label for one in metrics.INSTRUMENTS for label in one.labels}
+    assert labels == {
+        "OnSession", "action", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome",
+        "phase", "plugin", "queue_name", "reason", "resource", "result", "stage", "verb", "verdict", "webhook",
+    }  # fmt: skip
+
+
+def test_all_is_served_in_both_forms() -> None:
+    names = {one.name for one in metrics.INSTRUMENTS}
+    assert len(names) == len(metrics.INSTRUMENTS)
+    for accepted in ("text/plain", "application/openmetrics-text"):
+        encode, _ = choose_encoder(accepted)
+        told = set(re.findall(r"^# HELP (\S+)", encode(metrics.REGISTRY).decode(), re.MULTILINE))
+        assert {name.removesuffix("_total") for name in names} <= {name.removesuffix("_total") for name in told}
+
+
+def test_the_reference_is_written_from_the_code() -> None:
+    assert PAGE.read_text() == page(), "run make golden"
+
+
+def test_the_dashboard_asks_for_what_there_is() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    asked = set(
+        re.findall(r"volcanopy_[a-z0-9_]+", json.dumps(dashboard["panels"]) + json.dumps(dashboard["templating"]))
+    )
+    there = {one.name for one in metrics.INSTRUMENTS}
+    there |= {
+        f"{one.name}_{part}"
+        for one in metrics.INSTRUMENTS
+        if one.type == "histogram"
+        for part in ("bucket", "sum", "count")
+    }
+    assert asked
+    assert asked <= there
+
+
+def test_the_dashboard_groups_by_labels_that_there_are() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    labels = {one.name: set(one.labels) | {"le"} for one in metrics.INSTRUMENTS}
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            (name,) = set(re.findall(r"volcanopy_[a-z0-9_]+", target["expr"]))
+            known = labels[name if name in labels else name.rpartition("_")[0]]
+            said = re.findall(r"by \(([^)]*)\)", target["expr"]) + re.findall(
+                r"([A-Za-z_]+)=~?\"|([a-z_]+)!", target["expr"]
+            )
+            flat = [part for one in said for part in (one if isinstance(one, tuple) else one.split(", ")) if part]
+            flat += re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+            assert set(flat) <= known, target["expr"]
+
+
+def test_panels_do_not_lie_on_each_other() -> None:
+    seen = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        at = panel["gridPos"]
+        for x in range(at["x"], at["x"] + at["w"]):
+            for y in range(at["y"], at["y"] + at["h"]):
+                assert (x, y) not in seen
+                assert x < 24
+                seen.add((x, y))
+
+
+def test_buckets_reach_from_the_first_to_the_last() -> None:
+    assert spread(1, 5000, 20)[0] == 1
+    assert spread(1, 5000, 20)[-1] == 5000
+    assert spread(1, 5000, 20) == sorted(set(spread(1, 5000, 20)))
+
+
+# Gauges that are read when they are asked for
+
+
+def values(gauge: Seen) -> dict[tuple[str, ...], float]:
+    (family,) = gauge.collect()
+    return {tuple(sample.labels.values()): sample.value for sample in family.samples}
+
+
+def test_a_gauge_is_read_as_long_as_there_is_something_to_read() -> None:
+    gauge = Declared().seen("depth", "Something", "of")
+    assert values(gauge) == {}
+    with gauge.read_from(lambda: [(("a",), 1.0), (("b",), 2.0)]), gauge.read_from(lambda: [(("a",), 4.0)]):
+        assert values(gauge) == {("a",): 5.0, ("b",): 2.0}
+    assert values(gauge) == {}
+
+
+def test_what_is_gone_is_not_read_any_more() -> None:
+    class Thing:
+        size = 3.0
+
+    gauge, thing = Declared().seen("size", "Something", "of"), Thing()
+    gauge.follow(thing, lambda one: [(("thing",), one.size)])
+    assert values(gauge) == {("thing",): 3.0}
+    alive = weakref.ref(thing)
+    del thing
+    assert alive() is None
+    assert values(gauge) == {}
+
+
+# What the client and its watches tell
+
+
+async def test_requests_are_told_by_verb_resource_and_what_came_of_them() -> None:
+    before = served()
+    async with faulty_server() as server, Client(connect(server)) as client:
+        server.faults.append(Fault("POST", code=429, reason="TooManyRequests", headers={"Retry-After": "0"}))
+        await client.create(PODS, "ns", {"metadata": {"name": "a"}})
+        with pytest.raises(ApiError):
+            await client.get(PODS, "ns", "b")
+    after = served()
+
+    def grown(code: str, verb: str) -> float:
+        name = "volcanopy_api_requests_total" + json.dumps({"code": code, "resource": "pods", "verb": verb})
+        return after.get(name, 0.0) - before.get(name, 0.0)
+
+    assert [grown("429", "POST"), grown("201", "POST"), grown("404", "GET")] == [1, 1, 1]
+    timed = 'volcanopy_api_request_duration_seconds_count{"resource": "pods", "verb": "POST"}'
+    assert after[timed] - before.get(timed, 0.0) == 2
+
+
+async def test_what_watches_keep_is_told_for_as_long_as_they_keep_it() -> None:
+    name = 'volcanopy_cache_objects{"resource": "pods"}'
+    async with faulty_server() as server, Client(connect(server)) as client:
+        for one in "abc":
+            await client.create(PODS, "ns", {"metadata": {"name": one}})
+        before = served().get(name, 0.0)
+        reflector = Reflector(client, PODS)
+        batches = reflector.batches()
+        await anext(batches)
+        assert served()[name] - before == 3
+        await batches.aclose()

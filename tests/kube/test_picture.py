@@ -1,0 +1,52 @@
+"""A picture that is taken once shows what the store sees that follows."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.kube.cluster import Cluster
+from volcanopy.kube import picture
+from volcanopy.kube.client import Client, Listing
+from volcanopy.kube.errors import Forbidden, from_response
+from volcanopy.kube.kinds import Kind
+from volcanopy.kube.store import Store
+from volcanopy.services.dump import objects
+from volcanopy.testing.notation import NOW
+
+
+async def test_it_is_of_the_same_kinds_and_objects_as_the_store_follows(cluster: Cluster) -> None:
+    await cluster.gang("a", 2)
+    followed, taken = Store(), Store()
+    following = asyncio.create_task(followed.follow(cluster.client))
+    try:
+        await followed.synced()
+        assert await picture.take(cluster.client, taken) == []
+        assert {one.kind.kind for one in followed.reflectors} == {
+            kind.kind for kind in (*picture.NEEDED, *picture.SOUGHT)
+        }
+        first, second = (objects(one.snapshot(NOW, "s")) for one in (followed, taken))
+        assert sorted(map(str, first)) == sorted(map(str, second))
+        assert [one["metadata"]["name"] for one in first if one["kind"] == "Pod"] == ["a-0", "a-1"]
+    finally:
+        following.cancel()
+
+
+class Grudging(Client):
+    """A client that may not list some kinds."""
+
+    hidden: frozenset[str] = frozenset()
+
+    async def list(self, kind: Kind[Any], *given: Any, **more: Any) -> Listing[Any]:
+        if kind.plural in self.hidden:
+            raise from_response(403, b'{"kind": "Status", "message": "no", "reason": "Forbidden", "code": 403}', None)
+        return await super().list(kind, *given, **more)
+
+
+async def test_kinds_that_may_not_be_read_are_left_out_unless_they_are_needed(cluster: Cluster) -> None:
+    async with Grudging(cluster.connection) as client:
+        client.hidden = frozenset({"persistentvolumes", "storageclasses"})
+        assert await picture.take(client, Store()) == ["persistentvolumes", "storageclasses"]
+        client.hidden = frozenset({"nodes"})
+        with pytest.raises(Forbidden):
+            await picture.take(client, Store())

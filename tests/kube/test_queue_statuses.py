@@ -1,0 +1,63 @@
+"""What the scheduler has worked out of queues is written into their statuses, sparingly."""
+
+from tests.kube.cluster import Cluster
+from tests.kube.rig import Rig, a_rig
+from volcanopy.kube.slices import QUEUES
+from volcanopy.kube.telling import Timing
+from volcanopy.scheduler.plan import SetQueue
+
+WHOLE = SetQueue(
+    "default",
+    {"cpu": "4", "memory": "3Gi", "pods": "2"},
+    {"cpu": "1500m", "example.com/gpu": "2"},
+    {"cpu": "1"},
+    {"cpu": "2500m"},
+    {"memory": "123456789"},
+    "2.67",
+)
+
+
+async def test_all_that_is_known_of_a_queue_is_one_write_and_comes_back(cluster: Cluster, rig: Rig) -> None:
+    await rig.see()
+    await rig.apply(WHOLE)
+    assert await rig.applier.finish(5)
+    status = (await cluster.client.get(QUEUES, None, "default")).status
+    assert status.allocated == WHOLE.allocated
+    assert (status.deserved, status.guaranteed, status.borrowed) == (WHOLE.deserved, WHOLE.guaranteed, WHOLE.borrowed)
+    assert (status.waiting, status.share, status.state) == (WHOLE.waiting, "2.67", "Open")
+    assert rig.script.count("patch", "queues") == 1
+
+
+async def test_what_is_no_longer_so_is_taken_out_again(cluster: Cluster, rig: Rig) -> None:
+    await rig.see()
+    await rig.apply(WHOLE)
+    assert await rig.applier.finish(5)
+    async with a_rig(cluster) as later:
+        await later.see()
+        await later.apply(SetQueue("default", {"cpu": "4"}))
+        assert await later.applier.finish(5)
+    status = (await cluster.client.get(QUEUES, None, "default")).status
+    assert status.allocated == {"cpu": "4"}
+    assert (status.deserved, status.guaranteed, status.borrowed, status.waiting, status.share) == ({}, {}, {}, {}, "")
+
+
+async def test_a_cycle_sees_what_is_to_be_written_as_written(rig: Rig) -> None:
+    await rig.see()
+    rig.submit(WHOLE)
+    assert rig.store.state.queues["default"].status.share == "2.67"
+    assert rig.store.state.queues["default"].status.borrowed == {"cpu": "2500m"}
+
+
+async def test_what_follows_from_the_doings_of_others_is_written_later(cluster: Cluster) -> None:
+    """Another share of the same holdings is in no hurry; what the queue holds is, and takes the rest along."""
+    async with a_rig(cluster, Timing(settle=0.02, reword=3600.0, retell=3600.0)) as rig:
+        await rig.see()
+        await rig.apply(SetQueue("default", {}, {"cpu": "5"}, share="0.00"))
+        assert rig.applier.waiting == 1
+        await rig.apply(SetQueue("default", {"cpu": "1"}, {"cpu": "5"}, share="0.20"))
+
+        async def shown() -> bool:
+            return (await cluster.client.get(QUEUES, None, "default")).status.share == "0.20"
+
+        await cluster.until(shown, QUEUES)
+        assert rig.script.count("patch", "queues") == 1

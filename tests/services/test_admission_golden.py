@@ -1,0 +1,184 @@
+"""The golden cases of admission as a user meets them: asked by kubectl, judged by the service, on both API servers."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.admission.golden_cases import cases, read
+from tests.controlplane.fixtures import kubectl_program, real_control_plane
+from tests.controlplane.plane import ControlPlane
+from tests.services.goldenworld import KINDS, WORLD, Printed, Stage, made_beforehand, stage
+from volcanopy.api import names
+from volcanopy.api.model import Json
+from volcanopy.kube.errors import NotFound
+from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.local.apiserver.server import ApiServer
+
+__all__ = ["kubectl_program", "real_control_plane"]
+
+_VERBS = {"CREATE": "apply", "UPDATE": "replace", "DELETE": "delete"}
+_DOING = {"CREATE": "creating", "UPDATE": "replacing", "DELETE": "deleting"}
+_APPLIED = (
+    "doubt-no-replicas",
+    "job-plain",
+    "job-queue-missing",
+    "landing-namespace",
+    "origin-forged",
+    "podgroup-landing",
+    "queue-path-begins-at-root",
+    "queue-sum-of-deserved",
+    "submitter-not",
+    "submitter-user",
+)
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+async def played(
+    request: pytest.FixtureRequest, kubectl_program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Stage]:
+    """Admission at work on an API server, and kubectl."""
+    if request.param == "real":
+        plane: ControlPlane = request.getfixturevalue("real_control_plane")
+        async with stage(plane.kubeconfig, kubectl_program, tmp_path, monkeypatch) as found:
+            yield found
+        return
+    server = await ApiServer.start(tls=self_signed())
+    try:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with stage(config, kubectl_program, tmp_path, monkeypatch) as found:
+            yield found
+    finally:
+        await server.stop()
+
+
+class Case:
+    """A golden case: what is asked, by whom, in which world, and what kubectl is to say."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.said, self.agreed = name, read(name, "input"), read(name, "output")
+        self.object: Json = self.said.get("object") or self.said["old"]
+        self.operation: str = self.said.get("operation", "CREATE")
+        self.user: str = self.said.get("user", "alice")
+        self.groups: list[str] = self.said.get("groups", [])
+        own = self.agreed.get("kubectl")
+        self.allowed: bool = self.agreed["allowed"] and own is None
+        self.warnings = [f"Warning: {one}" for one in self.agreed.get("warnings", ())] if own is None else []
+        self.alone = name if own is not None else ""
+
+    @property
+    def world(self) -> str:
+        """What tells one world from another."""
+        return json.dumps([*(self.said.get(part) for part in WORLD), made_beforehand(self.said)], sort_keys=True)
+
+    @property
+    def asking(self) -> tuple[Any, ...]:
+        """Cases alike in this are asked at once."""
+        return (self.world, self.operation, self.user, self.groups, self.allowed, self.alone)
+
+    def refusal(self, line: str, *, alone: bool) -> list[str]:
+        """The problems that a line of kubectl tells, without what stands around them."""
+        begins = "The request is invalid" if alone else "Error from server (Invalid)"
+        start = f'{begins}: error when {_DOING[self.operation]} "{self.name}.json": admission webhook "'
+        webhook, _, told = line.removeprefix(start).partition('.validate.volcanopy.io" denied the request: ')
+        assert line.startswith(start), line
+        assert webhook.isalpha(), line
+        return sorted(told.split("; "))
+
+
+def batches() -> Iterator[list[Case]]:
+    """All cases, those together that can be asked at once."""
+    ordered = sorted(map(Case, cases()), key=lambda case: json.dumps(case.asking))
+    for _, found in groupby(ordered, key=lambda case: case.asking):
+        yield list(found)
+
+
+async def test_kubectl_is_told_what_was_agreed(played: Stage) -> None:
+    """Every case, as a dry run: the refusals and warnings that are printed, and the objects as they would be kept."""
+    wrong: list[str] = []
+    world = ""
+    for batch in batches():
+        first = batch[0]
+        if first.world != world:
+            world = first.world
+            await played.make(first.said)
+        answers = () if first.operation == "DELETE" or not first.allowed else ("-o", "json")
+        printed = await _ask(played, batch, "--dry-run=server", *answers)
+        try:
+            _compare(batch, printed)
+        except AssertionError as difference:
+            told = "\n  ".join([*printed.told, str(difference)])
+            wrong.append(f"{', '.join(case.name for case in batch)}: {printed.status}\n  {told}")
+    assert not wrong, "\n".join(wrong)
+
+
+async def _ask(played: Stage, batch: Sequence[Case], *options: str) -> Printed:
+    first = batch[0]
+    for case in batch:
+        played.write(case.name, case.object)
+    files = [f"-f={case.name}.json" for case in batch]
+    return await played.kubectl(_VERBS[first.operation], *options, *files, user=first.user, groups=first.groups)
+
+
+def _compare(batch: Sequence[Case], printed: Printed) -> None:
+    first = batch[0]
+    if first.alone:
+        # A real server looks through the fields of an object in no order.
+        assert sorted(printed.told) == sorted(first.agreed["kubectl"])
+        return
+    warnings = list(dict.fromkeys(line for case in batch for line in case.warnings))
+    assert [line for line in printed.told if line.startswith("Warning: ")] == warnings
+    told = [line for line in printed.told if not line.startswith("Warning: ")]
+    assert (printed.status == 0) == first.allowed
+    if not first.allowed:
+        problems = [case.refusal(line, alone=len(batch) == 1) for case, line in zip(batch, told, strict=True)]
+        assert problems == [sorted(case.agreed["problems"]) for case in batch]
+        return
+    assert not told
+    if first.operation != "DELETE":
+        found = json.loads(printed.out)
+        made = found["items"] if len(batch) > 1 else [found]
+        for case, one in zip(batch, made, strict=True):
+            _filled_in(case, one)
+
+
+def _filled_in(case: Case, found: Json) -> None:
+    """What was agreed to be filled in is there."""
+    for operation in case.agreed.get("patch", ()):
+        value: Any = found
+        for step in operation["path"].split("/")[1:]:
+            value = value[step.replace("~1", "/").replace("~0", "~")]
+        assert _holds(value, operation["value"], case), (operation, value)
+
+
+def _holds(found: Any, wanted: Any, case: Case) -> bool:
+    """Whether there is what is wanted; the API server adds defaults, and groups that everybody is in."""
+    if isinstance(wanted, dict):
+        return all(key in found and _holds(found[key], one, case) for key, one in wanted.items())
+    if isinstance(wanted, list):
+        return len(found) == len(wanted) and all(_holds(*pair, case) for pair in zip(found, wanted, strict=True))
+    if isinstance(wanted, str) and wanted.startswith("["):
+        return set(json.loads(wanted)) <= set(json.loads(found))
+    return bool(found == wanted)
+
+
+async def test_what_is_let_in_is_kept_as_agreed_and_nothing_else(played: Stage) -> None:
+    """Some cases once more, not as a dry run."""
+    for case in map(Case, _APPLIED):
+        await played.make(case.said)
+        printed = await _ask(played, [case])
+        kind, namespace = KINDS[case.object["kind"]], case.object["metadata"].get("namespace")
+        name = case.object["metadata"]["name"]
+        try:
+            kept: Json | None = await played.client.get(kind, namespace, name)
+        except NotFound:
+            kept = None
+        assert (kept is not None) == case.allowed, printed
+        if kept is not None:
+            _filled_in(case, kept)
+            assert kept["metadata"]["annotations"].get(names.SUBMITTED_BY) in {case.user, None}
+            await played.client.delete(kind, namespace, name)

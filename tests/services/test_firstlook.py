@@ -1,0 +1,70 @@
+"""What an API server sends is read if it can be judged in time; what is too dense is refused unread, what is no review too."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from volcanopy.services.firstlook import MOST_VALUES, NoReviewError, TooDenseError, read
+
+DENSE = [{"name": "a"}] * MOST_VALUES
+
+
+def body(**request: Any) -> bytes:
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def test_a_review_is_read_as_it_is() -> None:
+    found = read(body(uid="u", object={"spec": {"a": [1, 2]}}))
+    assert found["request"] == {"uid": "u", "object": {"spec": {"a": [1, 2]}}}
+
+
+@pytest.mark.parametrize("sent", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"request":' + b"[," * 50_000])
+def test_what_is_no_review_is_refused(sent: bytes) -> None:
+    with pytest.raises(NoReviewError):
+        read(sent)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_what_is_too_dense_is_refused_with_its_uid(operation: str) -> None:
+    with pytest.raises(TooDenseError) as caught:
+        read(body(uid="u", operation=operation, object={"spec": DENSE}))
+    response = caught.value.answer["response"]
+    assert (response["uid"], response["allowed"]) == ("u", False)
+    assert response["status"]["message"] == "the object has more than 40000 values: make several of it"
+
+
+@pytest.mark.parametrize("sent", [body(uid=DENSE), body(uid=5, userInfo=DENSE), body(uid="u", name=DENSE)])
+def test_it_need_not_be_the_object_that_is_dense(sent: bytes) -> None:
+    with pytest.raises(TooDenseError) as caught:
+        read(sent)
+    assert not caught.value.answer["response"]["allowed"]
+
+
+def test_an_old_object_and_a_new_one_may_be_large_together() -> None:
+    half = {"spec": DENSE[: MOST_VALUES // 3]}
+    said = {"uid": "u", "operation": "UPDATE", "kind": {"kind": "Queue", "group": "g"}, "dryRun": True}
+    found = read(body(**said, object=half, oldObject=half, userInfo={"username": "a"}))["request"]
+    assert found["object"] == found["oldObject"] == half
+    assert found["userInfo"] == {"username": "a"}
+    assert {key: found[key] for key in said} == said
+
+
+def test_what_is_too_dense_can_be_deleted() -> None:
+    found = read(body(uid="u", operation="DELETE", name="q", object=None, oldObject={"spec": DENSE}))["request"]
+    assert (found["name"], found["object"], found["oldObject"]) == ("q", None, None)
+
+
+@settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.recursive(st.none() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one), max_leaves=20))
+def test_there_are_never_more_values_than_are_counted(value: Any) -> None:
+    from volcanopy.services.firstlook import _values
+
+    def count(found: Any) -> int:
+        inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+        return 1 + sum(map(count, inner))
+
+    assert count(value) <= _values(msgspec.json.encode(value)) + 1

@@ -1,0 +1,255 @@
+"""What processes say of themselves: it is true while they stand by, work, are stuck, and hear nothing."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import aiohttp
+import pytest
+
+from tests.kube.cluster import Cluster, running_cluster
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.leader import Terms
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.registry import Registry
+from volcanopy.scheduler.session import Session
+from volcanopy.services import jobcontroller, scheduler
+from volcanopy.services.health import Health, Pulse, deaf, serving, unsynced
+from volcanopy.services.jobcontroller import JobControllerSettings
+from volcanopy.services.settings import Election, SchedulerSettings
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Silent:
+    """A watch, or none that works."""
+
+    faulty_since: float | None
+    fault: str
+
+
+async def ask(address: str, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(address + path) as answer:
+        return answer.status, await answer.text()
+
+
+async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110 -- a process is looked at from outside, as a kubelet does
+            await asyncio.sleep(0.02)
+
+
+# The checks
+
+
+def test_a_pulse_that_stops_is_noticed_after_its_limit() -> None:
+    clock = Clock()
+    pulse = Pulse("cycle", 60, clock)
+    clock.now += 1000
+    assert pulse.problem() == ""
+    pulse.beat()
+    clock.now += 60
+    assert pulse.problem() == ""
+    clock.now += 15
+    assert pulse.problem() == "no cycle has come to a good end for 75 s (limit 60 s)"
+    pulse.beat()
+    assert pulse.problem() == ""
+    clock.now += 1000
+    pulse.rest()
+    assert pulse.problem() == ""
+
+
+def test_of_several_dead_watches_the_longest_dead_is_named() -> None:
+    clock = Clock()
+    watches = [Silent(None, ""), Silent(900.0, "pods: no answer"), Silent(800.0, "nodes: no answer")]
+    check = deaf(lambda: watches, 250, clock)
+    assert check() == ""
+    clock.now += 100
+    assert check() == "the cluster has not been heard for 300 s (limit 250 s): nodes: no answer"
+    watches[2].faulty_since = None
+    assert check() == ""
+    assert deaf(list, 250, clock)() == ""
+
+
+def test_what_has_not_been_listed_yet_is_named() -> None:
+    pods, nodes = asyncio.Event(), asyncio.Event()
+    check = unsynced(lambda: [("pods", pods), ("nodes", nodes)])
+    assert check() == "not listed yet: pods, nodes"
+    pods.set()
+    nodes.set()
+    assert check() == ""
+
+
+# The server
+
+
+async def test_what_is_wrong_is_told_with_the_right_status() -> None:
+    health = Health()
+    problems = {"cycles": "", "caches": "not listed yet: pods"}
+    health.live["cycles"] = lambda: problems["cycles"]
+    health.ready["caches"] = lambda: problems["caches"]
+    health.facts["leader"] = lambda: "somebody"
+    async with serving(health, "127.0.0.1", 0) as address:
+        assert await ask(address, "/livez") == (200, "ok")
+        assert await ask(address, "/healthz") == (200, "ok")
+        told = "[+]cycles ok\n[-]caches failed: not listed yet: pods\nleader: somebody\nreadyz check failed\n"
+        assert await ask(address, "/readyz") == (503, told)
+        problems["caches"] = ""
+        assert await ask(address, "/readyz") == (200, "ok")
+        told = "[+]cycles ok\n[+]caches ok\nleader: somebody\nreadyz check passed\n"
+        assert await ask(address, "/readyz?verbose") == (200, told)
+        problems["cycles"] = "stuck"
+        told = "[-]cycles failed: stuck\nleader: somebody\nlivez check failed\n"
+        assert await ask(address, "/livez") == (503, told)
+        assert (await ask(address, "/readyz"))[0] == 503
+        assert (await ask(address, "/nothing"))[0] == 404
+
+
+async def test_metrics_are_told_in_the_form_of_prometheus() -> None:
+    async with serving(Health(), "127.0.0.1", 0) as address, aiohttp.ClientSession() as session:
+        async with session.get(f"{address}/metrics") as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=")
+            assert "# TYPE volcanopy_leader gauge" in await answer.text()
+        accepting = {"Accept": "application/openmetrics-text; version=1.0.0"}
+        async with session.get(f"{address}/metrics", headers=accepting) as answer:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+            assert (await answer.text()).endswith("# EOF\n")
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=rf"127\.0\.0\.1:{port}, give another --bind-address or --health-port"):
+            async with serving(Health(), "127.0.0.1", port):
+                pytest.fail("it served")
+
+
+# The services
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running_cluster() as running:
+        yield running
+
+
+def elected(name: str, stuck_after: float = 120.0) -> SchedulerSettings:
+    terms = Terms(duration=3, renew=2, retry=0.5)
+    election = Election(name=name, namespace="kube-system", terms=terms)
+    return SchedulerSettings(election=election, stuck_after=stuck_after)
+
+
+@asynccontextmanager
+async def a_scheduler(
+    cluster: Cluster,
+    settings: SchedulerSettings,
+    registry: Registry | None = None,
+    ready: asyncio.Event | None = None,
+) -> AsyncIterator[tuple[Health, asyncio.Event]]:
+    health, stop = Health(), asyncio.Event()
+    running = scheduler.run(cluster.connection, settings, stop, ready, registry=registry, health=health)
+    task = asyncio.create_task(running)
+    try:
+        await until(lambda: bool(health.live) or task.done())
+        yield health, stop
+    finally:
+        stop.set()
+        await task
+
+
+def is_ready(health: Health) -> bool:
+    return not any(health.prepared().values())
+
+
+async def test_who_stands_by_is_ready_does_nothing_and_schedules_within_a_second_of_winning(cluster: Cluster) -> None:
+    await cluster.node("n1", cpu="10")
+    async with a_scheduler(cluster, elected("s")) as (leading, stop):
+        await until(lambda: is_ready(leading) and leading.facts["leader"]().startswith("this process"))
+        async with a_scheduler(cluster, elected("s")) as (following, _):
+            await until(lambda: is_ready(following) and following.facts["leader"]() not in {"", "not known"})
+            leader = leading.facts["leader"]().removeprefix("this process, ")
+            assert following.facts["leader"]() == leader
+            await cluster.gang("a", 2)
+            await cluster.until(lambda: placed(cluster, 2))
+            stop.set()
+            await until(lambda: following.facts["leader"]().startswith("this process"))
+            await cluster.gang("b", 3)
+            await cluster.until(lambda: placed(cluster, 5), deadline=1.0)
+
+
+async def placed(cluster: Cluster, count: int) -> bool:
+    return len(await cluster.where()) == count
+
+
+async def test_a_scheduler_stuck_in_a_cycle_is_unhealthy_and_ends_in_time_when_told(cluster: Cluster) -> None:
+    """An action never comes to its end: the lease is given back, the process does not wait for the thread."""
+    started, never = threading.Event(), threading.Event()
+
+    class Endless:
+        name: ClassVar[str] = "enqueue"
+        arguments: ClassVar[tuple[str, ...]] = ()
+
+        def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+            started.set()
+            never.wait(60)
+
+    registry = builtin().with_actions(Endless())
+    try:
+        async with a_scheduler(cluster, elected("stuck", stuck_after=0.5), registry) as (health, stop):
+            await until(started.is_set)
+            await until(lambda: bool(health.alive()["cycles"]))
+            assert "no cycle has come to a good end for" in health.alive()["cycles"]
+            assert health.alive()["watches"] == ""
+            loop = asyncio.get_running_loop()
+            told = loop.time()
+            stop.set()
+            async with a_scheduler(cluster, elected("stuck")) as (other, _):
+                await until(lambda: other.facts["leader"]().startswith("this process"), 5)
+        assert loop.time() - told < 10
+    finally:
+        never.set()
+
+
+async def test_a_scheduler_whose_server_is_gone_is_unhealthy_when_that_lasts(cluster: Cluster) -> None:
+    ready = asyncio.Event()
+    async with a_scheduler(cluster, SchedulerSettings(deaf_after=0.5), ready=ready) as (health, _):
+        await ready.wait()
+        assert is_ready(health)
+        await cluster.server.stop()
+        await until(lambda: bool(health.alive()["watches"]))
+        assert "the cluster has not been heard for" in health.alive()["watches"]
+        assert health.alive()["cycles"] == ""
+
+
+async def test_a_scheduler_that_has_not_seen_the_cluster_is_not_ready_but_lives() -> None:
+    health, stop = Health(), asyncio.Event()
+    task = asyncio.create_task(
+        scheduler.run(Connection("http://127.0.0.1:9"), SchedulerSettings(), stop, health=health)
+    )
+    await until(lambda: "pods" in health.prepared().get("caches", ""))
+    assert not any(health.alive().values())
+    stop.set()
+    await task
+
+
+async def test_a_controller_tells_what_it_waits_for_and_who_leads(cluster: Cluster) -> None:
+    """The kinds of users are not there: it lives, is ready to follow them, and leads nobody yet."""
+    health, stop = Health(), asyncio.Event()
+    election = Election(name="c", namespace="kube-system")
+    settings = JobControllerSettings(election=election)
+    task = asyncio.create_task(jobcontroller.run(cluster.connection, settings, stop, health=health))
+    await until(lambda: bool(health.live) and is_ready(health))
+    assert health.facts["leader"]() == "not known"
+    assert not any(health.alive().values())
+    stop.set()
+    await task

@@ -1,0 +1,315 @@
+"""What the scheduler measures of itself: its cycles, who waits, what queues have, and whether evictions were of use."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.kube.cluster import Cluster, running_cluster
+from tests.services.test_scheduler import QUICK, scheduling
+from volcanopy.kube import metrics
+from volcanopy.kube.slices import QUEUES
+from volcanopy.kube.store import Store
+from volcanopy.kube.traffic import Asked
+from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.plan import Bind, Evict, Explain, Plan, SetPodGroup
+from volcanopy.scheduler.registry import Registry
+from volcanopy.scheduler.session import Session
+from volcanopy.services.exchanges import PATIENCE, Exchanges
+from volcanopy.services.measures import Measures
+from volcanopy.services.settings import SchedulerSettings
+from volcanopy.testing.notation import NOW, config, world
+
+
+def served() -> Counter[str]:
+    """Every sample by its name and the values of its labels: ``name value value``."""
+    text = generate_latest(metrics.REGISTRY).decode()
+    return Counter(
+        {
+            " ".join([sample.name.removeprefix("volcanopy_"), *sample.labels.values()]): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+    )
+
+
+# What becomes of evictions
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Trial:
+    """Evictions for jobs that exist as long as they are in ``jobs``."""
+
+    def __init__(self) -> None:
+        self.clock, self.jobs = Clock(), {"default/a", "default/b"}
+        self.exchanges = Exchanges(lambda job: job in self.jobs, self.clock)
+        self._before = self._now()
+
+    def _now(self) -> Counter[str]:
+        return Counter({key: value for key, value in served().items() if "ful_evictions" in key or "wasted_" in key})
+
+    @property
+    def outcome(self) -> dict[str, float]:
+        """How many more evictions turned out useful and wasted."""
+        now = self._now()
+        grown = {key: now[key] - self._before[key] for key in now if "_created" not in key}
+        return {key.removesuffix("_evictions_total preempt"): count for key, count in grown.items() if count}
+
+    def evict(self, pods: int, beneficiary: str = "default/a") -> None:
+        self.exchanges.evicted(Evict(f"default/v-{n}", "preempt", "default/v", "", beneficiary) for n in range(pods))
+
+
+def test_evictions_are_useful_once_those_they_were_for_are_bound() -> None:
+    trial = Trial()
+    trial.evict(3)
+    trial.exchanges.bound(["default/b"])
+    assert trial.outcome == {}
+    trial.exchanges.bound(["default/a", "default/a"])
+    assert trial.outcome == {"useful": 3}
+    assert len(trial.exchanges) == 0
+
+
+def test_evictions_for_a_job_that_goes_away_are_wasted() -> None:
+    trial = Trial()
+    trial.evict(2)
+    trial.exchanges.review()
+    assert trial.outcome == {}
+    trial.jobs.clear()
+    trial.exchanges.review()
+    assert trial.outcome == {"wasted": 2}
+
+
+def test_evictions_for_a_job_that_is_never_bound_are_wasted() -> None:
+    trial = Trial()
+    trial.evict(2)
+    trial.clock.now = PATIENCE - 1
+    trial.evict(1)  # more for the same job does not make it younger
+    trial.exchanges.review()
+    assert trial.outcome == {}
+    trial.clock.now = PATIENCE + 1
+    trial.exchanges.review()
+    assert trial.outcome == {"wasted": 3}
+
+
+def test_what_leaves_for_nobody_is_neither() -> None:
+    trial = Trial()
+    trial.evict(4, beneficiary="")
+    assert len(trial.exchanges) == 0
+
+
+# A cycle
+
+
+WORLD = """
+node n1 cpu=8
+queue root
+queue eng parent=root capability.cpu=6 weight=3
+queue dev parent=eng
+queue idle parent=root
+job a queue=dev: 4 x cpu=1 on=n1
+job b queue=dev min=2: 2 x cpu=9
+job c queue=idle phase=Pending min=1 minres.cpu=1: 1 x cpu=1 gated
+"""
+
+
+def seen(text: str = WORLD) -> Store:
+    store = Store()
+    store.take([Change(ChangeType.ADDED, thing) for thing in world(text)])
+    return store
+
+
+def cycle(store: Store, measures: Measures, actions: str = "enqueue, allocate") -> Plan:
+    plan = schedule(store.snapshot(NOW), config("gang, proportion, predicates", actions), None, measures)
+    measures.decided(plan)
+    return plan
+
+
+def test_queues_are_told_with_those_below_them_and_only_while_they_exist() -> None:
+    store = seen()
+    measures = Measures(store, now=lambda: NOW)
+    with measures.shown():
+        cycle(store, measures)
+        now = served()
+        cpu = {name: now[f"queue_allocated_milli_cpu {name}"] for name in ("root", "eng", "dev", "idle")}
+        assert cpu == {"root": 4000, "eng": 4000, "dev": 4000, "idle": 0}
+        assert now["queue_request_milli_cpu eng"] == 22000
+        assert now["queue_waiting_milli_cpu dev"] == 18000
+        assert now["queue_capacity_milli_cpu eng"] == 6000
+        assert "queue_capacity_milli_cpu dev" not in now
+        assert now["queue_real_capacity_milli_cpu dev"] <= 8000
+        assert now["queue_deserved_milli_cpu dev"] == 6000
+        assert now["queue_share dev"] == pytest.approx(4 / 6)
+        assert (now["queue_weight eng"], now["queue_overused eng"]) == (3, 0)
+        assert now["queue_allocated_scalar_resources dev pods"] == 4
+        assert "queue_allocated_scalar_resources idle nvidia.com/gpu" not in now
+        groups = {phase: now[f"queue_pod_group_{phase}_count root"] for phase in ("pending", "inqueue", "running")}
+        assert groups == {"pending": 1, "inqueue": 2, "running": 0}
+        store.take([Change(ChangeType.DELETED, store.queues["idle"])])
+        cycle(store, measures)
+        assert "queue_weight idle" not in served()
+        assert "queue_weight eng" in served()
+    assert not [name for name in served() if name.startswith("queue_")]
+
+
+def test_who_waits_is_told_by_queue_and_by_gate() -> None:
+    store = seen()
+    measures = Measures(store, now=lambda: NOW)
+    with measures.shown():
+        plan = cycle(store, measures)
+        gates = Counter(explain.gate for explain in plan.of(Explain))
+        now = served()
+        assert gates
+        assert {gate: now[f"waiting_job_count {gate}"] for gate in gates} == gates
+        assert now["unschedule_job_count dev"] == 1
+        assert now["unschedule_task_count dev"] == 2
+        made = store.groups["default/b"].metadata.creation_timestamp
+        assert made is not None
+        gate = next(explain.gate for explain in plan.of(Explain) if explain.job == "default/b")
+        assert now[f"longest_waiting_job_seconds {gate}"] >= (NOW - made).total_seconds()
+
+
+def test_a_cycle_is_timed_by_its_parts() -> None:
+    store, before = seen(), served()
+    measures = Measures(store, now=lambda: NOW)
+    cycle(store, measures)
+    grown = served() - before
+    for name in (
+        "open_session_duration_milliseconds_count",
+        "plugin_scheduling_latency_milliseconds_count OnSessionOpen proportion",
+        "action_scheduling_latency_milliseconds_count allocate",
+        "cycle_latency_milliseconds_count close",
+    ):
+        assert grown[name] == 1, name
+
+
+def test_a_job_that_can_start_tells_how_long_it_had_waited_and_for_what() -> None:
+    store = seen("node n1 cpu=1\nqueue q\njob a queue=q min=2: 2 x cpu=1")
+    late = NOW + timedelta(hours=1)
+    measures = Measures(store, now=lambda: late)
+    cycle(store, measures)
+    before = served()
+    measures.decided(Plan((SetPodGroup("default/a", "Running", running=2),)))
+    grown = served() - before
+    assert grown["job_waiting_seconds_count nodes"] == 1
+    assert grown["job_waiting_seconds_sum nodes"] >= 3600
+    assert grown["e2e_job_scheduling_latency_milliseconds_count"] == 1
+    store.assume(Plan((SetPodGroup("default/a", "Running", running=2),)), late)
+    before = served()
+    measures.decided(Plan((SetPodGroup("default/a", "Running", running=3),)))
+    assert (served() - before)["e2e_job_scheduling_latency_milliseconds_count"] == 0
+
+
+def test_what_the_server_refuses_is_an_attempt_that_failed() -> None:
+    store = seen("node n1 cpu=8\njob a min=3: 3 x cpu=1")
+    measures, before = Measures(store, now=lambda: NOW), served()
+    plan = cycle(store, measures)
+    assert len(plan.of(Bind)) == 3
+    measures.carried_out(plan, ["default/a-1"], 0.25)
+    grown = served() - before
+    assert (grown["schedule_attempts_total scheduled"], grown["schedule_attempts_total error"]) == (2, 1)
+    assert grown["e2e_scheduling_latency_milliseconds_sum"] == pytest.approx(250)
+    assert grown["task_scheduling_latency_milliseconds_count Assumed"] == 3
+
+
+def test_attempts_and_victims_of_evictions_are_counted() -> None:
+    text = """
+    class high value=10
+    node n1 cpu=2
+    job low min=1: 2 x cpu=1 on=n1
+    job vip priority=high min=1: 1 x cpu=1
+    """
+    store, before = seen(text), served()
+    measures = Measures(store, now=lambda: NOW)
+    plan = schedule(store.snapshot(NOW), config("priority, gang, predicates", "allocate, preempt"), None, measures)
+    measures.decided(plan)
+    assert len(plan.of(Evict)) == 1
+    grown = served() - before
+    assert grown["total_preemption_attempts"] == 1
+    assert grown["evictions_total preempt"] == 1
+    assert grown["eviction_transactions_total preempt"] == 1
+    assert served()["pod_preemption_victims"] == 1
+
+
+# The process
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with running_cluster() as running:
+        yield running
+
+
+class Counting:
+    """An action that takes notice of each cycle, and does nothing."""
+
+    name: ClassVar[str] = "counting"
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        self.cycles, self._loop, self._more = 0, asyncio.get_running_loop(), asyncio.Event()
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        self.cycles += 1
+        self._loop.call_soon_threadsafe(self._more.set)
+
+    async def more(self, count: int) -> None:
+        """Wait for so many more cycles."""
+        last = self.cycles + count
+        async with asyncio.timeout(30):
+            while self.cycles < last:
+                self._more.clear()
+                await self._more.wait()
+
+
+async def test_queue_statuses_are_written_up_to_the_root_and_not_again_while_nothing_changes(
+    cluster: Cluster, tmp_path: Any
+) -> None:
+    """A cycle every 20 ms looks at the same cluster: nobody hears of it."""
+    await cluster.node("n1", cpu="4")
+    await cluster.queue("eng", parent="root", weight=1)
+    await cluster.queue("dev", parent="eng", weight=1)
+    await cluster.group("a", 2, "Inqueue", "dev")
+    for number in range(8):
+        await cluster.pod(f"a-{number}", "a")
+    counting, known = Counting(), builtin()
+    registry = Registry(known.plugins, {**known.actions, "counting": counting})
+    rules = tmp_path / "scheduler.yaml"
+    tiers = [{"plugins": [{"name": "gang"}, {"name": "proportion"}, {"name": "predicates"}]}]
+    rules.write_text(json.dumps({"actions": "allocate, counting", "tiers": tiers}))
+    settings = SchedulerSettings(heartbeat=0.02, config=rules)
+    async with scheduling(cluster, settings, registry, timing=QUICK):
+        wanted = {"allocated": {"cpu": "4"}, "waiting": {"cpu": "4"}, "share": "1.00"}
+
+        async def told() -> bool:
+            found = {one.metadata.name: one.status for one in (await cluster.client.list(QUEUES)).items}
+            held = {"cpu": "4", "pods": "4"}
+            return all(found[name].allocated == found[name].waiting == held for name in ("dev", "eng", "root"))
+
+        await cluster.until(told, QUEUES)
+        status = (await cluster.client.get(QUEUES, None, "eng")).status
+        assert (status.deserved["cpu"], status.share, status.borrowed) == ("4", wanted["share"], {})
+        await counting.more(20)  # whatever else had to be written has been by now
+        asked = Asked("PATCH", "queues/status")
+        before, text = cluster.connection.traffic.counts[asked], str(served()["watch_events_total queues"])
+        await counting.more(20)
+        assert cluster.connection.traffic.counts[asked] == before
+        assert str(served()["watch_events_total queues"]) == text
+        now = served()
+        assert now["queue_allocated_milli_cpu root"] == 4000
+        assert now["pods_bound_total"] >= 4
+        assert now["cycle_latency_milliseconds_count whole"] >= 40
+        assert now["cache_objects pods"] >= 8
+        assert now["unschedule_task_count dev"] == 4

@@ -1,0 +1,205 @@
+"""The API server is asked about a job's pods before the job is let in: nothing of them is kept, nobody waits long."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.services.playing import NAMESPACES, Cluster, task
+from tests.services.test_admission import admission
+from tests.services.test_admission_rules import acting, job, queue
+from volcanopy.admission.context import Answer, Trial
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.api.model import Json
+from volcanopy.kube.client import Client
+from volcanopy.kube.errors import ApiError, NoAnswer
+from volcanopy.kube.kinds import Kind
+from volcanopy.services.admission import QUEUES, AdmissionSettings
+from volcanopy.services.jobeffects import JOBS, PODS
+from volcanopy.services.trials import KEPT, Trials
+
+QUOTAS: Kind[Json] = Kind("", "v1", "ResourceQuota", "resourcequotas", True, dict)
+
+
+def broken(**spec: Any) -> Json:
+    """A task whose pods no API server takes."""
+    containers = [{"name": "main", "image": "busybox", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}]
+    return {"name": "b", "replicas": 1, "template": {"spec": {"containers": containers, **spec}}}
+
+
+def only_real(cluster: Cluster) -> None:
+    """For what the embedded server does not have: policies of namespaces, permissions."""
+    if cluster.embedded:
+        pytest.skip("the embedded API server forbids nothing to anybody")
+
+
+async def test_what_the_api_server_would_refuse_is_told_of_the_template(cluster: Cluster) -> None:
+    async with admission(cluster):
+        tasks = [task("a"), broken(restartPolicy="Sometimes")]
+        with pytest.raises(ApiError) as caught:
+            await cluster.client.create(JOBS, cluster.namespace, job(cluster, "j", tasks=tasks, queue="nope"))
+        told = str(caught.value)
+        assert 'spec.tasks[1].template.spec.containers[0].volumeMounts[0].name: Not found: "none"' in told
+        assert 'spec.tasks[1].template.spec.restartPolicy: Unsupported value: "Sometimes"' in told
+        assert "spec.queue: there is no queue 'nope'" in told
+
+
+async def test_templates_and_cron_jobs_are_tried_as_well(cluster: Cluster) -> None:
+    crons: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
+    templates: Kind[Json] = Kind("flow.volcanopy.io", "v1alpha1", "JobTemplate", "jobtemplates", True, dict)
+    async with admission(cluster):
+        spec = {"schedule": "@daily", "jobTemplate": {"spec": {"tasks": [broken()]}}}
+        made = {"apiVersion": crons.api_version, "kind": "CronBatchJob", "metadata": {"name": "c"}, "spec": spec}
+        with pytest.raises(
+            ApiError,
+            match=r"spec.jobTemplate.spec.tasks\[0\].template.spec.containers\[0\].volumeMounts\[0\].name: Not",
+        ):
+            await cluster.client.create(crons, cluster.namespace, made)
+        made = {"apiVersion": templates.api_version, "kind": "JobTemplate", "metadata": {"name": "t"}}
+        made["spec"] = {"tasks": [broken()]}
+        with pytest.raises(
+            ApiError, match=r"spec.tasks\[0\].template.spec.containers\[0\].volumeMounts\[0\].name: Not"
+        ):
+            await cluster.client.create(templates, cluster.namespace, made)
+
+
+@pytest.mark.parametrize("controllers", [[], ["system:serviceaccount:volcanopy-system:volcanopy-controller"]])
+async def test_a_trial_is_no_pod_and_our_own_webhook_is_not_asked_about_it(
+    cluster: Cluster, controllers: list[str]
+) -> None:
+    """A pod that names no queue would be refused here, since there is no default queue."""
+    name = f"q-{cluster.namespace}"
+    policy = AdmissionPolicy(default_queue="none-such", controllers=controllers)
+    async with admission(cluster, AdmissionSettings(policy=policy)):
+        await cluster.client.create(QUEUES.raw, None, queue(name))
+        warnings = await cluster.client.try_create(JOBS, cluster.namespace, job(cluster, "dry", queue=name))
+        assert warnings == ()
+        await cluster.client.create(JOBS, cluster.namespace, job(cluster, "j", queue=name))
+        assert not (await cluster.client.list(PODS.raw, cluster.namespace)).items
+        labelled = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "loose", "labels": {"volcanopy.io/trial": "true"}},
+            "spec": {"schedulerName": "volcanopy", "containers": [{"name": "c", "image": "busybox"}]},
+        }
+        with pytest.raises(ApiError, match="there is no queue 'none-such'"):
+            await cluster.client.create(PODS.raw, cluster.namespace, labelled)
+
+
+async def test_what_plugins_and_volumes_add_is_tried_with_them(cluster: Cluster) -> None:
+    """The template alone would be refused: it mounts a volume that only the plugin's pod has."""
+    async with admission(cluster):
+        tasks = [task("mpimaster"), task("mpiworker", 2)]
+        volumes = [{"mountPath": "/data", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]
+        volumes[0]["volumeClaim"]["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[index]
+        plugins = {"mpi": ["--master=mpimaster", "--worker=mpiworker"], "env": []}
+        found = job(cluster, "full", tasks=tasks, volumes=volumes, plugins=plugins)
+        assert await cluster.client.try_create(JOBS, cluster.namespace, found) == ()
+
+
+async def test_the_rules_of_a_namespace_are_told(cluster: Cluster) -> None:
+    only_real(cluster)
+    async with admission(cluster):
+        await _enforce(cluster, "warn")
+        (warning,) = await cluster.client.try_create(JOBS, cluster.namespace, job(cluster, "w"))
+        assert warning.startswith('spec.tasks[0].template: would violate PodSecurity "restricted:latest"')
+        await _enforce(cluster, "enforce")
+        with pytest.raises(ApiError, match='refuses such a pod: violates PodSecurity "restricted:latest"'):
+            await cluster.client.create(JOBS, cluster.namespace, job(cluster, "e", plugins={"env": []}))
+
+
+async def _enforce(cluster: Cluster, mode: str) -> None:
+    labels = {f"pod-security.kubernetes.io/{one}": "restricted" if one == mode else None for one in ("warn", "enforce")}
+    await cluster.client.patch(NAMESPACES, None, cluster.namespace, {"metadata": {"labels": labels}})
+
+
+async def test_a_quota_that_is_used_up_is_only_a_warning(cluster: Cluster) -> None:
+    only_real(cluster)
+    async with admission(cluster):
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": 0}}}
+        await cluster.client.create(QUOTAS, cluster.namespace, quota)
+        await cluster.all_of(QUOTAS, lambda found: any(one.get("status", {}).get("hard") for one in found))
+        (warning,) = await cluster.client.try_create(JOBS, cluster.namespace, job(cluster, "j"))
+        assert "such a pod would be refused at this moment: exceeded quota: q, requested: pods=1" in warning
+
+
+async def test_who_may_make_no_pods_leaves_a_warning(cluster: Cluster) -> None:
+    only_real(cluster)
+    pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "trial", "namespace": cluster.namespace}}
+    pod["spec"] = {"containers": [{"name": "c", "image": "busybox"}]}
+    async with Client(acting(cluster.connection, "nobody")) as client, Trials(client) as tried:
+        ((_, answer),) = await tried.answers([Trial("spec", {}, pod)])
+    assert answer.code == 403
+    assert 'cannot create resource "pods"' in answer.message
+
+
+class Server:
+    """Stands in for a client: counts what it is asked, answers as it is told."""
+
+    def __init__(self, answer: Callable[[], Awaitable[tuple[str, ...]]]) -> None:
+        self.asked: list[bytes] = []
+        self._answer = answer
+
+    async def try_create(self, _: object, __: str, body: bytes, deadline: float) -> tuple[str, ...]:
+        self.asked.append(body)
+        return await self._answer()
+
+
+def trial(number: int = 0) -> Trial:
+    return Trial(f"spec.tasks[{number}].template", {}, {"metadata": {"namespace": "n", "name": "trial"}, "spec": {}})
+
+
+async def fine() -> tuple[str, ...]:
+    return ()
+
+
+async def never() -> tuple[str, ...]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def gone() -> tuple[str, ...]:
+    raise NoAnswer("https://api", "connection refused", maybe_applied=False)
+
+
+async def test_the_same_pod_is_asked_about_once_and_again_when_the_answer_is_old() -> None:
+    server, now = Server(fine), 0.0
+    async with Trials(server, lambda: now) as tried:  # type: ignore[arg-type]
+        await asyncio.gather(*(tried.answers([trial(n), trial(n + 1)]) for n in range(5)))
+        await tried.answers([trial()])
+        assert len(server.asked) == 1
+        now += KEPT + 1
+        await tried.answers([trial()])
+        assert len(server.asked) == 2
+
+
+async def test_what_the_moment_refused_is_asked_again() -> None:
+    async def full() -> tuple[str, ...]:
+        raise ApiError(403, "Forbidden", "exceeded quota")
+
+    server = Server(full)
+    async with Trials(server) as tried:  # type: ignore[arg-type]
+        for _ in range(2):
+            assert (await tried.answers([trial()]))[0][1] == Answer(403, "exceeded quota")
+    assert len(server.asked) == 2
+
+
+async def test_nobody_waits_for_a_server_that_does_not_answer() -> None:
+    async with Trials(Server(never), deadline=0.05) as tried:  # type: ignore[arg-type]
+        ((_, answer),) = await tried.answers([trial()])
+    assert answer == Answer(0, "it did not answer within 0.05 s")
+
+
+async def test_a_server_that_is_gone_is_told_of() -> None:
+    async with Trials(Server(gone)) as tried:  # type: ignore[arg-type]
+        ((_, answer),) = await tried.answers([trial()])
+    assert answer == Answer(0, "no answer from https://api: connection refused")
+
+
+async def test_without_a_pod_nobody_is_asked() -> None:
+    server = Server(fine)
+    async with Trials(server) as tried:  # type: ignore[arg-type]
+        ((_, answer),) = await tried.answers([Trial("spec", {}, "there is none")])
+    assert answer == Answer(0, "there is none")
+    assert not server.asked

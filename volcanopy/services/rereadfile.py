@@ -1,0 +1,81 @@
+"""A configuration file that is read again when it changes; a broken one changes nothing."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_Mark = tuple[int, int, int] | None
+
+
+class RereadFile(Generic[T]):
+    """What a file says: ``current`` is the last good reading.
+
+    ``what`` the file is stands in every message: "scheduler configuration". ``parse`` raises ``fault``, naming the key and the
+    fix; so does a file that cannot be read. Without a path ``built_in`` is in force for ever.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        what: str,
+        parse: Callable[[str], T],
+        fault: type[ValueError],
+        built_in: Callable[[], T],
+    ) -> None:
+        self.path = path
+        self._what, self._parse, self._fault = what, parse, fault
+        self._mark = self._look()
+        self._problem = ""
+        self.current = built_in() if path is None else self._read(path)
+
+    def reload(self) -> bool:
+        """Read the file if it has changed; whether it says something new. A problem is told once."""
+        mark = self._look()
+        if self.path is None or mark == self._mark:
+            return False
+        self._mark = mark
+        try:
+            found = self._read(self.path)
+        except self._fault as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.error(f"the {self._what} is broken; the last good one stays in force", problem=self._problem)
+            return False
+        self._problem = ""
+        if found == self.current:
+            return False
+        self.current = found
+        self.taken()
+        return True
+
+    def taken(self) -> None:
+        """There is something new in :attr:`current`."""
+        log.info(f"the {self._what} has changed", file=str(self.path))
+
+    def _read(self, path: Path) -> T:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise self._fault(f"{self._what} {path} cannot be read: {cause}") from error
+        try:
+            return self._parse(text)
+        except self._fault as error:
+            raise self._fault(f"{path}: {error}") from error
+
+    def _look(self) -> _Mark:
+        """What differs when the file is another one. Links are followed: a mounted ConfigMap is swapped by one."""
+        if self.path is None:
+            return None
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
