@@ -9,14 +9,15 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core, network, nodeinfo, policy
+from volcanopy.api import core, names, network, nodeinfo, policy
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.kube.slices import SUPPLIES
-from volcanopy.scheduler.config import ConfigError, default, parse
+from volcanopy.scheduler.config import ConfigError, SchedulerConfig, default, parse
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.plan import document
+from volcanopy.scheduler.registry import Registry
 from volcanopy.scheduler.state import State
 from volcanopy.services import replay
 from volcanopy.services.thirdparty import ThirdPartyError, registry
@@ -42,20 +43,21 @@ _WORDS = {"int": "a whole number", "str": "text", "object": "a mapping", "array"
 
 
 def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) -> None:
-    """Print the plan for the objects in files, and nothing else on standard output."""
+    """Print the plan for the objects in files, and nothing else on standard output.
+
+    A snapshot among the files says what moment it is of and how the scheduler was configured; the options go before it.
+    """
+    manifests = read(files)
+    cycle = next((_cycle(one) for one in manifests if (one.group, one.kind) == (replay.GROUP, replay.KIND)), None)
     try:
         known = registry()
-        chosen = default(known) if config is None else parse(_text(config), known)
+        chosen = _configuration(config, cycle, known)
     except ThirdPartyError as error:
         raise Stop(str(error)) from None
-    except ConfigError as error:
-        raise Stop(f"{config}: {error}") from None
-    state = State()
+    state = _state(cycle)
     ignored: Counter[str] = Counter()
-    cycle: replay.SchedulingCycle | None = None
-    for manifest in read(files):
+    for manifest in manifests:
         if (manifest.group, manifest.kind) == (replay.GROUP, replay.KIND):
-            cycle = _converted(manifest, manifest.body, replay.SchedulingCycle)
             continue
         slice_ = KINDS.get((manifest.group, manifest.kind))
         if slice_ is None:
@@ -75,6 +77,30 @@ def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) 
         print(made)
     else:
         print("volcanopy: there is nothing to decide", file=sys.stderr)
+
+
+def _cycle(manifest: Manifest) -> replay.SchedulingCycle:
+    cycle: replay.SchedulingCycle = _converted(manifest, manifest.body, replay.SchedulingCycle)
+    return cycle
+
+
+def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, known: Registry) -> SchedulerConfig:
+    """The configuration of the option, or else of the snapshot, or else the default one; raises Stop."""
+    if config is not None:
+        text, whose = _text(config), str(config)
+    elif cycle is not None and cycle.config:
+        text, whose = cycle.config, "the scheduler configuration in the snapshot (--config FILE takes its place)"
+    else:
+        return default(known)
+    try:
+        return parse(text, known)
+    except ConfigError as error:
+        raise Stop(f"{whose}: {error}") from None
+
+
+def _state(cycle: replay.SchedulingCycle | None) -> State:
+    named = (cycle.scheduler_name,) if cycle is not None and cycle.scheduler_name else (names.SCHEDULER,)
+    return State(named, (cycle.default_queue if cycle is not None else "") or names.DEFAULT_QUEUE)
 
 
 def _take_in(state: State, manifest: Manifest, slice_: Any) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.table import Table
 
 HEADINGS = ("JOB", "PHASE", "RUNNING", "SUCCEEDED", "FAILED", "PODS", "QUEUE", "TIME", "WHY")
 COLOURS = {
@@ -77,8 +77,11 @@ def job_row(job: dict[str, Any], now: datetime) -> JobRow:
     )
 
 
-def job_table(rows: Iterable[JobRow]) -> Table:
+def job_table(rows: Iterable[JobRow]) -> "Table":
     """The jobs as a table for a terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in HEADINGS:
         right = heading in {"RUNNING", "SUCCEEDED", "FAILED", "PODS", "TIME"}

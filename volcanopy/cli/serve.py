@@ -1,8 +1,10 @@
 """``volcanopy scheduler``, ``controller`` and ``admission``: a service as a process of its own."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -12,27 +14,71 @@ from volcanopy.cli.errors import Stop
 from volcanopy.cli.logs import configure
 from volcanopy.kube.connection import Connection
 from volcanopy.kube.errors import KubeError
+from volcanopy.kube.leader import Terms
 from volcanopy.scheduler.config import ConfigError
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.services.health import Health, serving
+from volcanopy.services.settings import Election, SchedulerSettings
 from volcanopy.services.thirdparty import ThirdPartyError
+
+log = logging.getLogger(__name__)
 
 Service = Callable[[Connection, asyncio.Event], Awaitable[None]]
 
 
-def scheduler(kubeconfig: Path | None, context: str | None, config: Path | None, name: str, *, verbose: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """What every process that stands in a cluster is told: where that is, whether it has equals, where it is asked."""
+
+    kubeconfig: Path | None
+    context: str | None
+    leader_elect: bool
+    lease_namespace: str
+    lease_name: str
+    lease_duration: int
+    renew_deadline: float
+    retry_period: float
+    host: str
+    port: int
+    verbose: bool
+
+    def election(self, name: str) -> Election | None:
+        """The competition it takes part in; ``name`` is the Lease where none is given."""
+        if not self.leader_elect:
+            return None
+        try:
+            terms = Terms(duration=self.lease_duration, renew=self.renew_deadline, retry=self.retry_period)
+        except ValueError as error:
+            raise Stop(f"--lease-duration, --renew-deadline, --retry-period: {error}", 2) from None
+        return Election(name=self.lease_name or name, namespace=self.lease_namespace, terms=terms)
+
+    def serve(self, run: Callable[[Connection, asyncio.Event, Health], Awaitable[None]]) -> None:
+        """Run a service, and tell of its health, until it is told to stop."""
+
+        async def with_health(connection: Connection, stop: asyncio.Event) -> None:
+            health = Health()
+            async with serving(health, self.host, self.port) as address:
+                log.info("health is told at %s", address)
+                await run(connection, stop, health)
+
+        _serve(self.kubeconfig, self.context, with_health, verbose=self.verbose)
+
+
+def scheduler(process: Process, config: Path | None, name: str, stuck_after: float) -> None:
     """Run the scheduler until it is told to stop."""
     from volcanopy.services.scheduler import run
 
-    settings = SchedulerSettings(scheduler_name=name, config=config)
-    _serve(kubeconfig, context, lambda connection, stop: run(connection, settings, stop), verbose=verbose)
+    election = process.election(f"{name}-scheduler")
+    settings = SchedulerSettings(scheduler_name=name, config=config, election=election, stuck_after=stuck_after)
+    process.serve(lambda connection, stop, health: run(connection, settings, stop, health=health))
 
 
-def controller(kubeconfig: Path | None, context: str | None, scheduler_name: str, *, verbose: bool) -> None:
+def controller(process: Process, scheduler_name: str) -> None:
     """Run the job controller until it is told to stop."""
     from volcanopy.services.jobcontroller import JobControllerSettings, run
 
-    settings = JobControllerSettings(scheduler_name=scheduler_name)
-    _serve(kubeconfig, context, lambda connection, stop: run(connection, settings, stop), verbose=verbose)
+    election = process.election("volcanopy-controller")
+    settings = JobControllerSettings(scheduler_name=scheduler_name, election=election)
+    process.serve(lambda connection, stop, health: run(connection, settings, stop, health=health))
 
 
 def admission(

@@ -1,0 +1,149 @@
+"""An API server that says what it was told to: whole lists and objects by path, and refusals.
+
+It decides nothing, so that what a command prints of an answer can be compared letter by letter.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+from volcanopy.kube.kinds import Json
+
+JOBS = "/apis/batch.volcanopy.io/v1alpha1/namespaces/{}/batchjobs"
+USER = "ada"
+
+
+@dataclass
+class Canned:
+    """The answers by method and path (without the query), and what was asked."""
+
+    url: str = ""
+    answers: dict[tuple[str, str], tuple[int, Json]] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, list[str]], Any]] = field(default_factory=list)
+    otherwise: tuple[int, Json] | None = None
+    """What is answered to everything else; that it is not served, if not given."""
+
+    def kubeconfig(self, folder: Path, namespace: str = "default") -> Path:
+        """A file that leads here."""
+        path = folder / "canned.kubeconfig"
+        context = {"cluster": "canned", "user": USER, "namespace": namespace}
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "clusters": [{"name": "canned", "cluster": {"server": self.url}}],
+                    "users": [{"name": USER, "user": {"token": "t"}}],
+                    "contexts": [{"name": "canned", "context": context}],
+                    "current-context": "canned",
+                }
+            )
+        )
+        return path
+
+    def has(self, path: str, *bodies: Json) -> None:
+        """Serve a list of these objects, and each of them by its name."""
+        self.answers["GET", path] = (200, {"metadata": {"resourceVersion": "7"}, "items": list(bodies)})
+        for body in bodies:
+            self.answers["GET", f"{path}/{body['metadata']['name']}"] = (200, body)
+
+    def answer(self, method: str, path: str) -> tuple[int, Json]:
+        """What is said to a request."""
+        if (method, path) in self.answers:
+            return self.answers[method, path]
+        if self.otherwise is not None:
+            return self.otherwise
+        above, _, name = path.rpartition("/")
+        if ("GET", above) in self.answers and method == "GET":
+            return refusal(404, "NotFound", f'batchjobs.batch.volcanopy.io "{name}" not found', name)
+        return refusal(404, "NotFound", "the server could not find the requested resource")
+
+
+def refusal(code: int, reason: str, message: str, name: str = "") -> tuple[int, Json]:
+    """A Status."""
+    details = {"name": name, "kind": "batchjobs"} if name else {}
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason}
+    return code, {**status, "details": details, "code": code}
+
+
+def forbidden(verb: str, what: str = "batchjobs", namespace: str = "default") -> tuple[int, Json]:
+    """What RBAC says."""
+    message = (
+        f'{what}.batch.volcanopy.io is forbidden: User "{USER}" cannot {verb} resource "{what}" '
+        f'in API group "batch.volcanopy.io" in the namespace "{namespace}"'
+    )
+    return refusal(403, "Forbidden", message)
+
+
+def ago(**span: float) -> str:
+    """A moment so long ago, as the API writes it."""
+    return (datetime.now(UTC) - timedelta(**span)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def a_job(
+    name: str, phase: str, message: str = "", *, created: str = "", namespace: str = "default", **more: Any
+) -> Json:
+    """A job as its controller leaves it; ``more`` is of its status."""
+    task = {"name": "worker", "replicas": 4, "template": {"spec": {"containers": [{"name": "c", "image": "trainer"}]}}}
+    state = {"phase": phase, "reason": "Told", "message": message, "lastTransitionTime": created}
+    return {
+        "apiVersion": "batch.volcanopy.io/v1alpha1",
+        "kind": "BatchJob",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-of-{name}",
+            "resourceVersion": "5",
+            "creationTimestamp": created or ago(days=3, hours=4, minutes=2),
+            "managedFields": [{"manager": "m"}],
+        },
+        "spec": {"queue": "research", "minAvailable": 4, "tasks": [task]},
+        "status": {"state": state, "minAvailable": 4, **more},
+    }
+
+
+@contextmanager
+def canned() -> Iterator[Canned]:
+    """A server that runs until the end of the block."""
+    told = Canned()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            url = urlsplit(self.path)
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            told.asked.append((self.command, url.path, parse_qs(url.query), body))
+            code, said = told.answer(self.command, url.path)
+            text = json.dumps(said).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """The tests' output is no access log."""
+
+    for method in ("GET", "POST", "PATCH", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler._answer)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    told.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

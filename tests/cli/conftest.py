@@ -1,0 +1,76 @@
+"""One embedded cluster for all tests of commands, in a process of its own; each module has a namespace in it."""
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.canned import Canned, canned
+from tests.cli.driving import COMMAND, Outcome, Run, drive
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.errors import AlreadyExists
+from volcanopy.kube.kinds import Json, Kind
+
+NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a cluster at work, with three nodes of 8 cpu each."""
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    words = [*COMMAND, "local", "up", "--nodes", "3", "--kubeconfig", str(path)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "is ready" in said, said
+        yield path
+    finally:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(cluster: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cluster, with a namespace of the module's own as the usual one."""
+    namespace = request.module.__name__.rpartition(".")[2].replace("_", "-")
+    config = yaml.safe_load(cluster.read_text())
+    config["contexts"][0]["context"]["namespace"] = namespace
+    path = tmp_path_factory.mktemp("module") / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+
+    async def make() -> None:
+        async with Client(Connection.load(cluster)) as client:
+            with contextlib.suppress(AlreadyExists):
+                await client.create(
+                    NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+                )
+
+    asyncio.run(make())
+    return path
+
+
+@pytest.fixture
+def server() -> Iterator[Canned]:
+    """A server that says what it is told to."""
+    with canned() as told:
+        yield told
+
+
+@pytest.fixture(scope="module")
+def volcanopy(kubeconfig: Path) -> Run:
+    """A command against the cluster, in the module's namespace."""
+
+    def run(*words: str | Path, stdin: str = "") -> Outcome:
+        return drive(*words, kubeconfig=kubeconfig, stdin=stdin)
+
+    return run

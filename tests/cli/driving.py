@@ -1,0 +1,139 @@
+"""Commands as tests call them: in this process where nothing but their words counts, and in a real terminal."""
+
+import asyncio
+import contextlib
+import io
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from unittest import mock
+
+from volcanopy.cli.frame.watching import following
+from volcanopy.cli.main import main
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.kinds import Json, Kind
+
+COMMAND = [sys.executable, "-m", "volcanopy"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended, and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What it printed, line by line."""
+        return self.out.splitlines()
+
+    def sentence(self) -> str:
+        """The one sentence that it failed with."""
+        assert self.err.startswith("volcanopy: "), self.err
+        assert self.err.count("\n") == 1, self.err
+        assert "Traceback" not in self.err
+        return self.err.removeprefix("volcanopy: ").strip()
+
+
+def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 60) -> None:
+    """Wait until something holds of the objects of a kind in the namespace of a kubeconfig."""
+
+    async def wait() -> None:
+        connection = Connection.load(config)
+        async with (
+            asyncio.timeout(seconds),
+            Client(connection) as client,
+            following(client, kind, connection.namespace) as followed,
+        ):
+            while not holds(list(followed.objects.values())):
+                await followed.changed()
+
+    asyncio.run(wait())
+
+
+def told_why(name: str) -> Callable[[list[Json]], bool]:
+    """Whether a job of that name has been told by the scheduler what it lacks."""
+    return lambda jobs: any(
+        one["metadata"]["name"] == name and "Insufficient" in str(one.get("status", {}).get("state")) for one in jobs
+    )
+
+
+class Run(Protocol):
+    """Something that runs a command."""
+
+    def __call__(self, *words: str | Path, stdin: str = "") -> Outcome:
+        """Run it, with this on its standard input."""
+
+
+def drive(*words: str | Path, kubeconfig: Path | None = None, stdin: str = "", home: Path | None = None) -> Outcome:
+    """Run a command in this process, its output going to a pipe."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    environment = {"KUBECONFIG": str(kubeconfig)} if kubeconfig else {"KUBECONFIG": ""}
+    with (
+        mock.patch.dict(os.environ, {**environment, "HOME": str(home or "/nonexistent")}),
+        mock.patch.object(sys, "argv", ["volcanopy", *map(str, words)]),
+        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+            status = 0
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else 1
+    return Outcome(status, *(one.buffer.getvalue().decode() for one in (out, err)))
+
+
+@contextlib.contextmanager
+def terminal(
+    command: Sequence[str], environment: Mapping[str, str], columns: int = 100
+) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+    """A process with a terminal of its own, so many columns wide; gives the process and the other end."""
+    ours, theirs = pty.openpty()
+    everything = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "50", **environment}
+    everything.pop("NO_COLOR", None) if "NO_COLOR" not in environment else None
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=everything, close_fds=True, start_new_session=True
+    )
+    os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def read_until(end: int, process: "subprocess.Popen[bytes]", wanted: str = "", seconds: float = 60) -> str:
+    """What the process writes to its terminal until it has written ``wanted``, or until it ends."""
+    said = b""
+    while not wanted or not re.search(wanted, said.decode(errors="replace")):
+        ready, _, _ = select.select([end], [], [], seconds)
+        assert ready, f"nothing more came within {seconds} s; so far: {said!r}"
+        try:
+            piece = os.read(end, 65536)
+        except OSError:  # Linux ends a terminal that nobody holds any more with EIO
+            break
+        if not piece:
+            break
+        said += piece
+    return said.decode()
+
+
+def in_terminal(*words: str | Path, kubeconfig: Path | None = None, columns: int = 100, **more: str) -> tuple[int, str]:
+    """Run a command in a real terminal; gives its exit status and all that the terminal received."""
+    environment = {"KUBECONFIG": str(kubeconfig) if kubeconfig else "", **more}
+    with terminal([*COMMAND, *map(str, words)], environment, columns) as (process, end):
+        said = read_until(end, process)
+        return process.wait(timeout=60), said.replace("\r\n", "\n")

@@ -1,0 +1,158 @@
+"""``volcanopy queue`` against a cluster at work: what a person does with queues, from their making to their end."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.cli.driving import Outcome, Run
+
+KIND = "queue.scheduling.volcanopy.io"
+
+
+@pytest.fixture(autouse=True)
+def tidy(volcanopy: Run) -> Iterator[None]:
+    """Queues belong to the whole cluster: what a test leaves is taken away."""
+    yield
+    volcanopy("job", "delete", "--all", "--wait")
+    for name in ("qc-low", "qc-one", "qc-two", "qc-top"):
+        volcanopy("queue", "delete", name, "--ignore-not-found", "--wait")
+
+
+def ok(done: Outcome) -> str:
+    assert (done.status, done.err) == (0, "")
+    return done.out
+
+
+def spec_of(run: Run, name: str) -> dict[str, object]:
+    spec: dict[str, object] = json.loads(ok(run("queue", "get", name, "-o", "json")))["spec"]
+    return spec
+
+
+def test_queues_are_made_changed_looked_at_and_deleted(volcanopy: Run) -> None:
+    words = ("--weight", "2", "--capability", "cpu=4,memory=8Gi", "--no-reclaimable")
+    assert (
+        ok(volcanopy("queue", "create", "qc-one", "qc-two", *words))
+        == f"{KIND}/qc-one created\n{KIND}/qc-two created\n"
+    )
+    again = volcanopy("queue", "create", "qc-one")
+    assert (again.status, "already exists" in again.sentence()) == (1, True)
+    assert (
+        ok(volcanopy("queue", "update", "qc-one", "--capability", "cpu=6", "--weight", "3"))
+        == f"{KIND}/qc-one updated\n"
+    )
+    spec = spec_of(volcanopy, "qc-one")
+    assert (spec["capability"], spec["weight"], spec["reclaimable"]) == ({"cpu": "6"}, 3, False)
+    assert ok(volcanopy("queue", "update", "qc-one", "--weight", "3")) == f"{KIND}/qc-one unchanged\n"
+    ok(volcanopy("queue", "update", "qc-one", "--capability", ""))
+    assert "capability" not in spec_of(volcanopy, "qc-one")
+    headings, *rows = ok(volcanopy("queue", "list")).splitlines()
+    assert headings.split()[:6] == ["NAME", "PARENT", "STATE", "STOP", "WEIGHT", "HOLDS"]
+    assert ["qc-one", "root", "Open", "None", "3"] in [row.split()[:5] for row in rows]
+    assert ok(volcanopy("queue", "list", "--below", "qc-one", "-o", "name")) == ""
+    assert "Weight:            3" in ok(volcanopy("queue", "describe", "qc-one"))
+    assert ok(volcanopy("queue", "delete", "qc-one", "qc-two")).count("deleted") == 2
+
+
+def test_a_change_is_only_tried_when_asked(volcanopy: Run) -> None:
+    made = yaml.safe_load(ok(volcanopy("queue", "create", "qc-one", "--weight", "5", "--dry-run=client", "-o", "yaml")))
+    assert (made["kind"], made["metadata"], made["spec"]) == ("Queue", {"name": "qc-one"}, {"weight": 5})
+    assert ok(volcanopy("queue", "create", "qc-one", "--dry-run=server")) == f"{KIND}/qc-one created (server dry run)\n"
+    missing = volcanopy("queue", "get", "qc-one")
+    assert (missing.status, missing.sentence()) == (1, "there is no queue 'qc-one'")
+    ok(volcanopy("queue", "create", "-f", "-", stdin=yaml.safe_dump(made)))
+    assert spec_of(volcanopy, "qc-one")["weight"] == 5
+    for verb in ("hold", "drain", "close"):
+        assert "(server dry run)" in ok(volcanopy("queue", verb, "qc-one", "--dry-run=server"))
+    row = ok(volcanopy("queue", "get", "qc-one", "--no-headers")).split()
+    assert row[2:4] == ["Open", "None"]
+
+
+def test_a_queue_is_held_drained_and_resumed(volcanopy: Run) -> None:
+    ok(volcanopy("queue", "create", "qc-one"))
+    assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one held\n"
+    assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one unchanged, it is held\n"
+    assert spec_of(volcanopy, "qc-one")["stopPolicy"] == "Hold"
+    assert "queue qc-one is held: nothing new starts" in ok(volcanopy("explain", "queue", "qc-one"))
+    assert ok(volcanopy("queue", "drain", "qc-one")) == f"{KIND}/qc-one drained\n"
+    assert spec_of(volcanopy, "qc-one")["stopPolicy"] == "HoldAndDrain"
+    assert ok(volcanopy("queue", "resume", "qc-one")) == f"{KIND}/qc-one resumed\n"
+    assert spec_of(volcanopy, "qc-one")["stopPolicy"] == "None"
+    refused = volcanopy("queue", "hold", "root")
+    assert (refused.status, "queue root cannot be held" in refused.sentence()) == (1, True)
+
+
+def test_a_queue_closes_with_those_below_it_and_opens_again(volcanopy: Run) -> None:
+    ok(volcanopy("queue", "create", "qc-top"))
+    ok(volcanopy("queue", "create", "qc-low", "--parent", "qc-top"))
+    assert ok(volcanopy("queue", "close", "qc-top", "--wait", "--reason", "holidays")) == f"{KIND}/qc-top closed\n"
+    assert ok(volcanopy("queue", "wait", "qc-low", "--for=closed")) == f"{KIND}/qc-low condition met\n"
+    assert ok(volcanopy("queue", "close", "qc-top")) == f"{KIND}/qc-top unchanged, it is closed\n"
+    refused = volcanopy("queue", "open", "qc-low")
+    assert refused.status == 1
+    assert refused.sentence() == (
+        "queue qc-low cannot be opened while queue qc-top above it is closed: volcanopy queue open qc-top"
+    )
+    assert ok(volcanopy("queue", "open", "qc-top", "--wait")) == f"{KIND}/qc-top opened\n"
+    ok(volcanopy("queue", "wait", "qc-low", "--for=open"))
+    root = volcanopy("queue", "close", "root")
+    assert (root.status, root.sentence()) == (1, "queue root stays open: close the queues below it")
+
+
+def test_empty_is_a_queue_when_nothing_below_it_is_unfinished(volcanopy: Run) -> None:
+    ok(volcanopy("queue", "create", "qc-top"))
+    ok(volcanopy("queue", "create", "qc-low", "--parent", "qc-top"))
+    ok(
+        volcanopy(
+            "job",
+            "run",
+            "--name",
+            "lasts",
+            "--image",
+            "i",
+            "--queue",
+            "qc-low",
+            "--annotation",
+            "sim.volcanopy.io/duration=forever",
+        )
+    )
+    ok(volcanopy("job", "wait", "lasts", "--for=running"))
+    late = volcanopy("queue", "wait", "qc-top", "--for=empty", "--timeout=500ms")
+    assert late.status == 1
+    assert late.sentence().startswith("timed out waiting for queue qc-top to be empty; it is open, with ")
+    drawn = ok(volcanopy("queue", "tree", "qc-top", "--resource", "cpu")).splitlines()
+    assert [line.split()[0] for line in drawn[:2]] == ["QUEUE", "qc-top"]
+    assert drawn[2].startswith("└─ qc-low")
+    ok(volcanopy("job", "delete", "lasts"))
+    ok(volcanopy("queue", "wait", "qc-top", "--for=empty"))
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("queue", "create"), 2, "give the NAME of a queue, or -f FILE"),
+        (("queue", "create", "x", "-f", "y"), 2, "give the NAME of a queue, or -f FILE, not both"),
+        (
+            ("queue", "create", "qc-one", "--capability", "cpu"),
+            2,
+            "--capability: 'cpu' is no amount, such as cpu=4 or memory=8Gi",
+        ),
+        (
+            ("queue", "update", "default"),
+            2,
+            "nothing to change: give --weight, --capability, or what else is to be different",
+        ),
+        (("queue", "get", "defalt"), 1, "there is no queue 'defalt'; did you mean default?"),
+        (("queue", "tree", "defalt"), 1, "there is no queue 'defalt'; did you mean default?"),
+        (("explain", "queue", "defalt"), 1, "there is no queue 'defalt'; did you mean default?"),
+        (("queue", "hold"), 2, "which queue? give NAME, or -l LABELS, or --all"),
+        (("explain", "job", "nobody"), 1, "there is no job 'nobody' in namespace test-queue-commands"),
+        (("snapshot", "--config-map", "a/b"), 1, "--config-map: a/b: there is none"),
+        (("snapshot", "--config", "/nowhere"), 2, "--config: /nowhere cannot be read: No such file or directory"),
+        (("snapshot", "--config", "/x", "--config-map", "a"), 2, "give --config or --config-map, not both"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(volcanopy: Run, words: tuple[str, ...], status: int, said: str) -> None:
+    done = volcanopy(*words)
+    assert (done.status, done.sentence()) == (status, said)

@@ -1,0 +1,179 @@
+"""What commands show of a fixed world, in a pipe and in a real terminal: the cases of the golden texts in ``golden/``.
+
+``python -m tests.cli.showing`` writes the texts anew: review the difference like code. In the texts, the escape
+character of a terminal is written as ``␛``, and all ages stay the same for most of an hour.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.cli.canned import JOBS, Canned, a_job, ago, canned
+from tests.cli.driving import drive, in_terminal
+from volcanopy.kube.kinds import Json
+
+GOLDEN = Path(__file__).parent / "golden"
+WHY = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+_ESCAPE = "\x1b"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line, and how wide the terminal is; 0 for a pipe."""
+
+    name: str
+    words: tuple[str, ...]
+    columns: int = 0
+    no_color: bool = False
+
+
+CASES = (
+    Case("list-piped", ("job", "list")),
+    Case("list-piped-wide", ("job", "list", "-A", "-o", "wide")),
+    Case("list-piped-name", ("job", "list", "-o", "name")),
+    Case("list-piped-no-headers", ("job", "list", "--no-headers")),
+    Case("list-terminal", ("job", "list"), 100),
+    Case("list-terminal-narrow", ("job", "list"), 40),
+    Case("list-terminal-no-color", ("job", "list"), 100, no_color=True),
+    Case("get-piped-yaml", ("job", "get", "done", "-o", "yaml")),
+    Case("get-piped-json", ("job", "get", "done", "-o", "json")),
+    Case("get-terminal-missing", ("job", "get", "dome"), 100),
+    Case("describe-piped", ("job", "describe", "waits")),
+    Case("podgroup-terminal", ("podgroup", "list"), 100),
+    Case("pod-piped", ("pod", "list", "-o", "wide")),
+    Case("help-terminal", ("--help",), 100),
+    Case("help-piped", ("--help",)),
+    Case(
+        "job-help-piped",
+        (
+            "job",
+            "--help",
+        ),
+    ),
+    Case("job-wait-help-piped", ("job", "wait", "--help")),
+    Case("bad-flag-terminal", ("job", "list", "--al"), 100),
+    Case("bad-choice-terminal", ("job", "list", "-o", "html"), 100),
+    Case("forbidden-terminal", ("jobflow", "list"), 100),
+    Case("not-served-terminal", ("jobtemplate", "list"), 100),
+)
+
+
+@contextmanager
+def world() -> Iterator[tuple[Canned, Path]]:
+    """A server with a few jobs, one forbidden kind and one that it does not serve; and the way to it."""
+    with canned() as server, TemporaryDirectory() as folder:
+        _furnish(server)
+        yield server, server.kubeconfig(Path(folder))
+
+
+def _furnish(server: Canned) -> None:
+    made = ago(days=3, hours=4, minutes=2)
+    jobs = [
+        a_job("done", "Completed", "4 pods succeeded", created=made, succeeded=4),
+        a_job("runs", "Running", "4 of 4 pods running", created=ago(days=20, hours=1), running=4, retryCount=1),
+        a_job("waits", "Pending", WHY, created=ago(hours=9, minutes=2), pending=4),
+    ]
+    # The dates stand in documents as they are; there they have to be the same each day.
+    jobs[0]["metadata"]["creationTimestamp"] = jobs[0]["status"]["state"]["lastTransitionTime"] = made
+    server.has(JOBS.format("default"), *jobs)
+    server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs", *jobs)
+    group = {
+        "metadata": {
+            "name": "waits-uid-of-waits",
+            "namespace": "default",
+            "uid": "g",
+            "creationTimestamp": ago(hours=9, minutes=2),
+            "ownerReferences": [{"kind": "BatchJob", "name": "waits", "uid": "uid-of-waits", "controller": True}],
+        },
+        "spec": {"minMember": 4, "queue": "research"},
+        "status": {
+            "phase": "Inqueue",
+            "conditions": [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": WHY}],
+            "explanation": {"gate": "nodes", "unblock": "2 more cpu on one node"},
+        },
+    }
+    server.has("/apis/scheduling.volcanopy.io/v1beta1/namespaces/default/podgroups", group)
+    server.has("/api/v1/namespaces/default/pods", *(_pod(number) for number in range(2)))
+    server.has("/api/v1/namespaces/default/events", _event())
+    code, said = _forbidden_flows()
+    server.answers["GET", "/apis/flow.volcanopy.io/v1alpha1/namespaces/default/jobflows"] = (code, said)
+
+
+def _forbidden_flows() -> tuple[int, Json]:
+    message = (
+        'jobflows.flow.volcanopy.io is forbidden: User "ada" cannot list resource "jobflows" '
+        'in API group "flow.volcanopy.io" in the namespace "default"'
+    )
+    return 403, {"kind": "Status", "message": message, "reason": "Forbidden", "code": 403}
+
+
+def _pod(number: int) -> Json:
+    placed = number == 0
+    labels = {
+        "volcanopy.io/job-name": "waits",
+        "volcanopy.io/task-spec": "worker",
+        "volcanopy.io/task-index": str(number),
+        "volcanopy.io/queue-name": "research",
+    }
+    waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": WHY}
+    container = {"name": "c", "ready": placed, "restartCount": 0, "state": {"running": {}} if placed else {}}
+    return {
+        "metadata": {
+            "name": f"waits-worker-{number}",
+            "namespace": "default",
+            "labels": labels,
+            "creationTimestamp": ago(hours=9, minutes=2),
+            "ownerReferences": [{"kind": "BatchJob", "name": "waits", "uid": "uid-of-waits", "controller": True}],
+        },
+        "spec": {"containers": [{"name": "c"}], **({"nodeName": "node-1"} if placed else {})},
+        "status": {
+            "phase": "Running" if placed else "Pending",
+            "containerStatuses": [container],
+            **({"podIP": "10.0.0.1"} if placed else {"conditions": [waiting]}),
+        },
+    }
+
+
+def _event() -> Json:
+    return {
+        "metadata": {"name": "e", "namespace": "default", "creationTimestamp": ago(hours=9, minutes=2)},
+        "involvedObject": {"kind": "BatchJob", "name": "waits"},
+        "type": "Warning",
+        "reason": "Pending",
+        "message": WHY,
+        "count": 3,
+    }
+
+
+def shown(case: Case, config: Path) -> str:
+    """What the command shows, with its exit status."""
+    if case.columns:
+        more = {"NO_COLOR": "1"} if case.no_color else {}
+        status, said = in_terminal(*case.words, kubeconfig=config, columns=case.columns, **more)
+        text = said.replace(_ESCAPE, "␛")
+    else:
+        done = drive(*case.words, kubeconfig=config)
+        status, text = done.status, done.out + done.err
+    return f"$ volcanopy {' '.join(case.words)}\n{_steady(text)}(exit status {status})\n"
+
+
+def _steady(text: str) -> str:
+    """Without the dates, which are those of today."""
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<date>", text)
+
+
+def write() -> None:
+    """Write all texts anew."""
+    GOLDEN.mkdir(exist_ok=True)
+    for old in GOLDEN.glob("*.txt"):
+        old.unlink()
+    with world() as (_, config):
+        for case in CASES:
+            (GOLDEN / f"{case.name}.txt").write_text(shown(case, config), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,228 @@
+"""The frame of commands: spans of time, tables, bundles of options, and the words for what went wrong."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cli.canned import JOBS, Canned, a_job, forbidden
+from tests.cli.driving import drive
+from volcanopy.api.batch import Phase
+from volcanopy.cli.errors import Stop
+from volcanopy.cli.frame import documents
+from volcanopy.cli.frame.ages import since, span
+from volcanopy.cli.frame.command import command
+from volcanopy.cli.frame.durations import seconds
+from volcanopy.cli.frame.kinds import JOBS as KIND
+from volcanopy.cli.frame.objects import Partly, each, plain_name
+from volcanopy.cli.frame.options import Cluster, Dry, Format, Place, Written
+from volcanopy.cli.frame.watching import following
+from volcanopy.cli.jobs import phases
+from volcanopy.cli.jobs.pods import state
+from volcanopy.jobcontroller.phases import FINISHED
+from volcanopy.kube.client import Client
+from volcanopy.kube.connection import Connection
+from volcanopy.kube.errors import Forbidden
+from volcanopy.kube.kinds import Json
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [
+        (timedelta(seconds=-5), "0s"),
+        (timedelta(seconds=119), "119s"),
+        (timedelta(seconds=120), "2m"),
+        (timedelta(minutes=3, seconds=20), "3m20s"),
+        (timedelta(minutes=10, seconds=20), "10m"),
+        (timedelta(hours=2, minutes=59), "179m"),
+        (timedelta(hours=3), "3h"),
+        (timedelta(hours=5, minutes=30), "5h30m"),
+        (timedelta(hours=8, minutes=30), "8h"),
+        (timedelta(hours=47), "47h"),
+        (timedelta(days=2, hours=4), "2d4h"),
+        (timedelta(days=8, hours=4), "8d"),
+        (timedelta(days=729), "729d"),
+        (timedelta(days=731), "2y1d"),
+        (timedelta(days=3650), "10y"),
+    ],
+    ids=str,
+)
+def test_a_span_is_written_as_kubectl_writes_it(length: timedelta, said: str) -> None:
+    assert span(length.total_seconds()) == said
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    assert since((now - max(length, timedelta())).strftime("%Y-%m-%dT%H:%M:%SZ"), now) == said
+
+
+@given(st.floats(min_value=0, max_value=1e10))
+def test_a_longer_span_never_looks_shorter(length: float) -> None:
+    """What is written, read again, is never more than the span and at most an eighth less."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
+    total, number = 0, ""
+    for letter in span(length):
+        if letter.isdigit():
+            number += letter
+        else:
+            total, number = total + int(number) * units[letter], ""
+    assert total <= length + 1
+    assert total >= int(length) * 7 / 8
+
+
+@pytest.mark.parametrize(("text", "length"), [("30", 30), ("30s", 30), ("1h30m", 5400), ("500ms", 0.5), ("2d", 172800)])
+def test_a_duration_is_read(text: str, length: float) -> None:
+    assert seconds("--timeout", text) == length
+
+
+@pytest.mark.parametrize("text", ["", "s", "5 m", "1h-5m", "soon", "5mm"])
+def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
+    with pytest.raises(Stop, match=r"^--timeout: .* is no duration") as stopped:
+        seconds("--timeout", text)
+    assert stopped.value.status == 2
+
+
+def test_the_phases_that_people_type_are_those_of_the_api() -> None:
+    assert set(phases.PHASES) == {str(one) for one in Phase}
+    assert {str(one) for one in FINISHED} == phases.FINISHED
+    assert phases.phase_named("aborted") == phases.SUSPENDED == str(Phase.ABORTED)
+
+
+@pytest.mark.parametrize("given_name", ["a", "job/a", "batchjob/a", "batchjobs/a", "batchjob.batch.volcanopy.io/a"])
+def test_a_name_may_say_its_kind(given_name: str) -> None:
+    assert plain_name(KIND, given_name) == "a"
+
+
+def test_bundles_become_options_and_come_back_as_values() -> None:
+    app, got = typer.Typer(), []
+
+    @command(app, "do", examples=["volcanopy do it -n lab"])
+    async def do(
+        name: Annotated[str, typer.Argument(help="What.")],
+        place: Place,
+        written: Written,
+        often: Annotated[int, typer.Option("--often", help="How often.")] = 1,
+    ) -> None:
+        """Do it."""
+        got.append((name, place, written, often))
+
+    run = typer.main.get_command(app)
+    run.main(["it", "-n", "lab", "--dry-run=server", "--often", "3"], standalone_mode=False)
+    run.main(["it"], standalone_mode=False)
+    assert got == [("it", Place("lab"), Written(Dry.server), 3), ("it", Place(), Written(), 1)]
+    assert asyncio.iscoroutinefunction(do), "the function stays what it was for others"
+
+
+async def test_of_many_things_the_good_ones_are_done_and_every_failure_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def act(number: int) -> int:
+        if number % 2:
+            raise Stop(f"{number} is odd")
+        return number
+
+    for together in (False, True):
+        with pytest.raises(Partly) as stopped:
+            await each(range(5), act, together=together)
+        assert (stopped.value.done, str(stopped.value), stopped.value.status) == ([0, 2, 4], "3 is odd", 1)
+        assert capsys.readouterr().err == "volcanopy: 1 is odd\n"
+    with pytest.raises(Stop, match="1 is odd"):
+        await each([1], act)
+
+
+def test_documents_have_their_type_and_no_book_keeping() -> None:
+    body = a_job("a", "Running")
+    del body["kind"]
+    assert documents.whole(KIND, body)["kind"] == "BatchJob"
+    assert "managedFields" not in documents.as_list(KIND, [body])["items"][0]["metadata"]
+    shared: Json = {"x": ["1"]}
+    text = documents.text({"metadata": shared, "spec": shared, "date": "2030-01-01T00:00:00Z", "no": "no"}, Format.yaml)
+    assert text == "metadata:\n  x:\n  - '1'\nspec:\n  x:\n  - '1'\ndate: '2030-01-01T00:00:00Z'\n'no': 'no'\n"
+
+
+def test_who_may_not_watch_is_told_so_and_does_not_wait_for_ever(server: Canned, tmp_path: Path) -> None:
+    """A list is allowed and a watch is not: the path is the same, so it is refused by the query."""
+    path = JOBS.format("default")
+    server.has(path)
+    allowed = server.answer
+
+    def answer(method: str, asked: str) -> tuple[int, Json]:
+        watched = server.asked[-1][2].get("watch")
+        return forbidden("watch") if watched else allowed(method, asked)
+
+    server.answer = answer  # type: ignore[method-assign, assignment]
+
+    async def follow() -> None:
+        async with Client(Connection.load(server.kubeconfig(tmp_path))) as client, following(client, KIND, "default"):
+            raise AssertionError("nothing can be followed")
+
+    with pytest.raises(Forbidden, match='cannot watch resource "batchjobs"'):
+        asyncio.run(follow())
+    refused = drive("job", "list", "--watch", kubeconfig=server.kubeconfig(tmp_path))
+    assert refused.status == 1
+    assert refused.sentence().startswith(
+        "forbidden: ada may not watch batchjobs.batch.volcanopy.io in namespace default"
+    )
+
+
+def test_a_server_that_takes_no_connection_is_given_up_on(server: Canned, tmp_path: Path) -> None:
+    server.url = "http://no-such-host.invalid:6443"
+    refused = drive("job", "list", kubeconfig=server.kubeconfig(tmp_path))
+    assert refused.sentence().startswith("no answer from http://no-such-host.invalid:6443 (context canned): ")
+    assert Cluster(Path("/nonexistent")).kubeconfig == Path("/nonexistent")
+
+
+@pytest.mark.parametrize(
+    ("status", "deleted", "said"),
+    [
+        ({"phase": "Pending"}, False, "Pending"),
+        (
+            {"phase": "Running", "containerStatuses": [{"name": "c", "ready": True, "state": {"running": {}}}]},
+            False,
+            "Running",
+        ),
+        (
+            {
+                "phase": "Pending",
+                "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}],
+            },
+            False,
+            "ImagePullBackOff",
+        ),
+        (
+            {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 3}}}]},
+            False,
+            "ExitCode:3",
+        ),
+        (
+            {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"terminated": {"signal": 9}}}]},
+            False,
+            "Signal:9",
+        ),
+        ({"phase": "Failed", "reason": "Evicted"}, False, "Evicted"),
+        (
+            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]},
+            False,
+            "SchedulingGated",
+        ),
+        ({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}, False, "Init:0/1"),
+        (
+            {"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 1}}}]},
+            False,
+            "Init:ExitCode:1",
+        ),
+        ({"phase": "Running"}, True, "Terminating"),
+        ({"phase": "Running", "reason": "NodeLost"}, True, "Unknown"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_a_pod_stands_as_kubectl_says_it(status: Json, deleted: bool, said: str) -> None:
+    metadata = {"name": "p", **({"deletionTimestamp": "2030-01-01T00:00:00Z"} if deleted else {})}
+    pod = {
+        "metadata": metadata,
+        "spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}]},
+        "status": status,
+    }
+    assert state(pod) == said

@@ -1,0 +1,192 @@
+"""``volcanopy job`` against a cluster at work: what a person does with a job, from its start to its end."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+from tests.cli.driving import Outcome, Run, drive, told_why, until
+from tests.e2e.world import JOBS, batch_job
+from volcanopy.kube.kinds import Json
+
+
+def submitted(run: Run, *bodies: Json) -> None:
+    done = run("job", "submit", "-f", "-", stdin=yaml.safe_dump_all(bodies))
+    assert (done.status, done.err) == (0, "")
+
+
+def test_a_job_is_run_waited_for_looked_at_and_deleted(volcanopy: Run) -> None:
+    made = volcanopy("job", "run", "--name", "hello", "--image", "busybox", "--", "echo", "-n", "hello")
+    assert made == Outcome(0, "batchjob.batch.volcanopy.io/hello created\n", "")
+    job = json.loads(volcanopy("job", "get", "hello", "-o", "json").out)
+    container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["echo", "-n", "hello"]
+    assert container["resources"]["requests"] == container["resources"]["limits"] == {"cpu": "1", "memory": "100Mi"}
+    assert "managedFields" not in job["metadata"]
+
+    waited = volcanopy("job", "wait", "hello", "--for=completed", "--timeout=30s")
+    assert waited == Outcome(0, "batchjob.batch.volcanopy.io/hello condition met\n", "")
+    headings, row = volcanopy("job", "list").lines[:2]
+    assert headings.split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "WHY"]
+    assert row.split()[:6] == ["hello", "Completed", "1", "1", "1", "default"]
+    assert 'the command ["echo", "-n", "hello"]' in volcanopy("job", "logs", "hello").out
+    assert volcanopy("job", "list", "-o", "name").out == "batchjob.batch.volcanopy.io/hello\n"
+
+    told = volcanopy("job", "describe", "hello").out
+    for part in (
+        "Phase:             Completed, Succeeded",
+        "hello-main-0",
+        "1 ready of 1, 1 needed together",
+        "Events:",
+    ):
+        assert part in told
+    assert volcanopy("job", "delete", "batchjob.batch.volcanopy.io/hello").out.endswith("/hello deleted\n")
+    assert "there is no job 'hello'" in volcanopy("job", "get", "hello").sentence()
+
+
+def test_run_follows_a_job_to_its_end_and_fails_when_it_does(volcanopy: Run) -> None:
+    words = ("job", "run", "--image", "x", "--annotation", "sim.volcanopy.io/duration=100ms", "--follow")
+    good = volcanopy(*words, "--name", "short", "-r", "2")
+    assert (good.status, good.err) == (0, "")
+    assert good.lines[0] == "batchjob.batch.volcanopy.io/short created"
+    assert {line.split("]")[0] for line in good.lines[1:]} == {"[pod/short-main-0/main", "[pod/short-main-1/main"}
+    bad = volcanopy(*words, "--name", "wrong", "--annotation", "sim.volcanopy.io/exit-code=3")
+    assert bad.status == 1
+    assert bad.sentence().startswith("job wrong is Failed: ")
+    for name in ("short", "wrong"):
+        volcanopy("job", "delete", name)
+
+
+def test_a_dry_run_on_this_side_needs_no_cluster_and_prints_what_can_be_submitted(volcanopy: Run) -> None:
+    words = ["job", "run", "--name", "dry", "--image", "i", "--min", "2", "-r", "3", "--dry-run=client"]
+    offline = drive(*words, "-o", "yaml")
+    assert (offline.status, offline.err) == (0, "")
+    body = yaml.safe_load(offline.out)
+    assert (body["kind"], body["spec"]["minAvailable"], body["spec"]["tasks"][0]["replicas"]) == ("BatchJob", 2, 3)
+    assert drive(*words).out == "batchjob.batch.volcanopy.io/dry created (dry run)\n"
+    tried = volcanopy("job", "submit", "-f", "-", "--dry-run=server", stdin=offline.out)
+    assert tried.out == "batchjob.batch.volcanopy.io/dry created (server dry run)\n"
+    assert volcanopy("job", "get", "dry").status == 1, "a dry run makes nothing"
+
+
+def test_a_submitted_file_is_created_then_unchanged_then_configured(volcanopy: Run, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    body = batch_job("file", 2, "1", duration="forever", minAvailable=1, task={"minAvailable": 1})
+    file.write_text(yaml.safe_dump(body))
+    said = [volcanopy("job", "submit", "-f", file).out.split()[-1] for _ in range(2)]
+    body["spec"]["tasks"][0]["replicas"] = 3
+    file.write_text(yaml.safe_dump(body))
+    said.append(volcanopy("job", "submit", "-f", file).out.split()[-1])
+    assert said == ["created", "unchanged", "configured"]
+    assert volcanopy("job", "delete", "-f", file).status == 0
+
+
+def test_a_wrong_manifest_is_refused_with_its_place_before_anything_is_sent(volcanopy: Run, tmp_path: Path) -> None:
+    good, wrong = batch_job("good", 1, "1"), batch_job("wrong", 1, "1", minAvailabel=1)
+    file = tmp_path / "jobs.yaml"
+    file.write_text(yaml.safe_dump_all([good, wrong]))
+    refused = volcanopy("job", "submit", "-f", file)
+    assert refused.status == 2
+    assert refused.sentence().startswith(f"{file}, document 2 (BatchJob wrong): spec.minAvailabel: no such field")
+    assert volcanopy("job", "get", "good").status == 1
+    unknown = volcanopy("job", "submit", "-f", "-", stdin=yaml.safe_dump(batch_job("lost", 1, "1", queue="nowhere")))
+    assert unknown.status == 1
+    assert "nowhere" in unknown.sentence()
+
+
+def test_a_job_that_cannot_start_says_why_in_the_list_in_logs_and_when_waited_for(
+    volcanopy: Run, kubeconfig: Path
+) -> None:
+    submitted(volcanopy, batch_job("large", 4, "5"))
+    until(kubeconfig, JOBS, told_why("large"))
+    why = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+    told = volcanopy("job", "wait", "large", "--for=condition=Pending", "--timeout", "30s")
+    assert told.status == 0
+    late = volcanopy("job", "wait", "large", "--for=running", "--timeout", "2s")
+    assert late.status == 1
+    assert late.sentence() == f"timed out waiting for job large to be running; it is Pending: {why}"
+    assert volcanopy("job", "list", "--phase", "pending").lines[1].endswith(why)
+    logs = volcanopy("job", "logs", "large")
+    assert logs.status == 1
+    assert "pod large-task-0 has not started: it has no node yet (and 3 more)" in logs.sentence()
+    assert volcanopy("job", "delete", "large").status == 0
+
+
+def test_waiting_ends_as_soon_as_the_phase_can_no_longer_come(volcanopy: Run) -> None:
+    submitted(volcanopy, batch_job("fails", 1, "1", duration="50ms", exit_code="1"))
+    ended = volcanopy("job", "wait", "fails", "--for", "completed", "--timeout", "30s")
+    assert ended.status == 1
+    assert ended.sentence().startswith("job fails is Failed and stays so: ")
+    assert volcanopy("job", "wait", "fails", "--for=phase=Failed").status == 0
+    assert volcanopy("job", "wait", "fails", "--for=finished").status == 0
+    volcanopy("job", "delete", "fails")
+
+
+def test_a_job_is_suspended_resumed_restarted_and_ended_by_commands(volcanopy: Run) -> None:
+    submitted(volcanopy, batch_job("steady", 2, "1", duration="forever"))
+    assert volcanopy("job", "wait", "steady", "--for=running").status == 0
+    for verb, phase in (
+        ("suspend", "Aborted"),
+        ("resume", "Running"),
+        ("restart", "Running"),
+        ("terminate", "Terminated"),
+    ):
+        words = ["--wait", "--timeout", "30s", "--reason", f"to see it {verb}"]
+        done = volcanopy("job", verb, "steady", *words)
+        assert (done.status, done.err) == (0, ""), verb
+        assert volcanopy("job", "wait", "steady", f"--for=phase={phase}").status == 0, verb
+    conditions = json.loads(volcanopy("job", "get", "steady", "-o", "json").out)["status"]["conditions"]
+    said = {one["type"]: one["message"] for one in conditions}
+    assert said["Terminated"] == "to see it terminate"
+    late = volcanopy("job", "suspend", "steady")
+    assert late.status == 1
+    sentence = "job steady is Terminated: only one that is Pending, Running or Restarting can be suspended"
+    assert late.sentence() == sentence
+    volcanopy("job", "delete", "steady")
+
+
+def test_an_elastic_job_is_scaled_and_what_no_server_would_take_is_said_before(volcanopy: Run) -> None:
+    submitted(volcanopy, batch_job("elastic", 2, "1", duration="forever", minAvailable=1, task={"minAvailable": 1}))
+    assert volcanopy("job", "scale", "elastic", "--replicas", "3").out.endswith("/elastic scaled\n")
+    assert volcanopy("job", "get", "elastic").lines[1].split()[3:5] == ["1", "3"]
+    stale = volcanopy("job", "scale", "elastic", "--replicas", "4", "--current-replicas", "2")
+    assert stale.sentence() == "task task of job elastic has 3 replicas, not 2: left as it is"
+    none = volcanopy("job", "scale", "elastic", "--replicas", "0", "--min", "0")
+    assert (none.status, "give at least 1 replicas" in none.sentence()) == (2, True)
+    assert "has no task 'ps': it has task" in volcanopy("job", "scale", "elastic", "-r", "2", "-t", "ps").sentence()
+    volcanopy("job", "delete", "elastic")
+
+
+def test_logs_are_followed_until_the_job_has_ended(volcanopy: Run) -> None:
+    task = {"name": "late", "dependsOn": {"name": ["task"]}}
+    body = batch_job("chatty", 2, "1", duration="300ms")
+    body["spec"]["tasks"].append({**body["spec"]["tasks"][0], "replicas": 1, **task})
+    submitted(volcanopy, body)
+    said = volcanopy("job", "logs", "chatty", "-f")
+    assert (said.status, said.err) == (0, "")
+    ends = sorted(line.split("]")[0][1:] for line in said.lines if "ended with exit code 0" in line)
+    assert ends == ["pod/chatty-late-0/main", "pod/chatty-task-0/main", "pod/chatty-task-1/main"]
+    one = volcanopy("job", "logs", "chatty", "--task", "task", "--index", "1", "--tail", "1").lines
+    assert len(one) == 1
+    assert one[0].startswith("simulated: ended with exit code 0"), "one pod alone needs no prefix"
+    assert volcanopy("job", "logs", "chatty", "--task", "nope").sentence() == (
+        "job chatty has no task 'nope': it has task, late"
+    )
+    volcanopy("job", "delete", "chatty")
+
+
+def test_of_several_names_those_that_are_there_are_served_and_the_others_said(volcanopy: Run) -> None:
+    submitted(volcanopy, *(batch_job(f"many-{name}", 1, "1", duration="50ms") for name in "ab"))
+    got = volcanopy("job", "get", "many-a", "many-x", "many-b", "-o", "name")
+    assert got.status == 1
+    assert [line.rpartition("/")[2] for line in got.lines] == ["many-a", "many-b"]
+    assert "there is no job 'many-x'" in got.sentence()
+    assert "did you mean" in got.sentence()
+    gone = volcanopy("job", "delete", "many-a", "many-x", "many-b")
+    assert (gone.status, len(gone.lines)) == (1, 2)
+    assert volcanopy("job", "delete", "many-a", "--ignore-not-found") == Outcome(0, "", "")
+    assert volcanopy("job", "list", "-q", "nope") == Outcome(
+        0, "", "No jobs in queue nope found in namespace test-job-commands.\n"
+    )
+    elsewhere = volcanopy("job", "get", "many-a", "-n", "default")
+    assert "there is no job 'many-a' in namespace default" in elsewhere.sentence()

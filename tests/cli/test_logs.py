@@ -1,0 +1,172 @@
+"""What processes log: JSON for machines, lines for people, in one form, without secrets and without storms."""
+
+import base64
+import io
+import logging
+import warnings
+
+import pytest
+import structlog
+
+from tests.cli.logged import Logged, Terminal, logged
+from volcanopy.cli.logs import Calm, without_secrets
+from volcanopy.services.jobeffects import new_ssh_keys
+
+TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJl"
+
+
+def test_where_nobody_reads_along_each_line_is_json() -> None:
+    with logged() as seen:
+        structlog.get_logger("volcanopy.one").info("cycle", binds=3)
+        logging.getLogger("volcanopy.two").warning("pod %s is gone", "a")
+    first, second = seen.lines
+    assert (first["event"], first["binds"], first["level"], first["logger"]) == ("cycle", 3, "info", "volcanopy.one")
+    assert (second["event"], second["level"], second["logger"]) == ("pod a is gone", "warning", "volcanopy.two")
+    assert first["timestamp"].endswith("Z")
+
+
+def test_on_a_terminal_lines_are_for_people() -> None:
+    with logged(stream=Terminal()) as seen:
+        structlog.get_logger("volcanopy.one").info("cycle", binds=3)
+    assert "cycle" in seen.text
+    assert "{" not in seen.text
+
+
+def test_a_line_names_the_session_in_which_it_is_said_whoever_says_it() -> None:
+    with logged() as seen, structlog.contextvars.bound_contextvars(session="s-7"):
+        logging.getLogger("volcanopy.kube.placing").warning("pod a could not be bound")
+        structlog.get_logger("volcanopy.services").info("cycle")
+    assert [line["session"] for line in seen.lines] == ["s-7", "s-7"]
+
+
+@pytest.mark.parametrize("name", ["kopf.objects", "aiohttp.client", "asyncio", "kubernetes.client.rest"])
+def test_the_loggers_of_libraries_go_the_same_way_and_only_what_matters_of_them(name: str) -> None:
+    with logged(verbose=name.startswith("kopf")) as seen:
+        logging.getLogger(name).warning("%s has come to nothing", "it")
+        logging.getLogger(name).debug("each little step")
+    (line,) = seen.lines
+    assert (line["event"], line["logger"]) == ("it has come to nothing", name)
+
+
+def test_warnings_of_python_go_the_same_way() -> None:
+    with logged() as seen:
+        warnings.warn("this is old", DeprecationWarning, stacklevel=1)
+    (line,) = seen.lines
+    assert "this is old" in line["event"]
+
+
+def test_a_traceback_is_part_of_its_line() -> None:
+    with logged() as seen:
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            logging.getLogger("volcanopy").exception("a cycle has failed")
+    (line,) = seen.lines
+    assert line["exception"].endswith("ValueError: wrong")
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_decisions_are_logged_when_asked_for(verbose: bool) -> None:
+    with logged(verbose=verbose) as seen:
+        structlog.get_logger("volcanopy").debug("decision", effect="bind a-0 -> n1")
+    assert len(seen.lines) == verbose
+
+
+# Secrets
+
+
+@pytest.fixture(scope="module")
+def keys() -> dict[str, str]:
+    return new_ssh_keys()
+
+
+def test_what_looks_like_a_secret_is_blanked_wherever_it_stands(keys: dict[str, str]) -> None:
+    private = keys["id_rsa"]
+    packed = base64.b64encode(private.encode()).decode()
+    with logged() as seen:
+        log = logging.getLogger("volcanopy")
+        log.warning("refused: Authorization: Bearer %s, and more", TOKEN)
+        log.warning("the token %s is old", TOKEN)
+        log.warning("applied %s", {"data": {"id_rsa": packed}})
+        log.warning("key:\n%s", private)
+        structlog.get_logger("volcanopy").info("headers", Authorization="Basic dXNlcjpwYXNz", sent={"x-token": "abc"})
+        try:
+            raise ValueError(f"cannot send {private}")
+        except ValueError:
+            log.exception("it failed")
+    for secret in (TOKEN, "dXNlcjpwYXNz", '"abc"', packed, *private.splitlines()[1:-1]):
+        assert secret not in seen.text
+    assert "and more" in seen.text
+
+
+def test_what_is_no_secret_stays() -> None:
+    event = {"event": "the token has expired", "pods": ["a", "b"], "node": "n1", "took": 1.5, "session": "s-1"}
+    assert without_secrets(None, "", dict(event)) == event
+
+
+# Storms
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def storm() -> "tuple[logging.Logger, Logged, Clock]":
+    clock, stream = Clock(), io.StringIO()
+    handler = Calm(stream, burst=3, window=10.0, clock=clock)
+    log = logging.Logger("volcanopy.kube.placing")
+    log.addHandler(handler)
+    return log, Logged(stream), clock
+
+
+def test_what_happens_to_many_at_once_is_a_few_lines_and_a_number(storm: tuple[logging.Logger, Logged, Clock]) -> None:
+    log, seen, clock = storm
+    for number in range(10_000):
+        log.warning("pod %s could not be bound", number)
+    assert seen.text.count("\n") == 3
+    clock.now = 10.0
+    log.warning("all is well")
+    assert seen.text.splitlines()[3:] == [
+        "9997 more lines like this one were left out: pod %s could not be bound",
+        "all is well",
+    ]
+
+
+def test_other_news_is_not_held_up_by_a_storm(storm: tuple[logging.Logger, Logged, Clock]) -> None:
+    log, seen, _ = storm
+    for number in range(100):
+        log.warning("pod %s could not be bound", number)
+        if number == 50:
+            log.error("pod %s could not be bound", number)
+            log.warning("node %s is gone", number)
+    assert seen.text.count("\n") == 5
+
+
+def test_after_the_storm_the_next_one_is_told_anew(storm: tuple[logging.Logger, Logged, Clock]) -> None:
+    log, seen, clock = storm
+    for _ in range(2):
+        for number in range(5):
+            log.warning("pod %s could not be bound", number)
+        clock.now += 10.0
+    assert seen.text.count("could not be bound\n") == 3 + 1 + 3
+    assert seen.text.count("2 more lines") == 1
+
+
+def test_the_end_of_a_process_tells_what_was_left_out(storm: tuple[logging.Logger, Logged, Clock]) -> None:
+    log, seen, _ = storm
+    for number in range(5):
+        log.warning("pod %s could not be bound", number)
+    log.handlers[0].close()
+    assert "2 more lines like this one were left out" in seen.text
+
+
+def test_events_of_structlog_are_of_a_kind_by_their_words() -> None:
+    with logged() as seen:
+        for number in range(100):
+            structlog.get_logger("volcanopy").info("cycle", session=str(number))
+    assert len(seen.lines) == 21
+    assert seen.lines[-1]["event"] == "80 more lines like this one were left out: cycle"

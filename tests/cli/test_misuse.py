@@ -1,0 +1,261 @@
+"""Everything that can be wrong with a command, of every command: one helpful sentence, and the right exit status."""
+
+import re
+import shlex
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.core import TyperGroup
+
+from tests.cli.canned import JOBS, Canned, a_job, forbidden, refusal
+from tests.cli.driving import drive
+from volcanopy.cli.main import GROUPS, everything
+
+DEFAULT = JOBS.format("default")
+
+
+def leaves(group: TyperGroup, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command, with the words that call it."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from leaves(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+COMMANDS = dict(leaves(everything()))
+MORE: dict[tuple[str, ...], list[str]] = {("queue", "update"): ["--weight", "2"]}
+"""What a command wants besides."""
+ASKING = {words: command for words, command in COMMANDS.items() if words[0] in GROUPS}
+"""Those that speak to a cluster."""
+
+
+def arguments(words: tuple[str, ...], folder: Path) -> list[str]:
+    """The least that a command must be given to get as far as the cluster."""
+    given = list(words)
+    for parameter in COMMANDS[words].params:
+        if parameter.param_type_name == "argument" and (parameter.required or parameter.name == "names"):
+            given.append("training")
+        elif parameter.required and parameter.name == "files":
+            given += ["-f", str(folder / "all.yaml")]
+        elif parameter.required:
+            given += [parameter.opts[0], "2" if parameter.name == "replicas" else "x"]
+    return given + MORE.get(words, [])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with manifests of every kind that a command asks for."""
+    template = "spec: {tasks: [{name: w, template: {spec: {containers: [{name: c, image: i}]}}}]}"
+    documents = [
+        "{apiVersion: batch.volcanopy.io/v1alpha1, kind: BatchJob, metadata: {name: training}}\n",
+        "{apiVersion: flow.volcanopy.io/v1alpha1, kind: JobTemplate, metadata: {name: training}}\n",
+        "{apiVersion: flow.volcanopy.io/v1alpha1, kind: JobFlow, metadata: {name: training},"
+        " spec: {flows: [{name: training}]}}\n",
+    ]
+    text = "---\n".join(
+        one.replace("}}\n", "}, " + template + "}\n") if "spec" not in one else one for one in documents
+    )
+    (tmp_path / "all.yaml").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_says_in_one_sentence_what_it_does(words: tuple[str, ...]) -> None:
+    told = drive(*words, "--help")
+    assert (told.status, told.err) == (0, "")
+    assert told.lines[0].startswith(f"Usage: volcanopy {' '.join(words)}")
+    sentence = COMMANDS[words].help.strip().partition("\n\n")[0]
+    assert sentence.endswith("."), sentence
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_option_says_what_it_is_for(words: tuple[str, ...]) -> None:
+    for parameter in COMMANDS[words].params:
+        assert parameter.help, f"{' '.join(words)}: {parameter.name}"
+        assert parameter.help.endswith("."), parameter.help
+
+
+def test_every_example_is_a_command_line_that_is_understood() -> None:
+    """Parsed as typed, without being run: options and arguments exist, choices are among those that are offered."""
+    seen = 0
+    for words, command in COMMANDS.items():
+        for line in (command.epilog or "").splitlines():
+            if not (found := re.search(r"volcanopy (.+?)( >.*)?$", line.strip().removesuffix(")"))):
+                continue
+            typed = shlex.split(found[1])
+            meant = next((one for one in (tuple(typed[:2]), tuple(typed[:1])) if one in COMMANDS), ())
+            assert meant, line
+            COMMANDS[meant].make_context(" ".join(meant), typed[len(meant) :])
+            seen += meant == words
+    assert seen > 20
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_an_unknown_option_is_a_usage_error_that_names_the_help(words: tuple[str, ...]) -> None:
+    refused = drive(*words, "--definitely-not")
+    assert refused.status == 2
+    assert refused.sentence() == f"No such option: --definitely-not; see `volcanopy {' '.join(words)} --help`"
+
+
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_without_a_cluster_it_is_said_how_to_get_one(words: tuple[str, ...], folder: Path) -> None:
+    refused = drive(*arguments(words, folder), home=folder)
+    assert refused.status == 1
+    assert refused.sentence().startswith("no cluster is configured: ")
+    assert "volcanopy local up" in refused.sentence()
+
+
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_a_cluster_that_does_not_answer_is_named_at_once(words: tuple[str, ...], folder: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        told = Canned(url=url)
+        refused = drive(*arguments(words, folder), kubeconfig=told.kubeconfig(folder))
+    assert refused.status == 1
+    assert refused.sentence() == (
+        f"no answer from {url} (context canned): connection refused; "
+        "is the cluster running, and are --context and --kubeconfig the right ones?"
+    )
+
+
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_who_may_not_do_it_is_told_what_to_ask_for(words: tuple[str, ...], folder: Path, server: Canned) -> None:
+    server.otherwise = forbidden("list")
+    refused = drive(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
+    assert refused.status == 1
+    said = [line.removeprefix("volcanopy: ") for line in refused.err.splitlines()]
+    assert said
+    for sentence in said:
+        assert re.fullmatch(
+            r"(.*: )?forbidden: ada may not list batchjobs.batch.volcanopy.io in namespace default; .+", sentence
+        )
+
+
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_a_cluster_without_volcanopy_says_so(words: tuple[str, ...], folder: Path, server: Canned) -> None:
+    refused = drive(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
+    assert refused.status == 1
+    assert "Traceback" not in refused.err
+    assert "does not serve" in refused.err or "cluster does not serve" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["jop", "list"], "No such command 'jop'. Did you mean 'job'?; see `volcanopy --help`"),
+        (["job", "lits"], "No such command 'lits'. Did you mean 'list'?; see `volcanopy job --help`"),
+        (["job", "run"], "Missing option '--image'; see `volcanopy job run --help`"),
+        (["job", "get"], "Missing argument 'NAME'; see `volcanopy job get --help`"),
+        (["job", "delete"], "which job? give NAME, or -l LABELS, or --all"),
+        (["job", "delete", "a", "--all"], "give names, or -l, or --all, or files: not several of them"),
+        (["job", "wait", "a", "--for", "complete"], "'complete' is no phase of a job: did you mean Completed?"),
+        (["job", "wait", "a", "--for", "label=x"], "--for: 'label=x' is neither a phase"),
+        (["job", "wait", "a", "--timeout", "soon"], "--timeout: 'soon' is no duration, such as 30s, 5m or 1h30m"),
+        (["job", "get", "pods/a"], "pods/a: this command is about batchjobs, not pods"),
+        (["job", "list", "-A", "-n", "x"], "give -n or -A: not both"),
+        (["job", "run", "--image", "i", "--cpu", "lots"], "--cpu: 'lots' is not a quantity"),
+        (["job", "run", "--image", "i", "--cpu", "-1"], "--cpu: '-1' must not be negative"),
+        (["job", "run", "--image", "i", "--name", "Big_Job"], "--name: 'Big_Job'"),
+        (["job", "run", "--image", "i", "--min", "3"], "--min: "),
+        (["job", "run", "--image", "i", "-e", "HOME"], "--env: 'HOME' must be name=value"),
+        (["job", "submit", "-f", "/nonexistent"], "/nonexistent: there is no such file"),
+        (["job", "logs", "a", "--index", "x"], "Invalid value for '--index'"),
+        (["job", "scale", "a", "-r", "many"], "Invalid value for '-r' / '--replicas'"),
+        (["job", "list", "-o", "html"], "Invalid value for '-o' / '--output'"),
+        (["-n", "x", "crd"], "options of `crd` are given after it: volcanopy crd --help"),
+        (["pod", "list", "--phase", "Runing"], "--phase: 'Runing' is no phase of a pod"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_what_was_typed_wrongly_is_said_in_one_sentence(
+    words: list[str], said: str, server: Canned, tmp_path: Path
+) -> None:
+    server.has(DEFAULT, a_job("a", "Running"))
+    refused = drive(*words, kubeconfig=server.kubeconfig(tmp_path))
+    assert said in refused.sentence()
+    assert refused.status == (1 if words[1] == "submit" else 2)
+
+
+def test_a_name_that_is_not_there_is_answered_with_near_ones_and_with_other_namespaces(
+    server: Canned, tmp_path: Path
+) -> None:
+    server.has(DEFAULT, a_job("training", "Running"), a_job("training-2", "Running"), a_job("other", "Running"))
+    server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs")
+    config = server.kubeconfig(tmp_path)
+    near = drive("job", "get", "trainign", kubeconfig=config)
+    assert near.sentence() == "there is no job 'trainign' in namespace default; did you mean training or training-2?"
+    server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs", a_job("trainign", "Running", namespace="lab"))
+    elsewhere = drive("job", "get", "trainign", kubeconfig=config)
+    assert (
+        elsewhere.sentence()
+        == "there is no job 'trainign' in namespace default; there is one in namespace lab: give -n lab"
+    )
+    assert (near.status, elsewhere.status) == (1, 1)
+
+
+def test_who_may_not_list_is_not_offered_near_names(server: Canned, tmp_path: Path) -> None:
+    server.has(DEFAULT)
+    server.answers["GET", DEFAULT] = forbidden("list")
+    server.answers["GET", f"{DEFAULT}/x"] = refusal(404, "NotFound", 'batchjobs "x" not found', "x")
+    assert drive("job", "get", "x", kubeconfig=server.kubeconfig(tmp_path)).sentence() == (
+        "there is no job 'x' in namespace default"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (refusal(401, "Unauthorized", "Unauthorized"), "the cluster does not accept these credentials"),
+        (refusal(422, "Invalid", "spec.tasks: too many"), "the cluster refuses: spec.tasks: too many"),
+        (
+            refusal(403, "Forbidden", 'admission webhook "jobs.volcanopy.io" denied the request: spec.queue: closed'),
+            "the cluster refuses: spec.queue: closed",
+        ),
+        (refusal(409, "AlreadyExists", 'batchjobs.batch.volcanopy.io "x" already exists'), "already exists"),
+        (refusal(500, "InternalError", "etcd is sad"), "the cluster refuses: etcd is sad"),
+    ],
+    ids=["unauthorized", "invalid", "denied", "exists", "broken"],
+)
+def test_a_refusal_is_told_in_the_servers_words(
+    answer: tuple[int, Any], said: str, server: Canned, tmp_path: Path
+) -> None:
+    server.answers["POST", DEFAULT] = answer
+    refused = drive("job", "run", "--name", "x", "--image", "i", kubeconfig=server.kubeconfig(tmp_path))
+    assert said in refused.sentence()
+    assert refused.status == 1
+
+
+def test_a_context_that_is_not_there_is_answered_with_those_that_are(server: Canned, tmp_path: Path) -> None:
+    refused = drive("job", "list", "--context", "prod", kubeconfig=server.kubeconfig(tmp_path))
+    assert "there is no context 'prod'; it has canned; choose one with --context" in refused.sentence()
+
+
+def test_options_of_the_cluster_may_stand_before_the_command_too(server: Canned, tmp_path: Path) -> None:
+    server.has(JOBS.format("lab"), a_job("a", "Running", namespace="lab"))
+    config = server.kubeconfig(tmp_path)
+    before = drive("--kubeconfig", config, "-n", "lab", "job", "list", "-o", "name")
+    after = drive("job", "list", "--kubeconfig", config, "-n", "lab", "-o", "name")
+    assert before == after
+    assert before.out == "batchjob.batch.volcanopy.io/a\n"
+
+
+def test_a_dry_run_on_the_server_says_so_in_each_request(server: Canned, tmp_path: Path) -> None:
+    job, commands = a_job("a", "Running"), "/apis/bus.volcanopy.io/v1alpha1/namespaces/default/commands"
+    server.has(DEFAULT, job)
+    for method, path in (("POST", DEFAULT), ("PATCH", f"{DEFAULT}/a"), ("DELETE", f"{DEFAULT}/a"), ("POST", commands)):
+        server.answers[method, path] = (200, job)
+    config = server.kubeconfig(tmp_path)
+    for words in (["run", "--image", "i"], ["scale", "a", "-r", "5"], ["delete", "a"], ["suspend", "a"]):
+        done = drive("job", *words, "--dry-run=server", kubeconfig=config)
+        assert (done.status, done.out.endswith("(server dry run)\n")) == (0, True), done
+        method, _, query, _ = server.asked[-1]
+        assert (method in {"POST", "PATCH", "DELETE"}, query["dryRun"]) == (True, ["All"])
+    for words in (["scale", "a", "-r", "5"], ["delete", "a"], ["suspend", "a"]):
+        server.asked.clear()
+        assert drive("job", *words, "--dry-run=client", kubeconfig=config).out.endswith("(dry run)\n")
+        assert {method for method, *_ in server.asked} == {"GET"}

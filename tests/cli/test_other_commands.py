@@ -1,0 +1,100 @@
+"""Pods, pod groups, flows, templates and versions, against a cluster at work."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+from tests.cli.driving import Run, drive, told_why, until
+from tests.e2e.world import EXAMPLES, JOBS, PODS, batch_job, example
+from volcanopy import __version__
+
+
+def test_a_flow_is_made_watched_told_and_deleted(volcanopy: Run, tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    file.write_text(yaml.safe_dump_all(example("10-flow")))
+    made = volcanopy("jobflow", "create", "-f", file)
+    assert (made.status, made.err) == (0, "")
+    kinds = [line.split(".")[0] for line in made.lines]
+    assert kinds == ["jobtemplate"] * 4 + ["jobflow"], "what a flow refers to is made first"
+    again = volcanopy("jobflow", "create", "-f", file)
+    assert again.status == 1
+    assert "already exists" in again.err
+    assert [line.split()[-1] for line in volcanopy("jobflow", "run", "-f", file).lines][:4] != ["created"] * 4
+
+    headings, row = volcanopy("jobflow", "list").lines
+    assert headings.split() == ["NAME", "PHASE", "DONE", "AGE", "JOBS"]
+    assert row.startswith("pipeline")
+    told = volcanopy("jobflow", "describe", "pipeline").out
+    for part in ("pipeline-clean-more", "clean,clean-more", "When One Fails:    stop"):
+        assert part in told
+    assert json.loads(volcanopy("jobflow", "get", "pipeline", "-o", "json").out)["kind"] == "JobFlow"
+
+    assert [line.split()[0] for line in volcanopy("jobtemplate", "list").lines] == [
+        "NAME",
+        "clean",
+        "evaluate",
+        "fetch",
+        "serve",
+    ]
+    assert "busybox:1.37" in volcanopy("jobtemplate", "describe", "clean").out
+    assert volcanopy("jobtemplate", "get", "fetch", "-o", "name").out == "jobtemplate.flow.volcanopy.io/fetch\n"
+
+    gone = volcanopy("jobflow", "delete", "-f", file)
+    assert (gone.status, len(gone.lines)) == (0, 5)
+    assert volcanopy("jobflow", "list").err == "No jobflows found in namespace test-other-commands.\n"
+    assert volcanopy("jobtemplate", "delete", "fetch").status == 1
+
+
+def test_a_file_without_what_the_command_is_about_is_refused(volcanopy: Run) -> None:
+    refused = volcanopy("jobtemplate", "create", "-f", EXAMPLES / "02-gang")
+    assert refused.status == 2
+    assert refused.sentence().startswith("there is no JobTemplate in ")
+
+
+def test_pods_and_pod_groups_tell_why_they_wait(volcanopy: Run, kubeconfig: Path) -> None:
+    bodies = [batch_job("large", 4, "5"), batch_job("small", 2, "1", duration="forever")]
+    assert volcanopy("job", "submit", "-f", "-", stdin=yaml.safe_dump_all(bodies)).status == 0
+    assert volcanopy("job", "wait", "small", "--for=running").status == 0
+    until(kubeconfig, JOBS, told_why("large"))
+    until(kubeconfig, PODS, lambda pods: sum("Insufficient" in str(pod["status"]) for pod in pods) > 0)
+
+    pods = volcanopy("pod", "list", "--job", "small").lines
+    assert pods[0].split() == ["NAME", "JOB", "TASK", "READY", "STATUS", "RESTARTS", "NODE", "AGE"]
+    assert [row.split()[:6] for row in pods[1:]] == [
+        [f"small-task-{number}", "small", "task", "1/1", "Running", "0"] for number in range(2)
+    ]
+    waiting = volcanopy("pod", "list", "--phase", "pending", "-o", "wide").out
+    assert "Insufficient cpu" in waiting
+    assert "small-task" not in waiting
+    assert (
+        volcanopy("pod", "list", "--queue", "nope").err == "No pods of jobs found in namespace test-other-commands.\n"
+    )
+    assert "there is no job 'smal' in namespace" in volcanopy("pod", "list", "-j", "smal").sentence()
+
+    groups = volcanopy("podgroup", "list").lines
+    assert groups[0].split() == ["NAME", "PHASE", "MIN", "RUNNING", "QUEUE", "AGE", "WHY"]
+    stands = {row.split()[0].partition("-")[0]: row.split()[1:3] for row in groups[1:]}
+    assert stands == {"large": ["Inqueue", "4"], "small": ["Running", "2"]}
+    name = groups[1].split()[0]
+    told = volcanopy("podgroup", "describe", name).out
+    for part in ("Gate:              nodes", "Controlled By:     BatchJob/large", "large-task-3", "Insufficient cpu"):
+        assert part in told
+    assert volcanopy("podgroup", "get", name, "-o", "name").out == f"podgroup.scheduling.volcanopy.io/{name}\n"
+    assert volcanopy("podgroup", "list", "--queue", "nope").status == 0
+    assert volcanopy("job", "delete", "--all").status == 0
+
+
+def test_versions_are_those_of_the_program_the_cluster_and_what_it_serves(volcanopy: Run, tmp_path: Path) -> None:
+    said = volcanopy("version")
+    assert (said.status, said.err) == (0, "")
+    assert said.lines[0] == f"volcanopy {__version__}"
+    assert said.lines[1].startswith("cluster v1.")
+    assert "serves batch.volcanopy.io/v1alpha1" in said.lines
+    document = json.loads(volcanopy("version", "-o", "json").out)
+    assert document["groups"]["scheduling.volcanopy.io"] == ["v1beta1"]
+    alone = drive("version", "--client")
+    assert (alone.status, alone.out, alone.err) == (0, f"volcanopy {__version__}\n", "")
+    away = drive("version", home=tmp_path)
+    assert (away.status, away.out) == (0, f"volcanopy {__version__}\n"), "that there is no cluster is no failure"
+    assert away.sentence().startswith("no cluster is configured")

@@ -1,0 +1,40 @@
+"""The commands that run a service: flags that cannot be kept, and ports that are taken."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_plan import volcanopy
+from tests.controlplane.credentials import kubeconfig
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> str:
+    """A kubeconfig of a cluster that does not answer."""
+    file = tmp_path / "kubeconfig"
+    file.write_text(kubeconfig("http://127.0.0.1:9", b"", "nobody", "token"))
+    return str(file)
+
+
+def test_a_lease_that_ends_before_it_is_renewed_is_refused_in_one_sentence(nowhere: str) -> None:
+    run = volcanopy("scheduler", "--kubeconfig", nowhere, "--lease-duration", "5", "--health-port", "0")
+    assert run.returncode == 2
+    assert run.stderr.splitlines()[-1] == (
+        "volcanopy: --lease-duration, --renew-deadline, --retry-period: a lease of 5 s, renewed within 6.0 s, "
+        "every 2.0 s: the first must be longer than the second, and that longer than the third"
+    )
+
+
+def test_a_health_port_that_is_taken_is_said_in_one_sentence(nowhere: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = volcanopy(
+            "controller", "--kubeconfig", nowhere, "--bind-address", "127.0.0.1", "--health-port", str(port)
+        )
+    assert run.returncode == 1
+    said = run.stderr.splitlines()[-1]
+    assert said.startswith(
+        f"volcanopy: health cannot be told on 127.0.0.1:{port}, give another --bind-address or --health-port"
+    )
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,110 @@
+"""What commands look like: letter by letter in a pipe and in a real terminal, and live where something is watched."""
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.canned import Canned
+from tests.cli.driving import COMMAND, Run, drive, in_terminal, read_until, terminal
+from tests.cli.showing import CASES, GOLDEN, Case, shown, world
+from volcanopy.cli.main import everything
+
+
+@pytest.fixture(scope="module")
+def config():  # type: ignore[no-untyped-def]
+    """The way to a server with a fixed world."""
+    with world() as (_, path):
+        yield path
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_looks_as_it_did(case: Case, config: Path) -> None:
+    text = shown(case, config)
+    assert text == (GOLDEN / f"{case.name}.txt").read_text(encoding="utf-8"), "python -m tests.cli.showing, if intended"
+
+
+def test_every_golden_text_has_its_case() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == {case.name for case in CASES}
+
+
+def test_no_help_is_cut_off_in_a_terminal_of_eighty_columns() -> None:
+    root = everything()
+    for name in ("", *(name for name, one in root.commands.items() if hasattr(one, "commands"))):
+        told = drive(*([name] if name else []), "--help").out
+        assert "..." not in told.partition("Commands:")[2], told
+
+
+def test_a_pipe_gets_no_colour_and_a_dumb_terminal_neither(config: Path) -> None:
+    assert "\x1b" not in drive("job", "list", kubeconfig=config).out
+    status, said = in_terminal("job", "list", kubeconfig=config, TERM="dumb")
+    assert (status, "\x1b" in said) == (0, False)
+
+
+def test_a_watched_list_prints_a_row_for_each_change_into_a_pipe(volcanopy: Run, kubeconfig: Path) -> None:
+    """A terminal that wants no colour is served as a pipe is, line by line."""
+    words = [*COMMAND, "job", "list", "--watch"]
+    assert volcanopy("job", "run", "--name", "first", "--image", "i").status == 0
+    with terminal(words, {"KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}, 120) as (process, end):
+        said = read_until(end, process, "first")
+        started = volcanopy(
+            "job", "run", "--name", "watched", "--image", "i", "--annotation", "sim.volcanopy.io/duration=1s"
+        )
+        assert started.status == 0
+        said += read_until(end, process, r"watched +Completed")
+        process.send_signal(signal.SIGINT)
+        rest = read_until(end, process)
+        assert process.wait(timeout=30) == 130
+    assert "Traceback" not in said + rest
+    lines = said.splitlines()
+    assert lines[0].split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "WHY"]
+    phases = [line.split()[1] for line in lines[1:] if line.startswith("watched")]
+    assert phases[-1] == "Completed"
+    assert "Running" in phases
+    assert sum(line.startswith("NAME") for line in lines) == 1
+
+
+def test_a_watched_list_is_a_live_table_on_a_terminal(volcanopy: Run, kubeconfig: Path) -> None:
+    words = [*COMMAND, "job", "list", "-w"]
+    with terminal(words, {"KUBECONFIG": str(kubeconfig)}, 120) as (process, end):
+        said = read_until(end, process, "NAME")
+        assert volcanopy("job", "run", "--name", "live", "--image", "i").status == 0
+        said += read_until(end, process, r"live +\x1b\[36mRunning")
+        process.send_signal(signal.SIGINT)
+        said += read_until(end, process)
+        assert process.wait(timeout=30) == 130
+    assert "\x1b[?25l" in said, "the cursor is hidden while the table lives"
+    assert said.rindex("\x1b[?25h") > said.rindex("\x1b[?25l"), "and shown again"
+    assert "Traceback" not in said
+
+
+def test_a_list_is_watched_as_documents_and_names_too(volcanopy: Run, kubeconfig: Path) -> None:
+    assert volcanopy("job", "run", "--name", "named", "--image", "i").status == 0
+    for form, first in (
+        ("name", "batchjob.batch.volcanopy.io/named"),
+        ("json", '"kind": "BatchJob"'),
+        ("yaml", "kind: BatchJob"),
+    ):
+        words = [*COMMAND, "job", "get", "named", "-o", form, "--watch"]
+        with terminal(words, {"KUBECONFIG": str(kubeconfig)}) as (process, end):
+            assert first in read_until(end, process, re.escape(first))
+
+
+def test_a_long_list_goes_into_a_pipe_that_is_closed_early_without_a_word(server: Canned, tmp_path: Path) -> None:
+    import subprocess
+
+    from tests.cli.canned import JOBS, a_job
+
+    server.has(JOBS.format("default"), *(a_job(f"job-{number:05}", "Running") for number in range(3000)))
+    words = " ".join([*COMMAND, "job", "list", "--kubeconfig", str(server.kubeconfig(tmp_path))])
+    piped = subprocess.run(
+        ["bash", "-c", f"{words} | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert piped.stderr == ""
+    assert piped.stdout.splitlines()[0].startswith("NAME")
+    assert piped.stdout.splitlines()[1] in {"141", "1"}
