@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check bench golden controlplane clean
+.PHONY: demo test check bench golden controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: pyproject.toml
@@ -28,7 +28,10 @@ check: $(VENV)/.dev  ## Format, lint, types, floors.
 controlplane: $(VENV)/.dev  ## Build the real kube-apiserver and etcd for the tests, once, where Go is at hand.
 	$(BIN)/python -m hack.controlplane
 
-test: check controlplane  ## Every test, on both API servers.
+helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, where Go is at hand.
+	$(BIN)/python -m hack.helm
+
+test: check controlplane helm  ## Every test, on both API servers.
 	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: $(VENV)/.dev  ## Timings, against bench/limits.toml.
@@ -36,8 +39,15 @@ bench: $(VENV)/.dev  ## Timings, against bench/limits.toml.
 
 golden: $(VENV)/.dev  ## Write the generated files anew: review the difference like code.
 	$(BIN)/volcanopy crd --output-dir charts/volcanopy/crds
+	$(BIN)/python -m hack.chartvalues
 	$(BIN)/python -m tests.jobcontroller.plugins.writing
 	$(BIN)/python -m tests.jobcontroller.writing
+	$(BIN)/python -m hack.metricspage
+	$(BIN)/python -m hack.configurationpage
+	$(BIN)/python -m hack.clipage
+
+image-check: $(VENV)/.dev  ## Run the Dockerfile's steps in a clean root, and the services from it. Needs root and a Debian mirror.
+	$(BIN)/python -m hack.image
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,187 @@
+{{- /*
+What the Deployments have in common; takes a dict with
+  root, part   the chart, and scheduler, controller or admission
+  args         the arguments of the program
+  config       the name of the configuration file, if the part has one
+  port         the container's port
+  scheme       HTTP or HTTPS: what the port speaks, and, in small letters, its name
+*/ -}}
+{{- define "volcanopy.deployment" -}}
+{{- $values := index .root.Values .part -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "volcanopy.metadata" . | nindent 2 }}
+spec:
+  replicas: {{ $values.replicas }}
+  selector:
+    matchLabels:
+      {{- include "volcanopy.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "volcanopy.labels" . | nindent 8 }}
+      annotations:
+        kubectl.kubernetes.io/default-container: {{ .part }}
+        {{- with $values.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "volcanopy.fullname" .root }}-{{ .part }}
+      automountServiceAccountToken: true
+      enableServiceLinks: false
+      priorityClassName: {{ .root.Values.priorityClassName | quote }}
+      terminationGracePeriodSeconds: 30
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+      {{- with .root.Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      containers:
+        - name: {{ .part }}
+          image: {{ printf "%s:%s" .root.Values.image.repository (.root.Values.image.tag | default .root.Chart.AppVersion) | quote }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args:
+            {{- range concat (list .part) .args $values.extraArgs }}
+            - {{ . | quote }}
+            {{- end }}
+          env:
+            - name: POD_NAME
+              valueFrom:
+                fieldRef:
+                  apiVersion: v1
+                  fieldPath: metadata.name
+            - name: POD_NAMESPACE
+              valueFrom:
+                fieldRef:
+                  apiVersion: v1
+                  fieldPath: metadata.namespace
+          ports:
+            - name: {{ lower .scheme }}
+              containerPort: {{ .port }}
+          startupProbe:
+            httpGet:
+              path: /healthz
+              port: {{ lower .scheme }}
+              scheme: {{ .scheme }}
+            periodSeconds: 2
+            failureThreshold: 60
+          livenessProbe:
+            httpGet:
+              path: /healthz
+              port: {{ lower .scheme }}
+              scheme: {{ .scheme }}
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 3
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: {{ lower .scheme }}
+              scheme: {{ .scheme }}
+            periodSeconds: 5
+            timeoutSeconds: 5
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+          resources:
+            {{- toYaml $values.resources | nindent 12 }}
+          volumeMounts:
+            {{- if .config }}
+            # A directory, not a single file: only so does a changed ConfigMap arrive in a running pod.
+            - name: config
+              mountPath: /etc/volcanopy
+              readOnly: true
+            {{- end }}
+            - name: tmp
+              mountPath: /tmp
+      volumes:
+        {{- if .config }}
+        - name: config
+          configMap:
+            name: {{ include "volcanopy.fullname" .root }}-{{ .part }}
+        {{- end }}
+        - name: tmp
+          emptyDir:
+            sizeLimit: 1Gi
+      {{- with $values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if $values.affinity }}
+      affinity:
+        {{- toYaml $values.affinity | nindent 8 }}
+      {{- else }}
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "volcanopy.selector" . | nindent 14 }}
+      {{- end }}
+{{- end -}}
+
+{{- /* The service account of a part, and the budget that keeps one of its replicas when nodes are emptied. */ -}}
+{{- define "volcanopy.account" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "volcanopy.metadata" . | nindent 2 }}
+automountServiceAccountToken: false
+{{- if gt (int (index .root.Values .part).replicas) 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "volcanopy.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      {{- include "volcanopy.selector" . | nindent 6 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Binds the ClusterRole of a part and (with namespaced) its Role, which have its name, to its service account. */ -}}
+{{- define "volcanopy.bindings" -}}
+{{- range $kind := .namespaced | ternary (list "ClusterRole" "Role") (list "ClusterRole") }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  {{- include (eq $kind "Role" | ternary "volcanopy.metadata" "volcanopy.clusterMetadata") $ | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ include "volcanopy.fullname" $.root }}-{{ $.part }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "volcanopy.fullname" $.root }}-{{ $.part }}
+    namespace: {{ $.root.Release.Namespace }}
+{{- end }}
+{{- end -}}
+
+{{- /* The rules with which a part takes part in the election of its leader. */ -}}
+{{- define "volcanopy.election" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "volcanopy.fullname" .root }}-{{ .part }}]
+  verbs: [get, list, watch, update]
+# RBAC does not know the name of what is to be made.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+{{- end -}}

@@ -1,0 +1,1 @@
+"""The Helm chart: what it renders to, and what runs of it."""

@@ -1,0 +1,284 @@
+"""Everything that the services do, on a small scale and once: what their rights are measured by.
+
+Each function is one thing that people do, followed to where the services have done their part. They run side by side in
+one namespace; only :func:`pushing_out` needs the cluster for itself.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_bare_pods import owner, pod
+from tests.e2e.test_volumes import claim, storage_class, volume, with_volume
+from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition, phase_of
+from volcanopy.api import names
+from volcanopy.kube.kinds import Json, Kind
+from volcanopy.local.creating import RefusedError
+
+CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
+COMMANDS: Kind[Json] = Kind("bus.volcanopy.io", "v1alpha1", "Command", "commands", True, dict)
+CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
+DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
+BUSY = {"image": "busybox", "resources": {"requests": {"cpu": "100m"}}}
+ALL_PLUGINS: dict[str, list[str]] = {"env": [], "svc": [], "ssh": []}
+
+
+async def side_by_side(world: World) -> None:
+    """All but :func:`pushing_out`."""
+    lives = (
+        a_job_with_everything,
+        a_job_that_is_in_the_way_of_names,
+        a_job_that_grows_and_is_ended,
+        a_flow_that_fails,
+        a_flow_with_a_taken_name,
+        a_cron_job,
+        a_queue_that_is_closed_and_opened,
+        pods_that_are_no_jobs,
+        volumes,
+        devices,
+        a_network,
+        what_is_refused,
+    )
+    async with asyncio.TaskGroup() as tasks:
+        for life in lives:
+            tasks.create_task(life(world), name=life.__name__)
+
+
+def command(name: str, action: str, kind: Kind[Json], target: Json) -> Json:
+    """A Command for a job or a queue."""
+    meta = target["metadata"]
+    return {
+        "apiVersion": COMMANDS.api_version,
+        "kind": "Command",
+        "metadata": {"name": name},
+        "action": action,
+        "target": {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta["name"], "uid": meta["uid"]},
+    }
+
+
+async def a_job_with_everything(world: World) -> None:
+    """Plugins, a volume of its own, a time after which it goes: what was made for it is cleared away."""
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": {"requests": {"storage": "1Mi"}}}
+    # The claim never gets a volume, and its pods wait: what else there is has a job of its own.
+    await world.create(batch_job("stored", 1, "100m", volumes=[{"mountPath": "/data", "volumeClaim": spec}]))
+    await world.create(batch_job("whole", 2, "100m", duration="200ms", plugins=ALL_PLUGINS))
+    await world.create(batch_job("brief", 1, "100m", duration="100ms", ttlSecondsAfterFinished=1))
+    await world.all_of(CLAIMS, lambda found: any(one["metadata"]["name"].startswith("stored") for one in found))
+    await world.job("whole", "Completed")
+    await world.all_of(CONFIG_MAPS, lambda found: not any(one["metadata"]["name"].startswith("whole") for one in found))
+    await world.all_of(JOBS, lambda jobs: all(one["metadata"]["name"] != "brief" for one in jobs))
+
+
+async def a_job_that_is_in_the_way_of_names(world: World) -> None:
+    """Its pod's name is taken: it says so, and goes on when the name is free."""
+    taken = {"metadata": {"name": "late-task-0"}, "spec": {"containers": [{"name": "main", **BUSY}]}}
+    await world.client.create(PODS, world.namespace, {"apiVersion": "v1", "kind": "Pod", **taken})
+    await world.create(batch_job("late", 1, "100m", duration="100ms"))
+    await world.all_of(JOBS, lambda jobs: "exists" in str([one for one in jobs if one["metadata"]["name"] == "late"]))
+    await world.client.delete(PODS, world.namespace, "late-task-0", grace=0)
+    await world.job("late", "Completed")
+
+
+async def a_job_that_grows_and_is_ended(world: World) -> None:
+    """Its gang changes with its size; it is suspended, goes on, and loses its pods."""
+    await world.create(batch_job("grown", 1, "100m", duration="forever", minAvailable=1))
+    found = await world.job("grown", "Running")
+    await _resize(world, "grown", 2)
+    await world.create(command("stop-grown", "AbortJob", JOBS, found))
+    await world.job("grown", "Aborted")
+
+
+async def a_flow_that_fails(world: World) -> None:
+    """One of two jobs fails: the other is told to end, and the template knows both."""
+    spec = batch_job("x", 1, "100m", duration="forever")["spec"]
+    broken = batch_job("x", 1, "100m", duration="100ms", exit_code="1")["spec"]
+    both = (("calm", spec), ("wild", broken))
+    await world.create(*(_template(name, one) for name, one in both), _flow("river", *(name for name, _ in both)))
+    await world.all_of(FLOWS, lambda flows: any(_named(one, "river") and phase_of(one) == "Failed" for one in flows))
+    await world.job("river-calm", "Terminated")
+
+
+async def a_flow_with_a_taken_name(world: World) -> None:
+    """The job that a flow is to make exists, and is somebody else's."""
+    await world.create(batch_job("brook-calmer", 1, "100m", duration="100ms"))
+    await world.create(
+        _template("calmer", batch_job("x", 1, "100m", duration="100ms")["spec"]), _flow("brook", "calmer")
+    )
+    await world.all_of(FLOWS, lambda flows: any("exists" in str(one) for one in flows if _named(one, "brook")))
+
+
+async def a_cron_job(world: World) -> None:
+    """Makes jobs, and forgets the oldest."""
+    template = {"spec": batch_job("x", 1, "50m", duration="100ms")["spec"]}
+    spec = {"schedule": "@every 1s", "successfulJobsHistoryLimit": 1, "jobTemplate": template}
+    await world.create(
+        {"apiVersion": CRON_JOBS.api_version, "kind": "CronBatchJob", "metadata": {"name": "tick"}, "spec": spec}
+    )
+    made: set[str] = set()
+
+    def seen(jobs: list[Json]) -> bool:
+        living = {one["metadata"]["name"] for one in jobs if one["metadata"]["name"].startswith("tick-")}
+        made.update(living)
+        return len(made - living) > 0
+
+    await world.all_of(JOBS, seen)
+
+
+async def a_queue_that_is_closed_and_opened(world: World) -> None:
+    """By Commands, with the queue below it."""
+    parent, child = f"above-{world.namespace}", f"below-{world.namespace}"
+    for name, above in ((parent, "root"), (child, parent)):
+        await world.create(
+            {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": {"parent": above}}
+        )
+    queue = await world.client.get(QUEUES, None, parent)
+    await world.create(command("close-it", "CloseQueue", QUEUES, queue))
+    await world.all_of(QUEUES, lambda found: _states(found, parent, child) == ["Closed", "Closed"])
+    await world.create(command("open-it", "OpenQueue", QUEUES, queue))
+    await world.all_of(QUEUES, lambda found: _states(found, parent, child) == ["Open", "Open"])
+    await world.client.delete(QUEUES, None, child)
+
+
+async def pods_that_are_no_jobs(world: World) -> None:
+    """One alone; those of workloads, which say how many belong together; and a group that goes when its pods have ended."""
+    await world.create(pod("alone", "100m", duration="100ms"))
+    reference = await owner(world, **{names.GROUP_MIN_MEMBER: "2"})
+    await world.create(*(pod(f"of-set-{number}", "100m", reference) for number in range(2)))
+    template = {"metadata": {"labels": {"app": "y"}}, "spec": pod("y", "100m")["spec"] | {"restartPolicy": "Never"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "plain"}, "spec": {"template": template}}
+    await world.create(job)
+    await world.all_of(
+        PODS,
+        lambda pods: sum(bool(one["spec"].get("nodeName")) for one in pods if _is_loose(one)) == 4,
+    )
+    (group,) = [
+        one
+        for one in (await world.client.list(POD_GROUPS, world.namespace)).items
+        if one["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+    ]
+    # What its owner says changes: nobody tells, it is asked again when its pods change.
+    await world.client.delete(PODS, world.namespace, "alone", grace=0)
+    await world.client.patch(
+        DAEMON_SETS, world.namespace, "set", {"metadata": {"annotations": {names.GROUP_MIN_MEMBER: "1"}}}
+    )
+    assert group["spec"]["minMember"] == 2
+
+
+async def volumes(world: World) -> None:
+    """One that is there and is given away, and one that is to be made for the node."""
+    own = world.namespace
+    await world.create(storage_class(f"local-{own}"), volume(f"disk-{own}", "node-3", f"local-{own}"))
+    await world.create(claim("disk", f"local-{own}"), storage_class(f"made-{own}", "disks.example.com"))
+    await world.create(claim("made", f"made-{own}"))
+    for name in ("disk", "made"):
+        source = {"persistentVolumeClaim": {"claimName": name}}
+        await world.create(with_volume(batch_job(f"user-of-{name}", 1, "100m", duration="100ms"), **source))
+    await world.job("user-of-disk", "Completed")
+    selected = "volume.kubernetes.io/selected-node"
+    await world.all_of(
+        CLAIMS, lambda found: any(selected in (one["metadata"].get("annotations") or {}) for one in found)
+    )
+
+
+async def devices(world: World) -> None:
+    """A device is given to a claim, and used."""
+    own = world.namespace
+    driver = f"{own}.example.com"
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    request = {"name": "card", "exactly": {"deviceClassName": f"card-{own}"}}
+    pool = {"name": f"pool-{own}", "generation": 1, "resourceSliceCount": 1}
+    offered: Json = {"driver": driver, "pool": pool, "nodeName": "node-2", "devices": [{"name": "card-0"}]}
+    kinds: dict[str, Any] = {
+        "DeviceClass": {"selectors": [selector]},
+        "ResourceSlice": offered,
+        "ResourceClaim": {"devices": {"requests": [request]}},
+    }
+    for kind, spec in kinds.items():
+        await world.create(
+            {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": f"card-{own}"}, "spec": spec}
+        )
+    job = batch_job("cards", 1, "100m", duration="100ms")
+    spec = job["spec"]["tasks"][0]["template"]["spec"]
+    spec["resourceClaims"] = [{"name": "mine", "resourceClaimName": f"card-{own}"}]
+    spec["containers"][0]["resources"]["claims"] = [{"name": "mine"}]
+    await world.create(job)
+    await world.job("cards", "Completed")
+
+
+async def a_network(world: World) -> None:
+    """A hypernode is judged and followed."""
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": "node-1"}}}]
+    await world.create(
+        {
+            "apiVersion": "topology.volcanopy.io/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": f"rack-{world.namespace}"},
+            "spec": {"tier": 1, "members": members},
+        }
+    )
+
+
+async def what_is_refused(world: World) -> None:
+    """A job for a queue that nobody has made: it is looked for once more before it is said not to be."""
+    with pytest.raises(RefusedError, match=r"there is no queue 'nowhere'"):
+        await world.create(batch_job("lost", 1, "100m", queue="nowhere"))
+
+
+async def pushing_out(world: World) -> None:
+    """The cluster is full of what may be pushed out; what is more important comes; and somebody is told twice why he waits."""
+    low = batch_job("low", 3, "7", duration="forever", priorityClassName="volcanopy-low", minAvailable=1)
+    await world.create(low)
+    await world.job("low", "Running")
+    await world.create(batch_job("high", 2, "7", duration="8s", priorityClassName="volcanopy-high"))
+    await world.job("high", "Running", seconds=60)
+    await world.create(batch_job("huge", 2, "100"))
+    await world.all_of(
+        POD_GROUPS,
+        lambda groups: any(
+            condition(one, "Unschedulable").get("status") == "True" for one in groups if "huge" in str(one)
+        ),
+    )
+
+
+def _named(found: Json, name: str) -> bool:
+    return bool(found["metadata"]["name"] == name)
+
+
+def _states(queues: list[Json], *wanted: str) -> list[str]:
+    return [str((one.get("status") or {}).get("state", "")) for one in queues if one["metadata"]["name"] in wanted]
+
+
+def _is_loose(found: Json) -> bool:
+    owners = found["metadata"].get("ownerReferences") or [{"kind": ""}]
+    return owners[0]["kind"] in {"", "DaemonSet", "Job"} and found["spec"]["schedulerName"] == "volcanopy"
+
+
+def _template(name: str, spec: Json) -> Json:
+    return {"apiVersion": FLOWS.api_version, "kind": "JobTemplate", "metadata": {"name": name}, "spec": spec}
+
+
+def _flow(name: str, *steps: str) -> Json:
+    spec = {"flows": [{"name": step} for step in steps], "failurePolicy": "terminate"}
+    return {"apiVersion": FLOWS.api_version, "kind": "JobFlow", "metadata": {"name": name}, "spec": spec}
+
+
+async def before_a_restart(world: World) -> None:
+    """A job that will be at work when another controller comes."""
+    await world.create(batch_job("staying", 1, "100m", duration="forever", minAvailable=1, plugins=ALL_PLUGINS))
+    await world.job("staying", "Running")
+
+
+async def after_a_restart(world: World) -> None:
+    """What the job has is found, and brought up to date with its new size."""
+    await _resize(world, "staying", 2)
+
+
+async def _resize(world: World, name: str, count: int) -> None:
+    found = await world.job(name, "Running")
+    patch: Json = {"spec": {"minAvailable": count, "tasks": found["spec"]["tasks"]}}
+    patch["spec"]["tasks"][0]["replicas"] = count
+    await world.client.patch(JOBS, world.namespace, name, patch)
+    await world.all_of(
+        JOBS, lambda jobs: any((one.get("status") or {}).get("running") == count for one in jobs if _named(one, name))
+    )

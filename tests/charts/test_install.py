@@ -1,0 +1,155 @@
+"""The chart on API servers: applied, applied again, installed, upgraded and taken away."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError, need_helm, one, render, run_helm
+from tests.controlplane.plane import ControlPlane, RefusedError
+from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.local.apiserver.server import ApiServer
+
+pytestmark = pytest.mark.timeout(240)
+
+NOT_EMBEDDED = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+"""Kinds that the embedded API server does not have."""
+HOOKS = "/apis/admissionregistration.k8s.io/v1"
+OURS = f"/api/v1/namespaces/{NAMESPACE}"
+
+
+async def apply(kubectl: Path, kubeconfig: Path, objects: list[Json], *how: str) -> dict[str, str]:
+    """Apply objects as an administrator does; gives for each what changes when it is written otherwise."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    text = "\n".join(json.dumps(each) for each in [namespace, *objects])
+    command = [str(kubectl), f"--kubeconfig={kubeconfig}", "apply", "--filename=-", "--output=json", *how]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    said, wrong = await process.communicate(text.encode())
+    assert process.returncode == 0, wrong.decode()
+    found = json.loads(said)["items"]
+    assert len(found) == len(objects) + 1
+    # A status that somebody writes meanwhile moves the resource version, not the generation.
+    return {
+        f"{each['kind']} {each['metadata']['name']}": str(
+            each["metadata"].get("generation") or each["metadata"]["resourceVersion"]
+        )
+        for each in found
+    }
+
+
+async def test_the_embedded_server_takes_the_chart_and_takes_it_again(kubectl_program: Path, tmp_path: Path) -> None:
+    objects = [each for each in render(crds=True) if each["kind"] not in NOT_EMBEDDED]
+    server = await ApiServer.start(tls=self_signed())
+    try:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        assert await apply(kubectl_program, config, objects) == await apply(kubectl_program, config, objects)
+    finally:
+        await server.stop()
+
+
+@pytest.fixture
+def plane(real_control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A real API server, of which a release is taken away at the end, whatever became of it."""
+    need_helm()
+    yield real_control_plane
+    run_helm(
+        "uninstall", RELEASE, f"--namespace={NAMESPACE}", "--ignore-not-found", kubeconfig=real_control_plane.kubeconfig
+    )
+
+
+def helm(plane: ControlPlane, *arguments: str, values: Json | None = None) -> str:
+    given = ["--values=-"] if values is not None else []
+    command = [*arguments, f"--namespace={NAMESPACE}", *given]
+    return run_helm(*command, values=json.dumps(values or {}), kubeconfig=plane.kubeconfig)
+
+
+def missing(plane: ControlPlane, path: str) -> bool:
+    try:
+        plane.request("GET", path)
+    except RefusedError as refused:
+        return refused.status == 404
+    return False
+
+
+@pytest.mark.real
+async def test_the_real_server_takes_all_of_it_strictly_and_takes_it_again(
+    plane: ControlPlane, kubectl_program: Path
+) -> None:
+    """No field that it does not know. Afterwards the same objects are deleted."""
+    objects = render()
+    config = plane.kubeconfig
+    try:
+        first = await apply(kubectl_program, config, objects, "--validate=strict")
+        assert await apply(kubectl_program, config, objects, "--validate=strict") == first
+    finally:
+        command = [str(kubectl_program), f"--kubeconfig={config}", "delete", "--filename=-", "--wait=false"]
+        deleting = await asyncio.create_subprocess_exec(
+            *command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        await deleting.communicate(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}).encode())
+
+
+@pytest.mark.real
+def test_a_release_lives_and_leaves_nothing_behind(plane: ControlPlane) -> None:
+    notes = helm(plane, "install", RELEASE, str(CHART), "--create-namespace").partition("NOTES:")[2]
+    assert "2 scheduler(s), 2 controller(s), 2 admission server(s)" in notes
+    assert f"kubectl --namespace {NAMESPACE} rollout status deployment" in notes
+    assert "WITHOUT ADMISSION" not in notes
+
+    # What admission fills in stays as it is when the release is upgraded.
+    secret, configuration = (
+        f"{OURS}/secrets/volcanopy-admission-certificates",
+        "validatingwebhookconfigurations/volcanopy-admission",
+    )
+    merge = "application/merge-patch+json"
+    plane.request("PATCH", secret, {"data": {"ca.crt": "eHg="}}, merge)
+    webhook = {
+        "name": "x.volcanopy.io",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+    }
+    plane.request("PATCH", f"{HOOKS}/{configuration}", {"webhooks": [webhook]}, merge)
+    changed = {"scheduler": {"config": {"actions": "enqueue, allocate"}}}
+    notes = helm(plane, "upgrade", RELEASE, str(CHART), values=changed).partition("NOTES:")[2]
+    assert "Helm does not touch the definitions of kinds" in notes
+    assert plane.request("GET", secret)["data"] == {"ca.crt": "eHg="}
+    assert [each["name"] for each in plane.request("GET", f"{HOOKS}/{configuration}")["webhooks"]] == ["x.volcanopy.io"]
+    found = plane.request("GET", f"{OURS}/configmaps/volcanopy-scheduler")
+    assert found["data"] == one(render(changed), "ConfigMap", "volcanopy-scheduler")["data"]
+
+    # The kinds, and with them everybody's jobs, stay.
+    helm(plane, "uninstall", RELEASE)
+    assert missing(plane, secret)
+    assert missing(plane, f"{HOOKS}/{configuration}")
+    assert not missing(plane, "/apis/batch.volcanopy.io/v1alpha1/batchjobs")
+    for kind in ("clusterroles", "clusterrolebindings"):
+        path = f"/apis/rbac.authorization.k8s.io/v1/{kind}?labelSelector=app.kubernetes.io/instance={RELEASE}"
+        assert plane.request("GET", path)["items"] == []
+
+
+@pytest.mark.real
+def test_a_second_release_in_the_same_cluster_is_refused(plane: ControlPlane) -> None:
+    """There is one set of webhooks and one tree of queues in a cluster."""
+    helm(plane, "install", RELEASE, str(CHART), "--create-namespace")
+    names = {
+        "fullnameOverride": "second",
+        "priorityClasses": dict.fromkeys(("volcanopy-high", "volcanopy-normal", "volcanopy-low")),
+    }
+    command = ["install", "second", str(CHART), "--namespace=default", "--values=-"]
+    with pytest.raises(
+        RenderError, match=r'WebhookConfiguration "volcanopy-admission".* exists and cannot be imported'
+    ):
+        run_helm(*command, values=json.dumps(names), kubeconfig=plane.kubeconfig)
+
+
+@pytest.mark.real
+def test_without_admission_the_notes_warn(plane: ControlPlane) -> None:
+    notes = helm(plane, "install", RELEASE, str(CHART), "--dry-run=client", values={"admission": {"enabled": False}})
+    assert "WITHOUT ADMISSION" in notes

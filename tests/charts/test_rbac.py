@@ -1,0 +1,248 @@
+"""The rights of the chart's service accounts, measured: the services run under them, do all they can, and are watched."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import ssl
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.charts import exercise
+from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, need_helm, render, run_helm
+from tests.charts.rights import AUDIT_POLICY, Right, granted, requests
+from tests.charts.running import APISERVER_FLAGS, Installation, Pod, token
+from tests.controlplane.fixtures import chart_crds, need_programs
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.world import QUEUES, World
+from volcanopy.kube.connection import Connection
+from volcanopy.local import nodes
+from volcanopy.local.cluster import Machinery, Parts
+from volcanopy.local.creating import Creator
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+ACTIONS = "enqueue, allocate, preempt, reclaim, backfill"
+VALUES: Json = {"scheduler": {"config": {"actions": ACTIONS}}}
+ACCOUNTS = tuple(f"volcanopy-{part}" for part in ("scheduler", "controller", "admission"))
+
+SCHEDULING, SYSTEM = "scheduling.volcanopy.io", NAMESPACE
+AFTER_A_CONFLICT = "read again when somebody else has written meanwhile"
+AFTER_A_LOST_ANSWER = "looked for when the answer to a write of ours was lost"
+WHERE_ASKED_FOR = (
+    "only where the admission plugin OwnerReferencesPermissionEnforcement asks; it is on here, and no request tells"
+)
+OTHERS_API = "the configuration may name this API as the source of the nodes' load; the test's cluster does not have it"
+STANDING_BY = "while another one leads: whoever gets the Lease at once has no time to watch it"
+CERT_MANAGER = "where cert-manager is installed, which it is not here"
+UNOBSERVED: dict[str, dict[Right, str]] = {
+    "volcanopy-scheduler": {
+        Right("get", "", "pods"): AFTER_A_LOST_ANSWER,
+        Right("get", SCHEDULING, "queues"): "when somebody else makes the first queue at the same moment",
+        Right("patch", "", "events"): "when the same is told again",
+        Right(
+            "patch", "resource.k8s.io", "resourceclaims/binding"
+        ): "Kubernetes looks at it with resourceclaims/status",
+        Right("list", "metrics.k8s.io", "nodes"): OTHERS_API,
+        Right("get", "custom.metrics.k8s.io", "nodes/node_cpu_usage_avg"): OTHERS_API,
+        Right("get", "custom.metrics.k8s.io", "nodes/node_memory_usage_avg"): OTHERS_API,
+        Right("watch", "coordination.k8s.io", "leases", SYSTEM, "volcanopy-scheduler"): STANDING_BY,
+    },
+    "volcanopy-controller": {
+        Right("get", SCHEDULING, "podgroups"): AFTER_A_LOST_ANSWER,
+        Right("watch", "coordination.k8s.io", "leases", SYSTEM, "volcanopy-controller"): STANDING_BY,
+        Right("get", "batch.volcanopy.io", "cronbatchjobs"): AFTER_A_CONFLICT,
+        Right("get", "flow.volcanopy.io", "jobflows"): AFTER_A_CONFLICT,
+        Right("get", SCHEDULING, "queues"): AFTER_A_CONFLICT,
+        Right("update", "batch.volcanopy.io", "batchjobs/finalizers"): WHERE_ASKED_FOR,
+        Right("update", "batch.volcanopy.io", "cronbatchjobs/finalizers"): WHERE_ASKED_FOR,
+        Right("update", "flow.volcanopy.io", "jobflows/finalizers"): WHERE_ASKED_FOR,
+    },
+    "volcanopy-admission": {
+        Right("create", "cert-manager.io", "issuers", SYSTEM): CERT_MANAGER,
+        Right("create", "cert-manager.io", "certificates", SYSTEM): CERT_MANAGER,
+        Right("get", "", "secrets", SYSTEM, "volcanopy-admission-cert-manager"): CERT_MANAGER,
+    },
+}
+"""What need not show up in the exercise, and why it is granted all the same."""
+
+
+class Watched:
+    """A control plane that writes down who asked what, with the chart installed on it."""
+
+    def __init__(self, plane: ControlPlane, log: Path) -> None:
+        self.plane, self.log = plane, log
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    need_programs()
+    need_helm()
+    folder = tmp_path_factory.mktemp("audit")
+    (folder / "policy.yaml").write_text(AUDIT_POLICY)
+    flags = [
+        *APISERVER_FLAGS,
+        f"--audit-policy-file={folder / 'policy.yaml'}",
+        f"--audit-log-path={folder / 'log'}",
+        # Some clusters ask for one right more of whoever makes objects that block their owner's deletion.
+        "--enable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook,OwnerReferencesPermissionEnforcement",
+    ]
+    with ControlPlane.start(crds=chart_crds(), apiserver_flags=flags) as plane:
+        install(plane)
+        yield Watched(plane, folder / "log")
+
+
+async def test_everything_that_is_granted_is_used_and_nothing_else_is_asked_for(
+    watched: Watched, tmp_path: Path
+) -> None:
+    objects = render(VALUES)
+    async with at_work(watched, objects, tmp_path) as (installation, world):
+        await exercise.pushing_out(world)
+        await exercise.side_by_side(world)
+        await exercise.before_a_restart(world)
+        # Another one takes over: what exists is found again, not made.
+        controller = next(pod for pod in installation.pods if pod.part == "controller")
+        await asyncio.to_thread(controller.end)
+        await asyncio.to_thread(installation.start("controller", 1).ready)
+        await exercise.after_a_restart(world)
+        for pod in installation.pods:
+            await asyncio.to_thread(pod.end)
+    asked = requests(watched.log)
+    unexplained, surplus = [], []
+    for account in ACCOUNTS:
+        user = f"system:serviceaccount:{NAMESPACE}:{account}"
+        mine = [one for one in asked if one.user == user]
+        assert mine, f"{account} has not asked anything"
+        unexplained += [f"{account}: {one.right} was refused" for one in mine if one.code == 403]
+        rights = granted(objects, account)
+        idle = {right for right in rights if not any(right.covers(one.right) for one in mine)}
+        surplus += [f"{account}: {right} is granted and not used" for right in idle - UNOBSERVED[account].keys()]
+        surplus += [f"{account}: {right} is explained and not granted" for right in UNOBSERVED[account].keys() - rights]
+    problems = sorted({*unexplained, *surplus})
+    assert not problems, "\n".join(problems)
+
+
+def install(plane: ControlPlane) -> None:
+    command = ["install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--create-namespace", "--values=-"]
+    run_helm(*command, values=f"scheduler: {{config: {{actions: '{ACTIONS}'}}}}", kubeconfig=plane.kubeconfig)
+
+
+@contextlib.asynccontextmanager
+async def at_work(watched: Watched, objects: list[Json], folder: Path) -> AsyncIterator[tuple[Installation, World]]:
+    """All services as processes, three simulated nodes, and a namespace to play in."""
+    namespace = f"t-{uuid.uuid4().hex[:8]}"
+    connection = Connection.load(watched.plane.kubeconfig)
+    with Installation(watched.plane, objects, folder) as installation:
+        started = [installation.start(part) for part in ("admission", "scheduler", "controller")]
+        parts = Parts(scheduler=None, controller=None, admission=None)
+        async with Machinery(connection, parts) as machinery:
+            creator = Creator(machinery.client)
+            await creator.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
+            await creator.create(nodes.manifests(3))
+            world = World(machinery, namespace, watched.plane.kubeconfig)
+            await asyncio.gather(*(asyncio.to_thread(_ready, pod) for pod in started))
+            try:
+                # Ready is also who stands by: there is work when the one that leads has made the first queues.
+                await world.all_of(
+                    QUEUES, lambda found: {"root", "default"} <= {each["metadata"]["name"] for each in found}
+                )
+                yield installation, world
+            except BaseException:
+                for pod in installation.pods:
+                    print(f"--- {pod.name}\n{pod.log[-3000:]}")
+                raise
+
+
+def _ready(pod: Pod) -> None:
+    pod.ready()
+
+
+def test_admission_may_try_pods_and_make_none(watched: Watched) -> None:
+    """RBAC cannot tell the two apart; a policy of the chart does."""
+    plane = watched.plane
+    account = f"system:serviceaccount:{NAMESPACE}:volcanopy-admission"
+    pod = {"metadata": {"name": "tried"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    path = "/api/v1/namespaces/default/pods"
+
+    def ask(query: str) -> int:
+        context = ssl.create_default_context(cadata=plane.ca.decode())
+        connection = http.client.HTTPSConnection(plane.url.removeprefix("https://"), context=context, timeout=30)
+        mine = token(plane, NAMESPACE, account.rpartition(":")[2])
+        headers = {"Authorization": f"Bearer {mine}", "Content-Type": "application/json"}
+        connection.request("POST", path + query, json.dumps(pod), headers)
+        answer = connection.getresponse()
+        said = answer.read().decode()
+        connection.close()
+        assert answer.status in {201, 403}, said
+        return answer.status
+
+    assert ask("?dryRun=All") == 201
+    # A policy takes a moment to come into force.
+    deadline = time.monotonic() + 30
+    while ask("") != 403:
+        plane.request("DELETE", f"{path}/tried?gracePeriodSeconds=0")
+        assert time.monotonic() < deadline, "the pod was made"
+        time.sleep(0.2)
+
+
+JOBS, QUEUES_OF, PODGROUPS = ("batch.volcanopy.io", "batchjobs"), (SCHEDULING, "queues"), (SCHEDULING, "podgroups")
+PEOPLE: dict[str, tuple[str, dict[tuple[str, str, str], bool]]] = {
+    "viewer": ("view", {("list", *JOBS): True, ("create", *JOBS): False, ("list", *QUEUES_OF): True}),
+    "editor": (
+        "edit",
+        {
+            ("create", *JOBS): True,
+            ("list", *JOBS): True,
+            ("create", "bus.volcanopy.io", "commands"): True,
+            ("create", "flow.volcanopy.io", "jobflows"): True,
+            ("update", "batch.volcanopy.io", "batchjobs/status"): False,
+            ("patch", SCHEDULING, "podgroups/status"): False,
+            ("create", *QUEUES_OF): False,
+        },
+    ),
+    "owner": (
+        "admin",
+        {("delete", *JOBS): True, ("deletecollection", *PODGROUPS): True, ("delete", *QUEUES_OF): False},
+    ),
+    "head": (
+        "volcanopy-queue-admin",
+        {("create", *QUEUES_OF): True, ("delete", *QUEUES_OF): True, ("create", *JOBS): False},
+    ),
+    "stranger": ("", {("list", *JOBS): False, ("get", *QUEUES_OF): True, ("update", *QUEUES_OF): False}),
+}
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_people_may_what_their_role_in_a_namespace_says(watched: Watched, who: str) -> None:
+    role, expected = PEOPLE[who]
+    api, namespace = "rbac.authorization.k8s.io", "default"
+    if role:
+        kind, path = (
+            ("ClusterRoleBinding", "clusterrolebindings")
+            if who == "head"
+            else ("RoleBinding", f"namespaces/{namespace}/rolebindings")
+        )
+        body = {
+            "kind": kind,
+            "metadata": {"name": who},
+            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": api, "kind": "User", "name": who}],
+        }
+        watched.plane.request("POST", f"/apis/{api}/v1/{path}", body)
+
+    def allowed(verb: str, group: str, resource: str) -> bool:
+        name, _, subresource = resource.partition("/")
+        about = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": subresource}
+        spec = {"user": who, "groups": ["system:authenticated"], "resourceAttributes": about}
+        answer = watched.plane.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
+        return bool(answer["status"]["allowed"])
+
+    # Roles are put together by a controller, a moment after they were made.
+    deadline = time.monotonic() + 30
+    while (found := {what: allowed(*what) for what in expected}) != expected:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)

@@ -1,0 +1,250 @@
+"""What the chart renders to: safe, complete, and refused in one sentence where a value cannot be meant."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.charts.rendering import CHART, NAMESPACE, Json, RenderError, one, render, run_helm
+from tests.charts.running import mount
+from volcanopy.admission import policy
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.api.scheduling import Subjects
+from volcanopy.scheduler import config
+from volcanopy.scheduler.core import builtin
+from volcanopy.services.configfile import ConfigFile
+from volcanopy.services.policyfile import PolicyFile
+
+SINGLE: Json = {
+    "scheduler": {"replicas": 1, "leaderElection": False},
+    "controller": {"replicas": 1, "leaderElection": False},
+    "admission": {"replicas": 1},
+}
+SETS: dict[str, Json] = {
+    "default": {},
+    "single": SINGLE,
+    "without admission": {"admission": {"enabled": False}},
+    "monitored": {"monitoring": {"serviceMonitor": True, "dashboard": True}},
+    "everything": {
+        "image": {"repository": "registry.example.com/volcanopy", "tag": "1.2.3", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "fullnameOverride": "batch",
+        "commonLabels": {"team": "platform"},
+        "schedulerName": "batch",
+        "priorityClassName": "",
+        "scheduler": {"verbose": True, "extraArgs": ["--context=x"], "podAnnotations": {"a": "b"}},
+        "controller": {
+            "verbose": True,
+            "podOwners": [{"apiGroups": ["argoproj.io"], "resources": ["workflows"]}],
+            "nodeSelector": {"role": "system"},
+            "tolerations": [{"operator": "Exists"}],
+        },
+        "admission": {
+            "verbose": True,
+            "port": 9443,
+            "policy": {"maxQueueDepth": 3, "controllers": ["system:serviceaccount:x:y"], "podRefused": "allow"},
+            "affinity": {"podAntiAffinity": {}},
+        },
+        "priorityClasses": {"volcanopy-low": None, "gold": {"value": 7, "description": "paid for"}},
+        "roles": {"aggregate": False, "readQueues": False},
+    },
+}
+
+
+@pytest.fixture(params=SETS, name="values")
+def each_set(request: pytest.FixtureRequest) -> Json:
+    found: Json = SETS[request.param]
+    return found
+
+
+def test_lint_has_nothing_to_say(values: Json) -> None:
+    said = run_helm("lint", str(CHART), "--strict", "--values=-", values=json.dumps(values))
+    assert "[ERROR]" not in said
+    assert "[WARNING]" not in said
+
+
+def deployments(objects: list[Json]) -> Iterator[tuple[Json, Json]]:
+    for found in objects:
+        if found["kind"] == "Deployment":
+            (container,) = found["spec"]["template"]["spec"]["containers"]
+            yield found, container
+
+
+def test_no_container_may_more_than_it_must(values: Json) -> None:
+    """Not root, nothing to write on but /tmp, no capabilities, and what the restricted pod security standard asks for."""
+    for deployment, container in deployments(render(values)):
+        pod = deployment["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
+        assert "memory" in container["resources"]["limits"]
+        writable = [each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")]
+        assert writable == ["/tmp"]
+
+
+def test_what_is_selected_is_there(values: Json) -> None:
+    """Services, budgets and probes find the pods and the ports; accounts, ConfigMaps and roles that are named exist."""
+    objects = render(values)
+    names = {(each["kind"], each["metadata"]["name"]) for each in objects}
+    for deployment, container in deployments(objects):
+        template = deployment["spec"]["template"]
+        labels = template["metadata"]["labels"]
+        ports = {each["name"] for each in container["ports"]}
+        assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+        assert {container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")} <= ports
+        assert ("ServiceAccount", template["spec"]["serviceAccountName"]) in names
+        for volume in template["spec"]["volumes"]:
+            assert "configMap" not in volume or ("ConfigMap", volume["configMap"]["name"]) in names
+        service = one(objects, "Service", deployment["metadata"]["name"])
+        assert service["spec"]["selector"].items() <= labels.items()
+        assert {each["targetPort"] for each in service["spec"]["ports"]} <= ports
+        replicated = deployment["spec"]["replicas"] > 1
+        assert replicated == (("PodDisruptionBudget", deployment["metadata"]["name"]) in names)
+    for binding in (each for each in objects if each["kind"].endswith("RoleBinding")):
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in names
+
+
+def test_everything_is_in_the_namespace_and_has_our_labels() -> None:
+    for found in render(namespace="elsewhere", values={"commonLabels": {"team": "platform"}}):
+        assert found["metadata"].get("namespace", "elsewhere") == "elsewhere"
+        assert found["metadata"]["labels"]["team"] == "platform"
+    assert "volcanopy-system" not in json.dumps(render(namespace="elsewhere"))
+
+
+def test_a_release_of_another_name_names_its_objects_after_itself() -> None:
+    names = {each["metadata"]["name"] for each in render(release="night") if each["kind"] == "Deployment"}
+    assert names == {"night-volcanopy-scheduler", "night-volcanopy-controller", "night-volcanopy-admission"}
+
+
+def test_two_replicas_elect_a_leader_and_one_alone_need_not() -> None:
+    for values, elected in (({}, True), (SINGLE, False)):
+        objects = render(values)
+        args = {found["metadata"]["name"]: container["args"] for found, container in deployments(objects)}
+        for part in ("scheduler", "controller"):
+            assert ("--leader-elect" in args[f"volcanopy-{part}"]) == elected
+            assert ("--no-leader-elect" in args[f"volcanopy-{part}"]) != elected
+            assert (f"--lease-name=volcanopy-{part}" in args[f"volcanopy-{part}"]) == elected
+            assert (f"--lease-namespace={NAMESPACE}" in args[f"volcanopy-{part}"]) == elected
+            roles = [
+                each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Role", f"volcanopy-{part}")
+            ]
+            assert bool(roles) == elected
+        assert "--leader-elect" not in args["volcanopy-admission"]
+
+
+def test_the_schedulers_configuration_is_the_built_in_one() -> None:
+    text = one(render(), "ConfigMap", "volcanopy-scheduler")["data"]["scheduler.yaml"]
+    assert config.parse(text, builtin()) == config.default(builtin())
+
+
+def test_admission_knows_the_controller_by_the_account_that_it_runs_as() -> None:
+    found = policy.parse(one(render(), "ConfigMap", "volcanopy-admission")["data"]["admission.yaml"])
+    assert found == AdmissionPolicy(controllers=[f"system:serviceaccount:{NAMESPACE}:volcanopy-controller"])
+    values = SETS["everything"]
+    found = policy.parse(one(render(values), "ConfigMap", "batch-admission")["data"]["admission.yaml"])
+    assert found.controllers == [f"system:serviceaccount:{NAMESPACE}:batch-controller", "system:serviceaccount:x:y"]
+    assert (found.scheduler_names, found.max_queue_depth) == (["batch"], 3)
+
+
+def test_the_schema_knows_every_key_of_the_admission_policy() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    known = schema["properties"]["admission"]["properties"]["policy"]["properties"]
+
+    def keys(model: Any) -> set[str]:
+        return {info.alias or name for name, info in model.model_fields.items()}
+
+    assert known.keys() == keys(AdmissionPolicy)
+    assert known["superusers"]["properties"].keys() == keys(Subjects)
+    assert known["placement"]["items"]["properties"].keys() == keys(policy.Landing)
+
+
+def test_every_value_has_a_place_in_the_schema() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    def compare(values: Json, known: Json, path: str) -> None:
+        for key, value in values.items():
+            assert key in known["properties"], f"{path}{key} is in values.yaml and not in values.schema.json"
+            below = known["properties"][key]
+            if isinstance(value, dict) and below.get("properties"):
+                compare(value, below, f"{path}{key}.")
+
+    compare(yaml.safe_load((CHART / "values.yaml").read_text()), schema, "")
+
+
+REFUSED: dict[str, tuple[Json, str]] = {
+    "misspelt": ({"scheduler": {"replica": 2}}, "at '/scheduler': additional properties 'replica' not allowed"),
+    "no number": ({"scheduler": {"replicas": "two"}}, "at '/scheduler/replicas': got string, want integer"),
+    "none": ({"admission": {"replicas": 0}}, "at '/admission/replicas': minimum: got 0, want 1"),
+    "two leaders": (
+        {"controller": {"leaderElection": False}},
+        "controller.replicas is 2 and controller.leaderElection is false: two would act at once; "
+        "set leaderElection to true or replicas to 1",
+    ),
+    "low port": ({"admission": {"port": 443}}, "at '/admission/port': minimum: got 443, want 1,024"),
+    "policy": ({"admission": {"policy": {"maxDepth": 3}}}, "additional properties 'maxDepth' not allowed"),
+    "severity": (
+        {"admission": {"policy": {"podAboveNodes": "deny"}}},
+        "at '/admission/policy/podAboveNodes': value must be one of 'refuse', 'warn', 'allow'",
+    ),
+    "interval": ({"monitoring": {"interval": "soon"}}, "at '/monitoring/interval': 'soon' does not match pattern"),
+    "no actions": ({"scheduler": {"config": {"actions": ""}}}, "at '/scheduler/config/actions': minLength"),
+    "class": ({"priorityClasses": {"gold": {}}}, "at '/priorityClasses/gold': missing property 'value'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_meant_is_refused_with_the_place_and_what_is_wanted(name: str) -> None:
+    values, told = REFUSED[name]
+    with pytest.raises(RenderError) as refused:
+        render(values)
+    assert told in str(refused.value)
+
+
+def test_a_changed_config_map_is_read_again_where_it_is_mounted(tmp_path: Any) -> None:
+    """A kubelet swaps a link; the files themselves are never written."""
+    objects = render()
+    scheduling = one(objects, "ConfigMap", "volcanopy-scheduler")["data"]
+    admitting = one(objects, "ConfigMap", "volcanopy-admission")["data"]
+    (tmp_path / "scheduler").mkdir()
+    (tmp_path / "admission").mkdir()
+    configuration = ConfigFile(mount(tmp_path / "scheduler", scheduling) / "scheduler.yaml", builtin())
+    judging = PolicyFile(mount(tmp_path / "admission", admitting) / "admission.yaml")
+    assert not configuration.reload()
+    assert not judging.reload()
+    changed = render({"scheduler": {"config": {"actions": "allocate"}}, "admission": {"policy": {"maxQueueDepth": 2}}})
+    mount(tmp_path / "scheduler", one(changed, "ConfigMap", "volcanopy-scheduler")["data"])
+    mount(tmp_path / "admission", one(changed, "ConfigMap", "volcanopy-admission")["data"])
+    assert configuration.reload()
+    assert configuration.current.actions == ("allocate",)
+    assert judging.reload()
+    assert judging.current.max_queue_depth == 2
+
+
+def test_monitoring_asks_every_part_where_it_answers() -> None:
+    objects = render(SETS["monitored"])
+    monitor = one(objects, "ServiceMonitor", "volcanopy-metrics")["spec"]
+    asked = {each["port"]: each.get("scheme", "http") for each in monitor["endpoints"]}
+    services = [each for each in objects if each["kind"] == "Service"]
+    assert len(services) == 3
+    for service in services:
+        assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert {each["name"] for each in service["spec"]["ports"]} <= asked.keys()
+    assert asked == {"http": "http", "https": "https"}
+
+
+def test_the_dashboard_is_in_a_config_map_that_grafana_finds() -> None:
+    found = one(render(SETS["monitored"]), "ConfigMap", "volcanopy-dashboard")
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    files = sorted((CHART / "dashboards").glob("*.json"))
+    assert [(name, json.loads(text)) for name, text in sorted(found["data"].items())] == [
+        (path.name, json.loads(path.read_text())) for path in files
+    ]
+    assert files
