@@ -24,7 +24,7 @@ INTRODUCTION = """\
 
 A job plugin prepares the pods of a job for each other. A job names it, with its arguments as on a command line:
 
-```yaml
+```yaml part
 spec:
   plugins:
     svc: [--publish-not-ready-addresses]

@@ -1,0 +1,63 @@
+"""Whoever follows the documents word by word comes to where they say."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Block, blocks, commands, like, pages
+from tests.docs.running import needs_cluster, reader
+
+ELSEWHERE: dict[str, str] = {
+    "make demo     # sets everything up": "this is what runs these tests, and what tests/cli/test_local.py does",
+}
+"""Blocks that are not run here, by how they begin, and why."""
+
+LANGUAGES = {"yaml", "console", "sh", "python", "text", "world", "mermaid"}
+
+
+def _runs(block: Block) -> bool:
+    return not any(block.text.startswith(beginning) for beginning in ELSEWHERE)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: f"{page.parent.name}/{page.name}")
+def test_whoever_does_what_a_page_says_sees_what_it_shows(page: Path, tmp_path: Path) -> None:
+    found = [block for block in blocks(page) if _runs(block)]
+    if needs_cluster(found) and shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not on the PATH")
+    with reader(tmp_path) as one:
+        if needs_cluster(found):
+            one.start("volcanopy local up")
+        for block in found:
+            one.follow(block)
+
+
+def test_every_block_says_what_it_is() -> None:
+    unknown = [str(block) for page in pages() for block in blocks(page) if block.language not in LANGUAGES]
+    assert unknown == []
+
+
+def test_what_is_left_out_is_still_there() -> None:
+    texts = [block.text for page in pages() for block in blocks(page)]
+    assert [beginning for beginning in ELSEWHERE if not any(text.startswith(beginning) for text in texts)] == []
+
+
+def test_a_console_is_commands_and_what_they_print() -> None:
+    assert commands("$ one \\\n> two\nprinted\n\nmore\n$ three\n") == [
+        ("one \\\ntwo", "printed\n\nmore\n"),
+        ("three", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("NAME  AGE\na  3s\n", "NAME    AGE\na       12m\n", True),
+        ("NAME  AGE\na  3s\n", "NAME    AGE\nb       12m\n", False),
+        ("first\n...\nlast\n", "first\nsecond\nthird\nlast\n", True),
+        ("first\n...\n", "second\n", False),
+        ("a took 1.5s\n", "a took 300ms\n", True),
+    ],
+)
+def test_what_differs_from_run_to_run_is_not_compared(shown: str, printed: str, same: bool) -> None:
+    assert like(shown, printed) is same
