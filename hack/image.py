@@ -23,7 +23,6 @@ from hack import gobuild
 from hack.dockerfile import Stage, Step, parse, sent
 
 ROOT = Path(__file__).parents[1]
-MIRROR = "http://deb.debian.org/debian"
 BASES = {
     "python:3.11-slim-bookworm": ("bookworm", ("python3", "python3-venv", "python-is-python3", "ca-certificates")),
 }
@@ -56,7 +55,7 @@ def base_root(base: str) -> Path:
     _say(f"making a root of Debian {release}, once: this takes minutes")
     program = [str(tools / "usr/sbin/debootstrap"), "--variant=minbase", f"--include={','.join(packages)}"]
     _run(
-        [*program, release, str(fresh), MIRROR],
+        [*program, release, str(fresh)],
         env={"DEBOOTSTRAP_DIR": str(tools / "usr/share/debootstrap")},
         quiet=True,
     )
