@@ -4,7 +4,8 @@ What a block is for follows from its first word, and what more must be known fro
 
 - ``yaml``: manifests; the page's cluster must take them. With ``yaml scheduler`` a scheduler configuration, with
   ``yaml policy`` one of admission, with ``yaml values`` values of the chart, with ``yaml part`` a piece of an object.
-- ``console``: commands after ``$``, and what they print. ``...`` stands for anything, and so do ages, sizes and times.
+- ``console``: commands after ``$``, and what they print. ``...`` stands for anything, and so do ages and times.
+  A command may fail whose output begins as a complaint does.
 - ``sh``: commands, in order, each of which must end well. ``sh background``: they run until the page ends.
 - ``python``: a program.
 - ``text``, ``world``, ``mermaid``: pictures and examples that are no commands; tests of their own decide the worlds.

@@ -18,6 +18,8 @@ from volcanopy.scheduler.core import builtin
 
 PATIENCE = 60.0
 """Seconds that a command may take."""
+COMPLAINTS = ("error:", "volcanopy: ")
+"""How what kubectl and volcanopy print begins when they may have failed."""
 
 
 class Reader:
@@ -47,7 +49,7 @@ class Reader:
                 self.run(block.text, str(block))
             case "console":
                 for command, shown in commands(block.text):
-                    printed = self.run(command, str(block), fails=shown.startswith("error:"))
+                    printed = self.run(command, str(block), fails=shown.startswith(COMPLAINTS))
                     assert not shown.strip() or like(shown, printed), (
                         f"{block}: {command}\n--- the page shows\n{shown}--- printed\n{printed}"
                     )
