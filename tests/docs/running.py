@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,10 @@ from volcanopy.scheduler.core import builtin
 
 PATIENCE = 60.0
 """Seconds that a command may take."""
+SETTLED = 20.0
+"""Seconds until what a page shows must be there."""
+LOOKS = ("volcanopy job list", "volcanopy queue list", "volcanopy queue tree", "volcanopy explain", "kubectl get")
+"""How commands begin that change nothing."""
 COMPLAINTS = ("error:", "volcanopy: ")
 """How what kubectl and volcanopy print begins when they may have failed."""
 
@@ -49,7 +54,7 @@ class Reader:
                 self.run(block.text, str(block))
             case "console":
                 for command, shown in commands(block.text):
-                    printed = self.run(command, str(block), fails=shown.startswith(COMPLAINTS))
+                    printed = self.look(command, shown, str(block))
                     assert not shown.strip() or like(shown, printed), (
                         f"{block}: {command}\n--- the page shows\n{shown}--- printed\n{printed}"
                     )
@@ -57,6 +62,15 @@ class Reader:
                 self.run_python(block.text, str(block))
             case "yaml":
                 self.take(block)
+
+    def look(self, command: str, shown: str, place: str) -> str:
+        """What a command prints; one that only looks is asked again for a while, since statuses are written a little late."""
+        until = time.monotonic() + (SETTLED if command.startswith(LOOKS) else 0.0)
+        while True:
+            printed = self.run(command, place, fails=shown.startswith(COMPLAINTS))
+            if like(shown, printed) or not shown.strip() or time.monotonic() >= until:
+                return printed
+            time.sleep(0.5)
 
     def run(self, command: str, place: str, *, fails: bool = False) -> str:
         """Run a command in a shell; what it printed, on both streams."""

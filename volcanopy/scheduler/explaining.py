@@ -120,8 +120,9 @@ class Explainer:
             if waiting and not reason.wanted:
                 reason = reason.asked_by(tuple(ledger.request(waiting[0]).tolist()))
             elif fitted:
+                beside = fitted if job.is_ready else max(fitted, self._least[job.row] - job.ready_count - 1)
                 own = sum(
-                    (ledger.request(row) for row in waiting[:fitted]), start=np.zeros(len(reason.names), np.int64)
+                    (ledger.request(row) for row in waiting[:beside]), start=np.zeros(len(reason.names), np.int64)
                 )
                 reason = reason._replace(own=tuple(own.tolist()))
         if isinstance(reason, Overlimit):
