@@ -31,6 +31,9 @@ REST = 5
 A cycle in which pods leave whose number a disruption budget rations is not counted: the next one may let more of them go.
 """
 
+LATE = "comes to rest late"
+"""What is said of a world that takes longer: jobs of several queues that take turns in having their claims met."""
+
 
 def seen(objects: Iterable[Object]) -> Snapshot:
     state = State()
@@ -97,7 +100,7 @@ def resting(case: Case, dice: Random) -> list[str]:
     admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
     rationed = "pdb" in config.plugins and any(isinstance(thing, PodDisruptionBudget) for thing in _objects(case.world))
     left = REST + 1 + unfolding.someone_leaves()
-    while left and len(plans) < 3 * REST:
+    while len(plans) < 4 * REST:
         snapshot = unfolding.snapshot()
         plan = unfolding.cycle()
         left -= not (rationed and plan.of(Evict))
@@ -110,7 +113,7 @@ def resting(case: Case, dice: Random) -> list[str]:
             return [*wrong, *_told(plans)]
         owed = kept_for(plan) if admits_first else {}
         if not plan.of(Bind, Evict, Nominate):
-            return []
+            return [] if left >= 0 else [f"{LATE}, after {len(plans) - 1} cycles", *_told(plans)]
     return ["comes to no rest", *_told(plans)]
 
 

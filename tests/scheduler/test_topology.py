@@ -320,7 +320,7 @@ def test_a_line_of_an_unknown_kind_is_refused() -> None:
 
 def test_the_document_s_world_is_decided_as_the_document_says() -> None:
     document = (Path(__file__).parents[2] / "docs" / "topology.md").read_text("utf-8")
-    code, said = re.findall(r"```(?:python)?\n(.*?)```", document.split("## Try it")[1], re.DOTALL)[:2]
+    code, said = re.findall(r"```(?:python|text)\n(.*?)```", document.split("## Try it")[1], re.DOTALL)[:2]
     printed: list[str] = []
     exec(code, {"print": lambda plan: printed.append(str(plan))})
     assert printed[0].splitlines() == said.strip().splitlines()

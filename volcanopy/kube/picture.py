@@ -52,9 +52,16 @@ async def take(client: Client, store: Store) -> list[str]:
     first = [kind for kind in NEEDED if kind is not PODS]
     hidden: list[str] = []
     read = await asyncio.gather(
-        *(_listed(client, kind) for kind in first), *(_sought(client, kind, hidden) for kind in SOUGHT)
+        *(_listed(client, kind) for kind in first),
+        *(_sought(client, kind, hidden) for kind in SOUGHT),
+        return_exceptions=True,
     )
-    for things in (*read, await _listed(client, PODS)):
+    faults = [found for found in read if isinstance(found, BaseException)]
+    if faults:
+        # Which answer came first is chance; what may not be read is what somebody can do something about.
+        raise next((fault for fault in faults if isinstance(fault, Forbidden)), faults[0])
+    found = [things for things in read if not isinstance(things, BaseException)]
+    for things in (*found, await _listed(client, PODS)):
         store.take([Change(ChangeType.ADDED, thing) for thing in things])
     return sorted(hidden)
 

@@ -113,8 +113,10 @@ class Machinery:
         task.add_done_callback(self._ended)
         self._running.append((name, task, stop))
         waiting = asyncio.create_task(ready.wait())
-        done, _ = await asyncio.wait((task, waiting), timeout=READY_WITHIN, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        try:
+            done, _ = await asyncio.wait((task, waiting), timeout=READY_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
         if task in done:
             raise self._fault.result()
         if not done:
