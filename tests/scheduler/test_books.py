@@ -87,6 +87,11 @@ def test_with_fixed_claims_what_is_above_them_is_borrowed() -> None:
     }
 
 
+def test_what_a_queue_does_not_lend_is_told_as_guaranteed() -> None:
+    text = "node n1 cpu=8\nqueue q deserved.cpu=6 lend.cpu=2 guarantee.cpu=1"
+    assert told(decide(text, "gang, capacity"), "guaranteed") == {"q": "4"}
+
+
 def test_places_of_pods_are_borrowed_only_where_somebody_is_due_places() -> None:
     (effect,) = decide("node n1 cpu=4\nqueue q deserved.cpu=2\njob a queue=q: 3 x cpu=1 on=n1", "gang, capacity").of(
         SetQueue
@@ -288,7 +293,8 @@ def test_the_books_are_those_that_somebody_would_keep_who_looks_at_every_task(ca
     # groups whose queue nobody made take no part; neither do pods without a group
     counted = set(session.job_rows.tolist())
     homeless = [job for job in range(len(session.snapshot.jobs)) if job not in counted]
-    guarantee = session.snapshot.queues.guarantee.values.T.tolist()
+    claims = session.hooks.queue_claims()
+    guarantee = (session.snapshot.queues.guarantee.values if claims is None else claims.kept).T.tolist()
     for row, queue in enumerate(session.snapshot.queues.objects):
         twin = slow(session, row)
         mine = under(session, row)

@@ -73,7 +73,7 @@ def books(session: Session) -> Books:
     queues, ledger = session.snapshot.queues, session.ledger
     held = queues.rolled_up(ledger.queue_allocated - _pipelined(session))
     claims: QueueClaims | None = session.hooks.queue_claims()
-    guaranteed = queues.covering(summable(queues.guarantee.values))
+    guaranteed = queues.covering(summable(queues.guarantee.values if claims is None else claims.kept))
     waiting = queues.rolled_up(summable(_waiting(session)))
     axis = session.snapshot.axis
     if claims is None:

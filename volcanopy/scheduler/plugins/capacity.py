@@ -91,7 +91,7 @@ class Capacity(Plugin[CapacityArguments]):
 
     def queue_claims(self) -> QueueClaims:
         """What is given as deserved, and never less than the queues below deserve together; what each may hold at most."""
-        return QueueClaims(self.cluster.snapshot.queues.covering(self._deserved), self._limit)
+        return QueueClaims(self.cluster.snapshot.queues.covering(self._deserved), self._limit, self._bounds.kept)
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
         """What a queue, and each queue above it, holds stays within its limit."""

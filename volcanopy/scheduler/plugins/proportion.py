@@ -76,7 +76,7 @@ class Proportion(Plugin[NoArguments]):
         """The shares, and what capability and the guarantees of others leave each queue."""
         queues = self.cluster.snapshot.queues
         deserved = self.deserved if self._levels is not None else queues.rolled_up(self.deserved)
-        return QueueClaims(deserved, self._limit)
+        return QueueClaims(deserved, self._limit, self._bounds.kept)
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
         """What a queue, and each queue above it, holds stays within what it deserves."""
