@@ -25,6 +25,15 @@ __all__ = ["kubectl_program", "real_control_plane"]
 COUNT = 3
 """Nodes of 8 cpu and 32Gi each."""
 
+WORKLOADS: tuple[Kind[Json], ...] = (
+    Kind("apps", "v1", "Deployment", "deployments", True, dict),
+    Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict),
+    Kind("apps", "v1", "StatefulSet", "statefulsets", True, dict),
+    Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict),
+    Kind("batch", "v1", "Job", "jobs", True, dict),
+)
+"""What would make its pods anew."""
+
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
@@ -65,7 +74,7 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
 
 async def _clear(client: Client) -> None:
     """Take away what takes room or waits for it: other tests share the server, and one scheduler serves all of it."""
-    for kind in (CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS):
+    for kind in (*WORKLOADS, CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS):
         found = (await client.list(kind)).items
         for namespace in {one["metadata"]["namespace"] for one in found}:
             await client.delete_collection(kind, namespace, propagation="Background", grace=0 if kind is PODS else None)

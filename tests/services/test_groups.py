@@ -73,18 +73,19 @@ def named(pods: Iterable[Json]) -> set[str]:
 
 
 @pytest.fixture
-def writes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Counts what the controller writes: PodGroups made, PodGroups changed, and each pod patched, by name."""
+def writes(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> Counter[str]:
+    """Counts what the controller writes in the test's namespace: PodGroups made, PodGroups changed, and each pod patched, by name."""
     counts: Counter[str] = Counter()
     create, patch = Client.create, Client.patch
 
-    async def counted_create(self: Client, kind: Kind[Any], *args: Any, **more: Any) -> Any:
-        counts["groups made"] += kind is POD_GROUPS
-        return await create(self, kind, *args, **more)
+    async def counted_create(self: Client, kind: Kind[Any], namespace: str, *args: Any, **more: Any) -> Any:
+        counts["groups made"] += kind is POD_GROUPS and namespace == cluster.namespace
+        return await create(self, kind, namespace, *args, **more)
 
     async def counted_patch(self: Client, kind: Kind[Any], namespace: str, name: str, *args: Any, **more: Any) -> Any:
-        counts["groups changed"] += kind is POD_GROUPS
-        counts[name] += kind is LOOSE_PODS
+        if namespace == cluster.namespace:
+            counts["groups changed"] += kind is POD_GROUPS
+            counts[name] += kind is LOOSE_PODS
         return await patch(self, kind, namespace, name, *args, **more)
 
     monkeypatch.setattr(Client, "create", counted_create)

@@ -131,7 +131,7 @@ class Store:
     async def follow(self, client: Client) -> None:
         """Keep the state current until cancelled."""
         self.reflectors = (
-            Reflector(client, NAMESPACES),
+            Reflector(client, NAMESPACES, transform=slim),
             Reflector(client, PRIORITY_CLASSES, transform=slim),
             Reflector(client, RESOURCE_QUOTAS),
             Reflector(client, DISRUPTION_BUDGETS),
