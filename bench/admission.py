@@ -17,13 +17,13 @@ import msgspec
 
 from tests.admission.golden_cases import world
 from volcanopy.admission.context import Context
+from volcanopy.admission.pod_dry_run import trials
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, validate
-from volcanopy.admission.trials import trials
 from volcanopy.api import names
-from volcanopy.services.firstlook import NoReviewError, TooDenseError, read
-from volcanopy.services.thirdparty import job_registry
-from volcanopy.services.trials import pod_maker
+from volcanopy.services.admission.pod_dry_run import pod_maker
+from volcanopy.services.admission.request_limits import NoReviewError, TooDenseError, read
+from volcanopy.services.process.entry_points import job_registry
 
 Json = dict[str, Any]
 Judge = Callable[[Json, Context], Json]

@@ -20,10 +20,10 @@ from typing import Any
 import uvloop
 
 from volcanopy.api.core import Pod
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Kind
-from volcanopy.kube.watch import Change, Reflector
+from volcanopy.kube.cache.watch import Change, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Kind
 
 PODS = Kind("", "v1", "Pod", "pods", True, Pod)
 FIELDS: dict[str, Any] = {

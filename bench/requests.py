@@ -19,15 +19,16 @@ from typing import Any
 import structlog
 import uvloop
 
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.traffic import Asked
-from volcanopy.kube.watch import Change, Reflector
+from volcanopy.kube.cache.watch import Change, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.request_counts import Asked
 from volcanopy.local.cluster import LocalCluster, Parts, connection_to
-from volcanopy.services import jobcontroller, scheduler
-from volcanopy.services.jobcontroller import JobControllerSettings
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.services.controllers import controller_service
+from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler import scheduler_service
 
 JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)
 NODES = 100
@@ -98,8 +99,8 @@ async def lives(jobs: int, replicas: int, duration: str) -> tuple[Counter[Asked]
         async with (
             Client(connection_to(cluster.server)) as client,
             services(
-                (scheduler.run, for_scheduler, SchedulerSettings()),
-                (jobcontroller.run, for_controller, JobControllerSettings()),
+                (scheduler_service.run, for_scheduler, SchedulerSettings()),
+                (controller_service.run, for_controller, JobControllerSettings()),
             ),
         ):
             ends = Ends()

@@ -12,16 +12,16 @@ import msgspec
 
 from bench.client import FIELDS
 from volcanopy.api import core
-from volcanopy.kube.kinds import Kind
-from volcanopy.kube.reading import read_page
-from volcanopy.kube.slices import NODES, POD_GROUPS, PODS, QUEUES
-from volcanopy.kube.store import Store
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.scheduler.config import DEFAULT, default, parse
+from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.decoding import read_page
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Plan
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import State
+from volcanopy.scheduler.framework.config import DEFAULT, default, parse
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.model.snapshot import Snapshot
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 

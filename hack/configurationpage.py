@@ -15,10 +15,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from volcanopy.scheduler.config import DEFAULT
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.measuring import Metrics
-from volcanopy.scheduler.plugin import SWITCHES
+from volcanopy.scheduler.framework.config import DEFAULT
+from volcanopy.scheduler.framework.metrics_source import Metrics
+from volcanopy.scheduler.framework.plugin import SWITCHES
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from volcanopy.kube.instruments import Instrument, reference
-from volcanopy.kube.metrics import INSTRUMENTS
+from volcanopy.kube.metrics.instruments import Instrument, reference
+from volcanopy.kube.metrics.registry import INSTRUMENTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 

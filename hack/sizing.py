@@ -22,12 +22,12 @@ from typing import Any
 
 import uvloop
 
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import NotFound
-from volcanopy.local import nodes
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import NotFound
 from volcanopy.local.cluster import Machinery, Parts
-from volcanopy.local.creating import Creator, RefusedError
+from volcanopy.local.manifests import Creator, RefusedError
+from volcanopy.local.simulated import nodes
 
 GANG = 20
 AT_ONCE = 2

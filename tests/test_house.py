@@ -27,9 +27,9 @@ def test_a_file_has_one_subject_and_a_comfortable_size(path: Path) -> None:
 
 
 VIOLATIONS = {
-    "floors": ("volcanopy/api/quantity.py", "import volcanopy.scheduler.resources\n"),
+    "floors": ("volcanopy/api/quantity.py", "import volcanopy.scheduler.model.resources\n"),
     "pure": ("volcanopy/jobcontroller/phases.py", "import socket\n"),
-    "scheduler": ("volcanopy/scheduler/ledger.py", "import volcanopy.scheduler.session\n"),
+    "scheduler": ("volcanopy/scheduler/ledger/ledger.py", "import volcanopy.scheduler.session.session\n"),
     "plugins": ("volcanopy/scheduler/plugins/drf.py", "import volcanopy.scheduler.plugins.gang\n"),
     "job plugins": ("volcanopy/jobcontroller/plugins/mpi.py", "import volcanopy.jobcontroller.plugins.ssh\n"),
 }

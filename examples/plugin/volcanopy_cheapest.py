@@ -18,10 +18,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
-from volcanopy.scheduler.resources import Floats
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats
 
 PRICE = "example.com/price-per-hour"
 

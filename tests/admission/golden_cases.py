@@ -14,11 +14,11 @@ import msgspec
 import yaml
 
 from volcanopy.admission.context import Context, Edit
-from volcanopy.admission.fits import maximal
-from volcanopy.admission.origin import named_in
+from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.review import review
-from volcanopy.admission.tree import amounts_of
+from volcanopy.admission.submitter import named_in
 from volcanopy.api.access import Queue
 from volcanopy.api.core import Namespace, PodGroup
 from volcanopy.api.network import HyperNode

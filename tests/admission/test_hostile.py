@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from tests.admission.golden_cases import world
 from tests.admission.hostile import reviews
 from volcanopy.admission.context import Answer, Trial
+from volcanopy.admission.pod_dry_run import trials
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, review, validate
-from volcanopy.admission.trials import trials
 from volcanopy.api.model import Json
-from volcanopy.services.admission import application
-from volcanopy.services.firstlook import NoReviewError, TooDenseError, read
-from volcanopy.services.thirdparty import job_registry
-from volcanopy.services.trials import pod_maker
+from volcanopy.services.admission.admission_service import application
+from volcanopy.services.admission.pod_dry_run import pod_maker
+from volcanopy.services.admission.request_limits import NoReviewError, TooDenseError, read
+from volcanopy.services.process.entry_points import job_registry
 
 WORLD = replace(
     world(

@@ -9,16 +9,16 @@ import pytest
 from tests.admission.golden_cases import world
 from tests.admission.test_flows import cron
 from volcanopy.admission.context import Answer, Context, Trial
+from volcanopy.admission.pod_dry_run import trials, tried_judgement
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import validate
-from volcanopy.admission.trials import trials, tried_judgement
 from volcanopy.admission.verdict import Warned
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.model import Json, Problem
-from volcanopy.services.thirdparty import job_registry
-from volcanopy.services.trials import pod_maker
+from volcanopy.services.admission.pod_dry_run import pod_maker
+from volcanopy.services.process.entry_points import job_registry
 
 WORLD = replace(world({}), make_pod=pod_maker(job_registry()))
 

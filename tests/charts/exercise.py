@@ -13,8 +13,8 @@ from tests.e2e.test_bare_pods import owner, pod
 from tests.e2e.test_volumes import claim, storage_class, volume, with_volume
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition, phase_of
 from volcanopy.api import names
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.local.creating import RefusedError
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.manifests import RefusedError
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMANDS: Kind[Json] = Kind("bus.volcanopy.io", "v1alpha1", "Command", "commands", True, dict)

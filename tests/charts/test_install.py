@@ -10,7 +10,7 @@ import pytest
 
 from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError, need_helm, one, render, run_helm
 from tests.controlplane.plane import ControlPlane, RefusedError
-from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.timeout(240)

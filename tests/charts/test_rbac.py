@@ -19,10 +19,10 @@ from tests.charts.running import APISERVER_FLAGS, Installation, Pod, token
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import QUEUES, World
-from volcanopy.kube.connection import Connection
-from volcanopy.local import nodes
+from volcanopy.kube.client.connection import Connection
 from volcanopy.local.cluster import Machinery, Parts
-from volcanopy.local.creating import Creator
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import nodes
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

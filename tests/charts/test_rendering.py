@@ -12,10 +12,10 @@ from tests.charts.running import mount
 from volcanopy.admission import policy
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.api.scheduling import Subjects
-from volcanopy.scheduler import config
 from volcanopy.scheduler.core import builtin
-from volcanopy.services.configfile import ConfigFile
-from volcanopy.services.policyfile import PolicyFile
+from volcanopy.scheduler.framework import config
+from volcanopy.services.admission.policy_file import PolicyFile
+from volcanopy.services.scheduler.config_file import ConfigFile
 
 SINGLE: Json = {
     "scheduler": {"replicas": 1, "leaderElection": False},

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 JOBS = "/apis/batch.volcanopy.io/v1alpha1/namespaces/{}/batchjobs"
 USER = "ada"

@@ -12,10 +12,10 @@ import yaml
 
 from tests.cli.canned import Canned, canned
 from tests.cli.driving import COMMAND, Outcome, Run, drive
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import AlreadyExists
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import AlreadyExists
+from volcanopy.kube.client.kinds import Json, Kind
 
 NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 

@@ -17,9 +17,9 @@ from unittest import mock
 
 from volcanopy.cli.frame.watching import following
 from volcanopy.cli.main import main
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Json, Kind
 
 COMMAND = [sys.executable, "-m", "volcanopy"]
 

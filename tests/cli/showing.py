@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from tests.cli.canned import JOBS, Canned, a_job, ago, canned
 from tests.cli.driving import drive, in_terminal
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 GOLDEN = Path(__file__).parent / "golden"
 WHY = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"

@@ -25,10 +25,10 @@ from volcanopy.cli.frame.watching import following
 from volcanopy.cli.jobs import phases
 from volcanopy.cli.jobs.pods import state
 from volcanopy.jobcontroller.phases import FINISHED
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import Forbidden
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import Forbidden
+from volcanopy.kube.client.kinds import Json
 
 
 @pytest.mark.parametrize(

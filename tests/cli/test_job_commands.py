@@ -7,7 +7,7 @@ import yaml
 
 from tests.cli.driving import Outcome, Run, drive, told_why, until
 from tests.e2e.world import JOBS, batch_job
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 
 def submitted(run: Run, *bodies: Json) -> None:

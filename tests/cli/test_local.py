@@ -21,10 +21,10 @@ from tests.cli.test_plan import volcanopy
 from tests.e2e.world import EXAMPLES, batch_job
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.local import run, up
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Json
-from volcanopy.local.nodes import NODES
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.simulated.nodes import NODES
 
 COMMAND = [sys.executable, "-m", "volcanopy", "local"]
 

@@ -10,7 +10,7 @@ import structlog
 
 from tests.cli.logged import Logged, Terminal, logged
 from volcanopy.cli.logs import Calm, without_secrets
-from volcanopy.services.jobeffects import new_ssh_keys
+from volcanopy.services.controllers.effects import new_ssh_keys
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJl"
 
@@ -34,7 +34,7 @@ def test_on_a_terminal_lines_are_for_people() -> None:
 
 def test_a_line_names_the_session_in_which_it_is_said_whoever_says_it() -> None:
     with logged() as seen, structlog.contextvars.bound_contextvars(session="s-7"):
-        logging.getLogger("volcanopy.kube.placing").warning("pod a could not be bound")
+        logging.getLogger("volcanopy.kube.apply.pod_writer").warning("pod a could not be bound")
         structlog.get_logger("volcanopy.services").info("cycle")
     assert [line["session"] for line in seen.lines] == ["s-7", "s-7"]
 
@@ -118,7 +118,7 @@ class Clock:
 def storm() -> "tuple[logging.Logger, Logged, Clock]":
     clock, stream = Clock(), io.StringIO()
     handler = Calm(stream, burst=3, window=10.0, clock=clock)
-    log = logging.Logger("volcanopy.kube.placing")
+    log = logging.Logger("volcanopy.kube.apply.pod_writer")
     log.addHandler(handler)
     return log, Logged(stream), clock
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from volcanopy.cli.render import HEADINGS, job_row, job_table, plain_table
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 NOW = datetime(2030, 1, 1, 0, 1, 0, tzinfo=UTC)
 

@@ -12,12 +12,12 @@ import pytest
 
 from tests.conformance.differences import differences
 from tests.conformance.worlds import FOLDER, Scenario, plugin_entry, scenarios
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, world
 
 DIFFERENCES = differences()

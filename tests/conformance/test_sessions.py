@@ -7,11 +7,11 @@ import pytest
 
 from tests.conformance.differences import differences
 from tests.conformance.worlds import FOLDER, Scenario, scenarios
-from volcanopy.scheduler.closing import close
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.report.close import close
+from volcanopy.scheduler.session.session import Session
 
 SESSIONS = scenarios("session")
 DIFFERENCES = differences()

@@ -7,10 +7,10 @@ import pytest
 
 from tests.conformance.differences import differences
 from tests.conformance.worlds import FOLDER, Scenario, scenarios
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
 
 DIFFERENCES = differences()
 ASKED = [one for one in scenarios("custom") if one.file == "plugins-network-topology-aware-network_topology_aware"]

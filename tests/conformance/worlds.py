@@ -17,11 +17,11 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanopy.api import core, devices, network, policy, storage
-from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plugin import SWITCHES
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import Object, State
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.framework.plugin import SWITCHES
+from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW
 
 FOLDER = Path(

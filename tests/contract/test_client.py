@@ -12,12 +12,12 @@ from tests.controlplane.fixtures import real_control_plane
 from tests.kube.faulty import FakeTime
 from tests.kube.following import following, told
 from tests.kube.shapes import PODS, RAW_PODS, Thing
-from volcanopy.kube.client import Client, Listing, Patch
-from volcanopy.kube.connection import Connection, Credentials
-from volcanopy.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
-from volcanopy.kube.events import EVENTS, EventRecorder, ObjectReference
-from volcanopy.kube.kinds import Kind
-from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.kube.apply.event_writer import EVENTS, EventRecorder, ObjectReference
+from volcanopy.kube.client.api_client import Client, Listing, Patch
+from volcanopy.kube.client.connection import Connection, Credentials
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
 
 __all__ = ["real_control_plane"]

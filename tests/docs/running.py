@@ -14,8 +14,8 @@ import yaml
 
 from tests.docs.pages import ROOT, Block, commands, like
 from volcanopy.admission import policy
-from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import parse
 
 PATIENCE = 60.0
 """Seconds that a command may take."""

@@ -3,9 +3,9 @@
 import re
 
 from tests.docs.pages import ROOT
-from volcanopy.kube.leader import Terms
-from volcanopy.services.jobcontroller import JobControllerSettings
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.kube.leader.elector import Terms
+from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.process.settings import SchedulerSettings
 
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
 

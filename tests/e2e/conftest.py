@@ -11,14 +11,14 @@ import yaml
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, World
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import NotFound
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.local import nodes
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import NotFound
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import LocalCluster, Machinery
-from volcanopy.local.creating import Creator
-from volcanopy.local.nodes import NODES
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import nodes
+from volcanopy.local.simulated.nodes import NODES
 
 __all__ = ["kubectl_program", "real_control_plane"]
 

@@ -9,14 +9,14 @@ from signal import SIGKILL, Signals
 from typing import Any, Protocol
 
 from tests.e2e.replicas import Leases, Witness, in_the_background
-from volcanopy.kube.client import Client, Kind
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.leases import LEASES
-from volcanopy.kube.slices import QUEUES
-from volcanopy.kube.watch import Reflector
+from volcanopy.kube.cache.followed_kinds import QUEUES
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client, Kind
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.leader.lease import LEASES
 from volcanopy.local.cluster import Machinery, Parts
-from volcanopy.local.creating import Creator
-from volcanopy.local.nodes import NODES, manifests
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated.nodes import NODES, manifests
 
 GANGS = 50
 JOBS: Kind[dict[str, Any]] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)

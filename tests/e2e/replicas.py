@@ -16,11 +16,11 @@ from typing import Any
 import aiohttp
 
 from tests.controlplane.processes import free_port
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json
-from volcanopy.kube.leases import LEASES
-from volcanopy.kube.slices import PODS
-from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.kube.cache.followed_kinds import PODS
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.leader.lease import LEASES
 
 LEASE = {"scheduler": "volcanopy-scheduler", "controller": "volcanopy-controller"}
 

@@ -8,7 +8,7 @@ import yaml
 
 from tests.e2e.world import JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition
 from volcanopy.api import names
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json, Kind
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "queues-and-groups.md"
 

@@ -13,11 +13,11 @@ import pytest
 
 from tests.e2e.killing import JOBS, a_cluster, gang, run_the_gangs
 from tests.e2e.replicas import Leases, Listener, Replica, Witness, all_ready, ended_at_last, in_the_background
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
-from volcanopy.local.creating import Creator
+from volcanopy.local.manifests import Creator
 
 BRIEF = ("--lease-duration", "7", "--renew-deadline", "6", "--retry-period", "0.5")
 

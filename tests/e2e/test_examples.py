@@ -16,7 +16,7 @@ from tests.e2e.world import (
     example,
     phase_of,
 )
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 
 def test_the_examples_are_numbered_and_have_a_line_in_the_readme() -> None:

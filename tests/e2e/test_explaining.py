@@ -16,9 +16,9 @@ from volcanopy.cli.explaining.text import job_lines, plain, queue_lines
 from volcanopy.cli.frame.options import Cluster
 from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import snapshot
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Json
 
 QUEUE = "scheduling.volcanopy.io/v1beta1"
 

@@ -13,7 +13,7 @@ from tests.charts.running import APISERVER_FLAGS, Installation, Pod
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.killing import run_the_gangs
-from volcanopy.kube.connection import Connection
+from volcanopy.kube.client.connection import Connection
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, PODS, World, batch_job, condition
-from volcanopy.kube.kinds import Json
-from volcanopy.local import nodes
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.simulated import nodes
 
 WHY = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
 

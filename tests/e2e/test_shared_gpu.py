@@ -5,11 +5,11 @@ from collections import Counter
 from tests.e2e.world import EXAMPLES, JOBS, PODS, World, example, phase_of
 from volcanopy.api import names
 from volcanopy.cli.manifests import read
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.nodes import like
-from volcanopy.scheduler.nodes import gpus
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.local.simulated.nodes import like
+from volcanopy.scheduler.filters.gpus import gpu_annotations
+from volcanopy.services.process.settings import SchedulerSettings
 
 FOLDER = EXAMPLES / "20-shared-gpu"
 
@@ -31,7 +31,7 @@ async def test_pods_share_two_gpus_and_each_is_told_which_it_has() -> None:
         for pod in pods:
             notes = pod["metadata"]["annotations"]
             assert notes[names.VGPU_NODE] == pod["spec"]["nodeName"] == "gpu-1"
-            held = list(gpus.vgpu_held(notes[names.VGPU_IDS]))
+            held = list(gpu_annotations.vgpu_held(notes[names.VGPU_IDS]))
             assert len(held) == (2 if "train" in pod["metadata"]["name"] else 1)
             for card in held:
                 memory[card.id] += card.memory

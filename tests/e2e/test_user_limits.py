@@ -8,10 +8,10 @@ import pytest
 
 from tests.e2e.world import JOBS, POD_GROUPS, QUEUES, World, batch_job
 from tests.services.test_admission_rules import Acting
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Json
-from volcanopy.local.creating import Creator, RefusedError
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.manifests import Creator, RefusedError
 
 
 def queue(name: str, **spec: object) -> Json:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.e2e.world import PODS, World, batch_job
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json, Kind
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 VOLUMES: Kind[Json] = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, dict)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from volcanopy.cli.manifests import read
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import Machinery
-from volcanopy.local.creating import Creator
-from volcanopy.local.kubelet import Kubelet
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated.kubelet import Kubelet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

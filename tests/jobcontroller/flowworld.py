@@ -8,7 +8,7 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import Json, format_time
 from volcanopy.jobcontroller.cron import CronPlan, UpdateCronStatus, reconcile_cron
-from volcanopy.jobcontroller.flowplan import (
+from volcanopy.jobcontroller.flow_plan import (
     CommandJob,
     CreateJob,
     FlowObserved,

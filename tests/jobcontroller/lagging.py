@@ -19,8 +19,8 @@ from volcanopy.jobcontroller.observed import Observed
 from volcanopy.jobcontroller.phases import LIVE
 from volcanopy.jobcontroller.plan import JobPlan
 from volcanopy.jobcontroller.reconcile import reconcile
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.services.jobcache import JobCache
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.services.controllers.job_cache import JobCache
 
 Json = dict[str, Any]
 News = tuple[str, str, Json]

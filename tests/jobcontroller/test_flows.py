@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.jobcontroller.flowworld import FlowWorld, job_spec
 from volcanopy.api import names
 from volcanopy.api.core import Pod
-from volcanopy.jobcontroller.flowjobs import merged
-from volcanopy.jobcontroller.flowplan import Knock
+from volcanopy.jobcontroller.flow_jobs import merged
+from volcanopy.jobcontroller.flow_plan import Knock
 from volcanopy.jobcontroller.flows import dependents
 
 

@@ -9,7 +9,8 @@ from volcanopy.api import names
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroup as WrittenPodGroup
-from volcanopy.jobcontroller.groups import (
+from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.workload_podgroups import (
     GroupEffect,
     GroupObserved,
     LoosePod,
@@ -22,7 +23,6 @@ from volcanopy.jobcontroller.groups import (
     slim,
     speaks_anew,
 )
-from volcanopy.jobcontroller.plan import RecordEvent
 
 REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs-uid", "controller": True}
 JOINED = {names.GROUP_NAME: "podgroup-rs-uid"}

@@ -8,7 +8,7 @@ import pytest
 from tests.jobcontroller.world import World, job, task
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import PodGroup
-from volcanopy.jobcontroller.podgroup import changes, min_resources, pod_group_spec, pod_usage
+from volcanopy.jobcontroller.job_podgroup import changes, min_resources, pod_group_spec, pod_usage
 
 
 def read(*tasks: Any, **spec: Any) -> BatchJob:

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from volcanopy.api import core
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Kind
-from volcanopy.kube.slices import NODES, POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.apiserver.server import ApiServer
 
 Json = dict[str, Any]

@@ -12,8 +12,8 @@ from tests.kube.cluster import Cluster, borrowed_cluster, running_cluster
 from tests.kube.faulty import FakeTime, FaultyServer, connect, faulty_server
 from tests.kube.kubeconfigs import Plugin
 from tests.kube.rig import Rig, a_rig
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
 
 __all__ = ["real_control_plane"]
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
-from volcanopy.kube.errors import NoAnswer
-from volcanopy.kube.leader import Elector, LostLeadership, Terms
-from volcanopy.kube.leases import Held, Overtaken, Record
+from volcanopy.kube.client.errors import NoAnswer
+from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
+from volcanopy.kube.leader.lease import Held, Overtaken, Record
 
 T = TypeVar("T")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from volcanopy.kube.connection import Connection, Credentials
+from volcanopy.kube.client.connection import Connection, Credentials
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import KubeError, NoAnswer, from_response
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError, NoAnswer, from_response
 
 
 @dataclass

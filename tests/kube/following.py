@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.kube.faulty import FakeTime, FaultyServer
 from tests.kube.shapes import PODS, Thing
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Kind
-from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Kind
 
 
 class Follower:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from volcanopy.kube.connection import Connection
+from volcanopy.kube.client.connection import Connection
 
 Json = dict[str, Any]
 

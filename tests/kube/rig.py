@@ -8,15 +8,15 @@ from typing import Any
 
 from tests.kube.cluster import Cluster
 from tests.kube.flaky import FlakyClient, Script
-from volcanopy.kube.applier import Applied, Applier
-from volcanopy.kube.events import EventRecorder
-from volcanopy.kube.kinds import Kind
-from volcanopy.kube.slices import NODES, POD_GROUPS, PODS, QUEUES
-from volcanopy.kube.statuses import pod_condition
-from volcanopy.kube.store import Store
-from volcanopy.kube.telling import Timing
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.scheduler.plan import Bind, Effect, GroupCondition, Plan, SetPodGroup
+from volcanopy.kube.apply.applier import Applied, Applier
+from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.cache.followed_kinds import NODES, POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.cache.statuses import pod_condition
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.scheduler.model.plan import Bind, Effect, GroupCondition, Plan, SetPodGroup
 
 PATIENT = Timing(settle=3600.0, reword=3600.0, retell=3600.0)
 """What may wait, waits for the end of the test, or for `finish`."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from volcanopy.kube.kinds import Kind
+from volcanopy.kube.client.kinds import Kind
 
 
 class ThingMeta(Struct, rename="camel", frozen=True, kw_only=True):

@@ -5,10 +5,10 @@ import asyncio
 from tests.kube.cluster import Cluster
 from tests.kube.flaky import lost, refused
 from tests.kube.rig import Rig, bind
-from volcanopy.kube.applier import Applied
-from volcanopy.kube.slices import PODS
-from volcanopy.kube.statuses import pod_condition
-from volcanopy.scheduler.plan import Evict, Nominate
+from volcanopy.kube.apply.applier import Applied
+from volcanopy.kube.cache.followed_kinds import PODS
+from volcanopy.kube.cache.statuses import pod_condition
+from volcanopy.scheduler.model.plan import Evict, Nominate
 
 # Binds
 

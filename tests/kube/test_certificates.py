@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.kube.kubeconfigs import Authority, Json, Plugin, TlsServer, config, encoded, load, write
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import NoAnswer, NoCluster
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import NoAnswer, NoCluster
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 

@@ -12,13 +12,13 @@ from tests.kube.faulty import Fault, FaultyServer
 from tests.kube.flaky import refused
 from tests.kube.rig import Rig
 from volcanopy.api import devices
-from volcanopy.kube.applier import Applied
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.slices import DEVICE_CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES
-from volcanopy.kube.sought import Sought
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.scheduler.plan import Bind, Claims, DeviceChoice, VolumeChoice
+from volcanopy.kube.apply.applier import Applied
+from volcanopy.kube.cache.followed_kinds import DEVICE_CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES
+from volcanopy.kube.cache.optional_kinds import Sought
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.scheduler.model.plan import Bind, Claims, DeviceChoice, VolumeChoice
 
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "n1", "device": "0"}]}}
 OTHER = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "n1", "device": "1"}]}}

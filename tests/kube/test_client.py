@@ -9,9 +9,9 @@ import pytest
 
 from tests.kube.faulty import FakeTime, Fault, FaultyServer, connect
 from tests.kube.shapes import NODES, PODS, RAW_PODS, Thing, ThingSpec
-from volcanopy.kube.client import Client, Kind, Patch
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import (
+from volcanopy.kube.client.api_client import Client, Kind, Patch
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import (
     AlreadyExists,
     ApiError,
     Conflict,

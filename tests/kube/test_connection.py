@@ -14,11 +14,11 @@ import pytest
 from tests.kube.faulty import FaultyServer, faulty_server
 from tests.kube.kubeconfigs import Authority, Json, Plugin, config, load, write
 from tests.kube.shapes import PODS
-from volcanopy.kube import connection as connection_module
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import MIN_PERIOD, Connection, Grant, RenewedCredentials, headers_of
-from volcanopy.kube.errors import NoCluster, Unauthorized
-from volcanopy.kube.kubeconfig import in_cluster
+from volcanopy.kube.client import connection as connection_module
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import MIN_PERIOD, Connection, Grant, RenewedCredentials, headers_of
+from volcanopy.kube.client.errors import NoCluster, Unauthorized
+from volcanopy.kube.client.kubeconfig import in_cluster
 
 pytestmark = pytest.mark.usefixtures("nowhere")
 
@@ -210,7 +210,7 @@ def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_token_file_is_read_again_when_it_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("volcanopy.kube.kubeconfig.FILE_PERIOD", 0.0)
+    monkeypatch.setattr("volcanopy.kube.client.kubeconfig.FILE_PERIOD", 0.0)
     monkeypatch.setattr(connection_module, "MIN_PERIOD", 0.0)
     write(tmp_path / "token", "one")
     connection = load(tmp_path, config({"tokenFile": "token"}))
@@ -256,7 +256,7 @@ def test_a_pod_without_a_token_is_told(tmp_path: Path) -> None:
 
 
 def test_importing_the_client_does_not_import_the_official_one() -> None:
-    program = "import sys, volcanopy.kube.client, volcanopy.kube.watch, volcanopy.kube.events; print('kubernetes' in sys.modules)"
+    program = "import sys, volcanopy.kube.client.api_client, volcanopy.kube.cache.watch, volcanopy.kube.apply.event_writer; print('kubernetes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

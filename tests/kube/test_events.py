@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from tests.kube.faulty import FakeTime, Fault, FaultyServer
-from volcanopy.kube.client import Client
-from volcanopy.kube.events import MESSAGE_LIMIT, EventRecorder, ObjectReference
+from volcanopy.kube.apply.event_writer import MESSAGE_LIMIT, EventRecorder, ObjectReference
+from volcanopy.kube.client.api_client import Client
 
 POD = ObjectReference("v1", "Pod", "a-0", "ns", "u1")
 NODE = ObjectReference("v1", "Node", "n1")

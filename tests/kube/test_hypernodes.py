@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from tests.kube.cluster import CHART, CRDS, Cluster, body, running_cluster
 from volcanopy.api import network
-from volcanopy.kube.errors import Invalid
-from volcanopy.kube.slices import HYPER_NODES
-from volcanopy.kube.store import Store
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.scheduler.state import State
-from volcanopy.services.dump import objects
+from volcanopy.kube.cache.followed_kinds import HYPER_NODES
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.errors import Invalid
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.services.scheduler.dump import objects
 from volcanopy.testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)

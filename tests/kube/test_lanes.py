@@ -1,6 +1,6 @@
 import asyncio
 
-from volcanopy.kube.lanes import Lanes, Later, Write
+from volcanopy.kube.apply.write_queue import Lanes, Later, Write
 
 
 async def test_turns_are_taken_in_the_order_in_which_they_were_asked_for() -> None:

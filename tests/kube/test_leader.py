@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kube.electing import Machine, Server, Weather, live, virtual_loop
-from volcanopy.kube.leader import Terms, Unopposed
-from volcanopy.kube.leases import Record
+from volcanopy.kube.leader.elector import Terms, Unopposed
+from volcanopy.kube.leader.lease import Record
 
 TERMS = Terms()
 

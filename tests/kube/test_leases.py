@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.kube.cluster import Cluster
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import NotFound, NotLeading
-from volcanopy.kube.leader import Elector, LostLeadership, Terms
-from volcanopy.kube.leases import LEASES, LeaseLock, Overtaken, Record
-from volcanopy.kube.slices import NODES
+from volcanopy.kube.cache.followed_kinds import NODES
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import NotFound, NotLeading
+from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
+from volcanopy.kube.leader.lease import LEASES, LeaseLock, Overtaken, Record
 
 NAMESPACE, NAME = "kube-system", "test-lease"
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250000, tzinfo=UTC)

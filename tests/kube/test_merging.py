@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kube.faulty import merged as merge
-from volcanopy.kube.merging import merge_patch
+from volcanopy.kube.client.merge_patch import merge_patch
 
 values = st.recursive(
     st.one_of(st.booleans(), st.integers(0, 3), st.text("ab", max_size=2)),

@@ -12,12 +12,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hack.metricspage import PAGE, page
 from tests.kube.faulty import Fault, connect, faulty_server
-from volcanopy.kube import metrics
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import ApiError
-from volcanopy.kube.instruments import Declared, Seen, spread
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import ApiError
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.metrics import registry
+from volcanopy.kube.metrics.instruments import Declared, Seen, spread
 
 DASHBOARD = Path(__file__).parents[2] / "charts" / "volcanopy" / "dashboards" / "volcanopy.json"
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
@@ -37,7 +37,7 @@ schedule_attempts_total task_scheduling_latency_milliseconds total_preemption_at
 
 def served() -> dict[str, float]:
     """Every sample, by its name and labels."""
-    text = generate_latest(metrics.REGISTRY).decode()
+    text = generate_latest(registry.REGISTRY).decode()
     return {
         f"{sample.name}{json.dumps(sample.labels, sort_keys=True) if sample.labels else ''}": sample.value
         for family in text_string_to_metric_families(text)
@@ -46,11 +46,11 @@ def served() -> dict[str, float]:
 
 
 def test_names_that_volcano_has_are_kept() -> None:
-    assert {f"volcanopy_{name}" for name in OF_VOLCANO.split()} <= {one.name for one in metrics.INSTRUMENTS}
+    assert {f"volcanopy_{name}" for name in OF_VOLCANO.split()} <= {one.name for one in registry.INSTRUMENTS}
 
 
 def test_no_label_grows_with_the_work() -> None:
-    labels = {label for one in metrics.INSTRUMENTS for label in one.labels}
+    labels = {label for one in registry.INSTRUMENTS for label in one.labels}
     assert labels == {
         "OnSession", "action", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome",
         "phase", "plugin", "queue_name", "reason", "resource", "result", "stage", "verb", "verdict", "webhook",
@@ -58,11 +58,11 @@ def test_no_label_grows_with_the_work() -> None:
 
 
 def test_all_is_served_in_both_forms() -> None:
-    names = {one.name for one in metrics.INSTRUMENTS}
-    assert len(names) == len(metrics.INSTRUMENTS)
+    names = {one.name for one in registry.INSTRUMENTS}
+    assert len(names) == len(registry.INSTRUMENTS)
     for accepted in ("text/plain", "application/openmetrics-text"):
         encode, _ = choose_encoder(accepted)
-        told = set(re.findall(r"^# HELP (\S+)", encode(metrics.REGISTRY).decode(), re.MULTILINE))
+        told = set(re.findall(r"^# HELP (\S+)", encode(registry.REGISTRY).decode(), re.MULTILINE))
         assert {name.removesuffix("_total") for name in names} <= {name.removesuffix("_total") for name in told}
 
 
@@ -75,10 +75,10 @@ def test_the_dashboard_asks_for_what_there_is() -> None:
     asked = set(
         re.findall(r"volcanopy_[a-z0-9_]+", json.dumps(dashboard["panels"]) + json.dumps(dashboard["templating"]))
     )
-    there = {one.name for one in metrics.INSTRUMENTS}
+    there = {one.name for one in registry.INSTRUMENTS}
     there |= {
         f"{one.name}_{part}"
-        for one in metrics.INSTRUMENTS
+        for one in registry.INSTRUMENTS
         if one.type == "histogram"
         for part in ("bucket", "sum", "count")
     }
@@ -88,7 +88,7 @@ def test_the_dashboard_asks_for_what_there_is() -> None:
 
 def test_the_dashboard_groups_by_labels_that_there_are() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
-    labels = {one.name: set(one.labels) | {"le"} for one in metrics.INSTRUMENTS}
+    labels = {one.name: set(one.labels) | {"le"} for one in registry.INSTRUMENTS}
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):
             (name,) = set(re.findall(r"volcanopy_[a-z0-9_]+", target["expr"]))

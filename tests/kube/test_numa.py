@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from tests.kube.cluster import CHART, CRDS, Cluster, running_cluster
-from volcanopy.kube.errors import Invalid
-from volcanopy.kube.slices import NUMA_TOPOLOGIES
-from volcanopy.kube.store import Store
+from volcanopy.kube.cache.followed_kinds import NUMA_TOPOLOGIES
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.client.errors import Invalid
 
 DEFINITION = yaml.safe_load((CHART / "numatopologies.nodeinfo.volcanopy.io.yaml").read_text())
 REPORT: dict[str, Any] = {

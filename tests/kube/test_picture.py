@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from tests.kube.cluster import Cluster
-from volcanopy.kube import picture
-from volcanopy.kube.client import Client, Listing
-from volcanopy.kube.errors import Forbidden, from_response
-from volcanopy.kube.kinds import Kind
-from volcanopy.kube.store import Store
-from volcanopy.services.dump import objects
+from volcanopy.kube.cache import cluster_reader
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.client.api_client import Client, Listing
+from volcanopy.kube.client.errors import Forbidden, from_response
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.services.scheduler.dump import objects
 from volcanopy.testing.notation import NOW
 
 
@@ -21,9 +21,9 @@ async def test_it_is_of_the_same_kinds_and_objects_as_the_store_follows(cluster:
     following = asyncio.create_task(followed.follow(cluster.client))
     try:
         await followed.synced()
-        assert await picture.take(cluster.client, taken) == []
+        assert await cluster_reader.take(cluster.client, taken) == []
         assert {one.kind.kind for one in followed.reflectors} == {
-            kind.kind for kind in (*picture.NEEDED, *picture.SOUGHT)
+            kind.kind for kind in (*cluster_reader.NEEDED, *cluster_reader.SOUGHT)
         }
         first, second = (objects(one.snapshot(NOW, "s")) for one in (followed, taken))
         assert sorted(map(str, first)) == sorted(map(str, second))
@@ -46,7 +46,7 @@ class Grudging(Client):
 async def test_kinds_that_may_not_be_read_are_left_out_unless_they_are_needed(cluster: Cluster) -> None:
     async with Grudging(cluster.connection) as client:
         client.hidden = frozenset({"persistentvolumes", "storageclasses"})
-        assert await picture.take(client, Store()) == ["persistentvolumes", "storageclasses"]
+        assert await cluster_reader.take(client, Store()) == ["persistentvolumes", "storageclasses"]
         client.hidden = frozenset({"nodes"})
         with pytest.raises(Forbidden):
-            await picture.take(client, Store())
+            await cluster_reader.take(client, Store())

@@ -2,9 +2,9 @@
 
 from tests.kube.cluster import Cluster
 from tests.kube.rig import Rig, a_rig
-from volcanopy.kube.slices import QUEUES
-from volcanopy.kube.telling import Timing
-from volcanopy.scheduler.plan import SetQueue
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.cache.followed_kinds import QUEUES
+from volcanopy.scheduler.model.plan import SetQueue
 
 WHOLE = SetQueue(
     "default",

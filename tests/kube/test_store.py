@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.kube.slimming import slim_pod
-from volcanopy.kube.store import Store
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.scheduler.plan import Bind, GroupCondition, Nominate, Plan, SetPodGroup, SetQueue
-from volcanopy.scheduler.status import Status
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.trimmed_objects import slim_pod
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.scheduler.model.plan import Bind, GroupCondition, Nominate, Plan, SetPodGroup, SetQueue
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)

@@ -9,9 +9,9 @@ from tests.kube.cluster import EVENTS, Cluster
 from tests.kube.flaky import refused
 from tests.kube.rig import Rig, a_rig, bind, says
 from volcanopy.api import core
-from volcanopy.kube.slices import POD_GROUPS, QUEUES
-from volcanopy.kube.telling import Timing
-from volcanopy.scheduler.plan import Explain, GroupCondition, SetPodGroup, SetQueue
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
+from volcanopy.scheduler.model.plan import Explain, GroupCondition, SetPodGroup, SetQueue
 
 # Pod groups
 

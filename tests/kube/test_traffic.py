@@ -3,9 +3,9 @@
 import pytest
 
 from tests.kube.faulty import Fault, connect, faulty_server
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.traffic import Asked, resource
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.request_counts import Asked, resource
 
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 

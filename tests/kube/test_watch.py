@@ -11,10 +11,10 @@ import pytest
 from tests.kube.faulty import FakeTime, Fault, FaultyServer, WatchPlan, connect
 from tests.kube.following import Follower, following, stored, told
 from tests.kube.shapes import NODES, PODS, Thing, ThingSpec
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Credentials, Headers, headers_of
-from volcanopy.kube.errors import KubeError
-from volcanopy.kube.watch import Change, ChangeType, Lines, Reflector
+from volcanopy.kube.cache.watch import Change, ChangeType, Lines, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Credentials, Headers, headers_of
+from volcanopy.kube.client.errors import KubeError
 
 
 async def test_what_is_there_comes_as_one_batch_and_then_the_changes(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.kube.faulty import FakeTime, Fault, FaultyServer, WatchPlan, connect, faulty_server
 from tests.kube.following import following, stored, told
-from volcanopy.kube.client import Client
+from volcanopy.kube.client.api_client import Client
 
 Step = tuple[str, str]
 

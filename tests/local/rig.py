@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
-from volcanopy.local import nodes
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
-from volcanopy.local.kubelet import Kubelet
-from volcanopy.local.stages import Stages
+from volcanopy.local.simulated import nodes
+from volcanopy.local.simulated.kubelet import Kubelet
+from volcanopy.local.simulated.pod_stages import Stages
 
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)

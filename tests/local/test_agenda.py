@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.kube.errors import NoAnswer
-from volcanopy.local.agenda import Agenda, Crew
+from volcanopy.kube.client.errors import NoAnswer
+from volcanopy.local.simulated.timers import Agenda, Crew
 
 
 class Now:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.world import JOBS, PODS, batch_job, phase_of
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
-from volcanopy.local import nodes
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.cluster import ClusterError, LocalCluster, Machinery, Parts, connection_to
-from volcanopy.local.creating import Creator, RefusedError
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.local.manifests import Creator, RefusedError
+from volcanopy.local.simulated import nodes
+from volcanopy.services.process.settings import SchedulerSettings
 
 CLIENT_ONLY = Parts(scheduler=None, controller=None, admission=None)
 NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)

@@ -4,10 +4,10 @@ import asyncio
 
 from tests.local.conftest import QUICK
 from tests.local.rig import NODES, PODS, Rig, rig
-from volcanopy.kube.client import Patch
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.local import nodes
+from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.simulated import nodes
 
 LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
 FOREVER = {"duration": "forever"}

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.local.rig import Rig
-from volcanopy.kube.kinds import Json
-from volcanopy.local.logs import NoLogError, lines, text
-from volcanopy.local.stages import Stages
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.simulated.container_logs import NoLogError, lines, text
+from volcanopy.local.simulated.pod_stages import Stages
 
 AT, LATER = "2030-01-01T00:00:00Z", "2030-01-01T00:00:03Z"
 RUNNING: Json = {"state": {"running": {"startedAt": AT}}}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from volcanopy.local import podstatus
-from volcanopy.local.stages import AnnotationError, Moment, RestartPolicy, Script, Stages, at, cut, script
+from volcanopy.local.simulated import pod_status
+from volcanopy.local.simulated.pod_stages import AnnotationError, Moment, RestartPolicy, Script, Stages, at, cut, script
 
 BORN = 1_900_000_000.0
 ORDER = {"Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
@@ -167,7 +167,7 @@ def test_a_pod_changes_when_it_says_and_not_before(life: Script, when: float) ->
     assert found.until > now
     if found.until < math.inf:
         just_before = at(life, BORN, math.nextafter(found.until, 0))
-        assert podstatus.to_show(just_before) == podstatus.to_show(found)
+        assert pod_status.to_show(just_before) == pod_status.to_show(found)
         assert _told(at(life, BORN, found.until)) != _told(found)
 
 
@@ -180,4 +180,4 @@ def test_stopping_leaves_nothing_running(life: Script, when: float) -> None:
 
 def _told(moment: Moment) -> object:
     """All that distinguishes moments: what is shown, and why something waits."""
-    return podstatus.to_show(moment), [span.reason for span in (*moment.init, *moment.main)], moment.reason
+    return pod_status.to_show(moment), [span.reason for span in (*moment.init, *moment.main)], moment.reason

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
-from volcanopy.local.supplies import CLAIMS, CLASSES, DEVICE_CLAIMS, PODS, VOLUMES, Supplies
+from volcanopy.local.simulated.claim_controller import CLAIMS, CLASSES, DEVICE_CLAIMS, PODS, VOLUMES, Supplies
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from random import Random
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict
-from volcanopy.scheduler.state import State
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.testing.notation import NOW, START, world
 
 BACKLOG = 15

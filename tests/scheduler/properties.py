@@ -7,23 +7,23 @@ from random import Random
 import numpy as np
 
 from volcanopy.api.policy import PodDisruptionBudget
-from volcanopy.scheduler.actions.draining import drain
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.closing import close
-from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.actions.drain import drain
+from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.promises import promises
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import Object, State
-from volcanopy.scheduler.statement import Statement
-from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.report.close import close
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import reference
-from volcanopy.testing.dice import Case
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import NOW, world
-from volcanopy.testing.unfolding import Unfolding
+from volcanopy.testing.random_worlds import Case
 
 REST = 5
 """In at most so many cycles a world in which nothing happens comes to rest; what was leaving leaves after the first.

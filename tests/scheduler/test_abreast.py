@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler import abreast
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Scope
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.placement import score_cache
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import reference
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
@@ -26,9 +26,9 @@ SETS = (PLUGINS, "gang, predicates, binpack", "gang, predicates, nodeorder", "ga
 @pytest.fixture(autouse=True)
 def eager() -> Iterator[None]:
     """From the second kind on, so that small worlds do it too."""
-    least, abreast.LEAST = abreast.LEAST, 2
+    least, score_cache.LEAST = score_cache.LEAST, 2
     yield
-    abreast.LEAST = least
+    score_cache.LEAST = least
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_the_default_plugins_have_a_quick_way() -> None:
     asked = 0
     renews = session.placement._abreast.renews  # type: ignore[union-attr]
 
-    def counted(answers: abreast.Answers) -> bool:
+    def counted(answers: score_cache.Answers) -> bool:
         nonlocal asked
         asked += (renewed := renews(answers))
         return renewed

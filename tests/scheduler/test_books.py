@@ -6,18 +6,18 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from volcanopy.api import core, quantity
-from volcanopy.kube.statuses import queue_status
-from volcanopy.scheduler import reported
-from volcanopy.scheduler.books import Books, books, share
+from volcanopy.kube.cache.statuses import queue_status
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.observing import Observer
-from volcanopy.scheduler.plan import Plan, SetQueue, document
-from volcanopy.scheduler.resources import UNLIMITED
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.status import HOLDING, Status
-from volcanopy.testing.dice import Case
+from volcanopy.scheduler.framework.observer import Observer
+from volcanopy.scheduler.model import observed_queue_status
+from volcanopy.scheduler.model.plan import Plan, SetQueue, document
+from volcanopy.scheduler.model.resources import UNLIMITED
+from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.report.queue_status import Books, books, share
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, config, decide, world
+from volcanopy.testing.random_worlds import Case
 from volcanopy.testing.strategies import cases
 
 TREE = """
@@ -204,9 +204,9 @@ def test_a_queue_that_claims_something_else_makes_the_table_anew() -> None:
     ],
 )
 def test_shares_are_texts_of_hundredths(text: str, hundredths: int) -> None:
-    assert reported.hundredths(text) == hundredths
+    assert observed_queue_status.hundredths(text) == hundredths
     if hundredths != -2:
-        assert reported.told(hundredths) == text
+        assert observed_queue_status.told(hundredths) == text
 
 
 @pytest.mark.parametrize("plugins", ["gang, proportion", "gang, capacity", "gang"])

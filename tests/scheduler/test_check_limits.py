@@ -2,8 +2,8 @@
 
 import pytest
 
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.testing.notation import snapshot
 
 WORLD = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from volcanopy.scheduler.config import DEFAULT, ConfigError, default, parse
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, default, parse
 from volcanopy.scheduler.plugins.binpack import BinpackArguments
 
 VOLCANO = """

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind
+from volcanopy.scheduler.model.plan import Bind
 from volcanopy.testing.exhaustive import placement_of
 from volcanopy.testing.notation import config, decide, snapshot
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from volcanopy.api import core
-from volcanopy.kube import statuses
-from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.kube.cache import statuses
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.placement import Placement
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import TaskView
-from volcanopy.scheduler.whynot import Why
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.placement.fit_error import Why
+from volcanopy.scheduler.placement.node_selection import Placement
 from volcanopy.testing.notation import NOW, config, decide, world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core, names
-from volcanopy.scheduler.plan import Bind, Plan
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import State
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.model.plan import Bind, Plan
+from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW, world
 
 WORLD = "node n1 cpu=9\nnode n2 cpu=9\njob a: 4 x cpu=1"

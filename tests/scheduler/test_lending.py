@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Plan
-from volcanopy.scheduler.promises import promises
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.testing.notation import config, snapshot
 
 CAPACITY, PROPORTION = "gang, capacity, predicates", "gang, proportion, predicates"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from volcanopy.scheduler.plan import Bind, Evict, Explain, SetPodGroup
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, SetPodGroup
 from volcanopy.testing.notation import decide, plan
 
 RULES = "gang, predicates"

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.status import HOLDING, Status
-from volcanopy.scheduler.views import JobView, TaskView
-from volcanopy.testing import dice, reference_limits
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.session.session import Session
+from volcanopy.testing import random_worlds, reference_limits
 from volcanopy.testing.notation import config, snapshot, world
 from volcanopy.testing.reference_limits import Holder
 
@@ -22,7 +22,7 @@ _HELD = [*np.flatnonzero(HOLDING).tolist(), int(Status.PIPELINED)]
 def limited_world(seed: int) -> str:
     """A random world in which at least one queue limits somebody."""
     throw = Random(seed)
-    while "limit." not in (text := dice.world(throw)) and "maxrunning" not in text:
+    while "limit." not in (text := random_worlds.world(throw)) and "maxrunning" not in text:
         pass
     return text
 

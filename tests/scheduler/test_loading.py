@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler import loading
+from volcanopy.scheduler.cache import bulk_load
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict, Plan
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.state import State
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.testing import reference
 from volcanopy.testing.notation import NOW, config, world
 from volcanopy.testing.strategies import worlds
@@ -83,11 +83,11 @@ def test_loading_pods_is_taking_them_in_one_by_one(text: str, later: str, data: 
         state.assume(plan)
     for pod in arriving:
         states[0].upsert(pod)
-    least, loading.MANY = loading.MANY, 1
+    least, bulk_load.MANY = bulk_load.MANY, 1
     try:
         states[1].load(arriving)
     finally:
-        loading.MANY = least
+        bulk_load.MANY = least
     same(*states)
     plans = [schedule(state.snapshot(NOW, "one"), config("gang, predicates, proportion")) for state in states]
     assert list(map(str, plans[0].effects)) == list(map(str, plans[1].effects))

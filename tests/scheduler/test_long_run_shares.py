@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from tests.scheduler.long_run import LongRun
-from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.testing.reference_queues import Vessel, filled
 
 CPUS = 120

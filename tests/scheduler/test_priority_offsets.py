@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Plan
-from volcanopy.scheduler.promises import promises
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import config, snapshot, world
-from volcanopy.testing.unfolding import Unfolding
 
 CLASSES = "class low value=1\nclass mid value=5\nclass high value=9\n"
 CHAIN = "enqueue, allocate, reclaim"

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.scheduler.properties import LATE, PROPERTIES
 from tests.scheduler.worlds import problems, shrunk
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind
-from volcanopy.testing.dice import APART, ARGUMENTS, case
+from volcanopy.scheduler.model.plan import Bind
 from volcanopy.testing.notation import config, snapshot
+from volcanopy.testing.random_worlds import APART, ARGUMENTS, case
 from volcanopy.testing.strategies import worlds
 
 WORLDS, PARTS = 70, 5

@@ -3,7 +3,7 @@
 import pytest
 
 from volcanopy.api import core
-from volcanopy.scheduler.reading import Quality, quality_of_service
+from volcanopy.scheduler.model.pod_fields import Quality, quality_of_service
 
 
 def container(requests: core.Quantities, limits: core.Quantities) -> core.Container:

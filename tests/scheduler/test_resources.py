@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.resources import Axis, Resources
-from volcanopy.scheduler.waterfilling import deserved_by_weight
+from volcanopy.scheduler.fairshare.weighted_shares import deserved_by_weight
+from volcanopy.scheduler.model.resources import Axis, Resources
 
 AXIS = Axis.of(["nvidia.com/gpu", "cpu", "ephemeral-storage"])
 

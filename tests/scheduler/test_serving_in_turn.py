@@ -4,7 +4,7 @@ import pytest
 
 from volcanopy.api import core
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Explain, Plan, SetPodGroup
+from volcanopy.scheduler.model.plan import Bind, Explain, Plan, SetPodGroup
 from volcanopy.testing.notation import config, snapshot
 
 

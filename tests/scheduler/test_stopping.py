@@ -2,12 +2,12 @@
 
 import pytest
 
-from volcanopy.scheduler.check import violations
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
-from volcanopy.scheduler.promises import promises
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import Lines, config, decided, snapshot, world
-from volcanopy.testing.unfolding import Unfolding
 
 CHAIN = "enqueue, allocate, backfill, preempt, reclaim"
 STOPS = pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])

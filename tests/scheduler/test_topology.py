@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from volcanopy.api import core, network
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.check_topology import topology_crossed
-from volcanopy.scheduler.plan import Bind, Explain, Plan
-from volcanopy.scheduler.state import State
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.invariants.topology import topology_crossed
+from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.testing.notation import NOW, NotationError, decide, plan, snapshot, world
 
 PLUGINS = "gang, predicates, network-topology-aware"

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.check_topology import topology_crossed
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.topology import HyperNodeTable
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.invariants.topology import topology_crossed
+from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.model.topology import HyperNodeTable
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import NOW, config, snapshot, world
-from volcanopy.testing.unfolding import Unfolding
 
 many = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plan import Explain
+from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.model.plan import Explain
 from volcanopy.testing.notation import decide
 
 PAGE = Path(__file__).parents[2] / "docs" / "waiting.md"

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from volcanopy.scheduler import claims
-from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.plan import SetPodGroup
-from volcanopy.scheduler.plugin import NoArguments
+from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.framework.plugin import NoArguments
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.plugins.proportion import Proportion
-from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import snapshot
 
 
@@ -122,7 +122,7 @@ def test_nor_to_those_of_a_job_that_this_session_admits(flag: str, admitted: int
 def test_the_guarantees_of_others_are_kept_free() -> None:
     """Ten cpus, of which queue a is guaranteed four: a may have all, the others six."""
     world = snapshot("node n1 cpu=10\nqueue a guarantee.cpu=4\nqueue b\nqueue c weight=2")
-    limits = claims.within_guarantees(world.total, world.queues)
+    limits = queue_demand.within_guarantees(world.total, world.queues)
     index = world.queues.index
     assert {name: int(limits[0, index[name]]) for name in "abc"} == {"a": 10000, "b": 6000, "c": 6000}
 

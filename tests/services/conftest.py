@@ -9,8 +9,8 @@ import pytest
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.services.playing import Cluster
-from volcanopy.kube.connection import Connection
-from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.kube.client.connection import Connection
+from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
 
 __all__ = ["real_control_plane"]

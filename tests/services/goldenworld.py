@@ -21,18 +21,24 @@ from tests.services.playing import CRDS, NAMESPACES
 from tests.services.test_admission_rules import BINDINGS, RBAC, ROLES, Acting
 from volcanopy.api import names
 from volcanopy.api.crd import crds
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import AlreadyExists, Invalid, NotFound
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
-from volcanopy.services import admission
-from volcanopy.services.admission import CONFIGURATION, MUTATING, QUEUES, VALIDATING, AdmissionSettings
-from volcanopy.services.jobeffects import JOBS
-from volcanopy.services.knowledge import Knowledge
-from volcanopy.services.policyfile import PolicyFile
-from volcanopy.services.queueedits import CONFIG_MAPS, PAGE
-from volcanopy.services.userkinds import wait_for_kinds
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.admission import admission_service
+from volcanopy.services.admission.admission_service import (
+    CONFIGURATION,
+    MUTATING,
+    QUEUES,
+    VALIDATING,
+    AdmissionSettings,
+)
+from volcanopy.services.admission.cluster_cache import Knowledge
+from volcanopy.services.admission.policy_file import PolicyFile
+from volcanopy.services.admission.queue_edits import CONFIG_MAPS, PAGE
+from volcanopy.services.controllers.effects import JOBS
+from volcanopy.services.controllers.kopf_watches import wait_for_kinds
 
 MAKER = "maker-of-worlds"
 RAW_QUEUES = QUEUES.raw
@@ -246,8 +252,8 @@ def made_beforehand(case: Json) -> Json | None:
 @asynccontextmanager
 async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     """Admission at work on the cluster of a kubeconfig."""
-    monkeypatch.setattr(admission, "Knowledge", Heard)
-    monkeypatch.setattr(admission, "PolicyFile", Policies)
+    monkeypatch.setattr(admission_service, "Knowledge", Heard)
+    monkeypatch.setattr(admission_service, "PolicyFile", Policies)
     connection = Connection.load(kubeconfig)
     maker = replace(connection, credentials=Acting(connection.credentials, MAKER, ["system:masters"]))
     async with Client(maker) as client, Client(connection) as admin:
@@ -256,7 +262,7 @@ async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pyte
         await _prepare(client)
         stop, ready = asyncio.Event(), asyncio.Event()
         settings = AdmissionSettings(config=found.config, period=3600)
-        running = asyncio.create_task(admission.run(connection, settings, stop, ready))
+        running = asyncio.create_task(admission_service.run(connection, settings, stop, ready))
         waiting = asyncio.create_task(ready.wait())
         try:
             await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)

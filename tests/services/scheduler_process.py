@@ -3,9 +3,9 @@
 import asyncio
 import sys
 
-from volcanopy.kube.connection import Connection
-from volcanopy.services.scheduler import run
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.kube.client.connection import Connection
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler.scheduler_service import run
 
 
 async def main(url: str) -> None:

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.services.playing import Cluster, task
-from volcanopy.kube.errors import AlreadyExists, ApiError, NotFound
-from volcanopy.services.admission import (
+from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
+from volcanopy.services.admission.admission_service import (
     CONFIGURATION,
     MUTATING,
     QUEUES,
@@ -17,8 +17,8 @@ from volcanopy.services.admission import (
     AdmissionSettings,
     run,
 )
-from volcanopy.services.jobeffects import JOBS
-from volcanopy.services.webhooks import Registration
+from volcanopy.services.admission.webhook_configuration import Registration
+from volcanopy.services.controllers.effects import JOBS
 
 
 @asynccontextmanager

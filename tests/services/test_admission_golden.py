@@ -14,8 +14,8 @@ from tests.controlplane.plane import ControlPlane
 from tests.services.goldenworld import KINDS, WORLD, Printed, Stage, made_beforehand, stage
 from volcanopy.api import names
 from volcanopy.api.model import Json
-from volcanopy.kube.errors import NotFound
-from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.kube.client.errors import NotFound
+from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
 
 __all__ = ["kubectl_program", "real_control_plane"]

@@ -5,12 +5,12 @@ from functools import partial
 
 from tests.services.playing import CRDS, Cluster
 from tests.services.test_keyring import HOSTS, NOW
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.services import certmanager
-from volcanopy.services.certmanager import CERTIFICATES, GROUP, INJECT, ISSUERS, NAME
-from volcanopy.services.keyring import SECRETS, ForeignKeyring, renewed
-from volcanopy.services.userkinds import wait_for_kinds
-from volcanopy.services.webhooks import Registration
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.admission import cert_manager
+from volcanopy.services.admission.cert_manager import CERTIFICATES, GROUP, INJECT, ISSUERS, NAME
+from volcanopy.services.admission.certificate_rotation import SECRETS, ForeignKeyring, renewed
+from volcanopy.services.admission.webhook_configuration import Registration
+from volcanopy.services.controllers.kopf_watches import wait_for_kinds
 
 HOOKS = ["hooks.system.svc", "127.0.0.1"]
 
@@ -33,27 +33,27 @@ def definition(kind: Kind[Json]) -> Json:
 
 async def test_cert_manager_is_found_asked_and_followed(cluster: Cluster) -> None:
     client, namespace = cluster.client, cluster.namespace
-    assert not await certmanager.is_there(client)
+    assert not await cert_manager.is_there(client)
     for kind in (ISSUERS, CERTIFICATES):
         await client.create(CRDS, None, definition(kind))
     try:
         await wait_for_kinds(client, (ISSUERS, CERTIFICATES))
-        assert await certmanager.is_there(client)
+        assert await cert_manager.is_there(client)
         for _ in range(2):  # a second server finds what the first has asked for
-            await certmanager.ask(client, namespace, HOOKS)
+            await cert_manager.ask(client, namespace, HOOKS)
         asked = await client.get(CERTIFICATES, namespace, NAME)
         assert (asked["spec"]["dnsNames"], asked["spec"]["ipAddresses"]) == (["hooks.system.svc"], ["127.0.0.1"])
         issuer = await client.get(ISSUERS, namespace, asked["spec"]["issuerRef"]["name"])
         authority = await client.get(CERTIFICATES, namespace, issuer["spec"]["ca"]["secretName"])
         assert authority["spec"]["isCA"] is True
-        assert await certmanager.made(client, namespace) == {}
+        assert await cert_manager.made(client, namespace) == {}
 
         made = renewed({}, HOSTS, NOW)
         data = {key: base64.b64encode(made[key].encode()).decode() for key in ("tls.crt", "tls.key", "ca.crt")}
         metadata = {"name": asked["spec"]["secretName"]}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": data}
         await client.create(SECRETS, namespace, secret)
-        ring = ForeignKeyring(partial(certmanager.made, client, namespace), lambda: NOW)
+        ring = ForeignKeyring(partial(cert_manager.made, client, namespace), lambda: NOW)
         await ring.renew()
         assert ring.context is not None
     finally:

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from volcanopy.scheduler.config import default
 from volcanopy.scheduler.core import builtin
-from volcanopy.services.configfile import ConfigFile
+from volcanopy.scheduler.framework.config import default
+from volcanopy.services.scheduler.config_file import ConfigFile
 
 GOOD = 'actions: "allocate"\ntiers: []\n'
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.services.playing import Cluster, task
 from volcanopy.api import names
-from volcanopy.kube.client import Patch
-from volcanopy.kube.errors import ApiError, Conflict
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.services.jobeffects import JOBS
+from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.errors import ApiError, Conflict
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.controllers.effects import JOBS
 
 PARTED = {"totalPartitions": 2, "partitionSize": 2}
 

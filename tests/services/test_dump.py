@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcanopy.cli.plan import plan as replayed
-from volcanopy.scheduler.config import parse
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Evict, Plan, document
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import State
-from volcanopy.services.dump import dump
+from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.model.plan import Evict, Plan, document
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.services.scheduler.dump import dump
 from volcanopy.testing import notation
 
 CONFIG = """\

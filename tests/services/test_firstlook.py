@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volcanopy.services.firstlook import MOST_VALUES, NoReviewError, TooDenseError, read
+from volcanopy.services.admission.request_limits import MOST_VALUES, NoReviewError, TooDenseError, read
 
 DENSE = [{"name": "a"}] * MOST_VALUES
 
@@ -61,7 +61,7 @@ def test_what_is_too_dense_can_be_deleted() -> None:
 @settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.recursive(st.none() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one), max_leaves=20))
 def test_there_are_never_more_values_than_are_counted(value: Any) -> None:
-    from volcanopy.services.firstlook import _values
+    from volcanopy.services.admission.request_limits import _values
 
     def count(found: Any) -> int:
         inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()

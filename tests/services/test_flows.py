@@ -9,12 +9,12 @@ import pytest
 from aiohttp import web
 
 from tests.services.playing import Cluster, controller, task
-from volcanopy.jobcontroller.flowplan import Knock
-from volcanopy.kube.errors import Invalid
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Reflector
-from volcanopy.services.crons import CRON_JOBS
-from volcanopy.services.flows import FLOWS, TEMPLATES, ask
+from volcanopy.jobcontroller.flow_plan import Knock
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.errors import Invalid
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.controllers.cron_jobs import CRON_JOBS
+from volcanopy.services.controllers.flows import FLOWS, TEMPLATES, ask
 
 
 async def template(cluster: Cluster, name: str, **spec: Any) -> None:

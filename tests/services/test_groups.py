@@ -9,15 +9,15 @@ import pytest
 
 from tests.services.playing import Cluster, controller
 from volcanopy.api import names
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import Invalid
-from volcanopy.kube.events import EventRecorder
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.services import owners
-from volcanopy.services.groups import LOOSE_PODS, GroupController
-from volcanopy.services.jobeffects import POD_GROUPS, PODS
-from volcanopy.services.queues import QueueController
-from volcanopy.services.workqueue import WorkQueue
+from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Invalid
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.controllers import workload_owners
+from volcanopy.services.controllers.effects import POD_GROUPS, PODS
+from volcanopy.services.controllers.pod_groups import LOOSE_PODS, GroupController
+from volcanopy.services.controllers.queues import QueueController
+from volcanopy.services.controllers.workqueue import WorkQueue
 
 DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
 REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
@@ -148,7 +148,7 @@ async def test_a_workload_that_is_read_is_read_again_when_what_was_read_may_be_o
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second pod comes while the first answer is still good; what has changed meanwhile is found out all the same."""
-    monkeypatch.setattr(owners, "GOOD_FOR", 0.5)
+    monkeypatch.setattr(workload_owners, "GOOD_FOR", 0.5)
     cluster.plays = False
     async with controller(cluster):
         owner = await workload(cluster, DAEMON_SETS, "set")

@@ -12,15 +12,16 @@ import aiohttp
 import pytest
 
 from tests.kube.cluster import Cluster, running_cluster
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.leader import Terms
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.leader.elector import Terms
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.registry import Registry
-from volcanopy.scheduler.session import Session
-from volcanopy.services import jobcontroller, scheduler
-from volcanopy.services.health import Health, Pulse, deaf, serving, unsynced
-from volcanopy.services.jobcontroller import JobControllerSettings
-from volcanopy.services.settings import Election, SchedulerSettings
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.session.session import Session
+from volcanopy.services.controllers import controller_service
+from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.process.health import Health, Pulse, deaf, serving, unsynced
+from volcanopy.services.process.settings import Election, SchedulerSettings
+from volcanopy.services.scheduler import scheduler_service
 
 
 class Clock:
@@ -157,7 +158,7 @@ async def a_scheduler(
     ready: asyncio.Event | None = None,
 ) -> AsyncIterator[tuple[Health, asyncio.Event]]:
     health, stop = Health(), asyncio.Event()
-    running = scheduler.run(cluster.connection, settings, stop, ready, registry=registry, health=health)
+    running = scheduler_service.run(cluster.connection, settings, stop, ready, registry=registry, health=health)
     task = asyncio.create_task(running)
     try:
         await until(lambda: bool(health.live) or task.done())
@@ -234,7 +235,7 @@ async def test_a_scheduler_whose_server_is_gone_is_unhealthy_when_that_lasts(clu
 async def test_a_scheduler_that_has_not_seen_the_cluster_is_not_ready_but_lives() -> None:
     health, stop = Health(), asyncio.Event()
     task = asyncio.create_task(
-        scheduler.run(Connection("http://127.0.0.1:9"), SchedulerSettings(), stop, health=health)
+        scheduler_service.run(Connection("http://127.0.0.1:9"), SchedulerSettings(), stop, health=health)
     )
     await until(lambda: "pods" in health.prepared().get("caches", ""))
     assert not any(health.alive().values())
@@ -247,7 +248,7 @@ async def test_a_controller_tells_what_it_waits_for_and_who_leads(cluster: Clust
     health, stop = Health(), asyncio.Event()
     election = Election(name="c", namespace="kube-system")
     settings = JobControllerSettings(election=election)
-    task = asyncio.create_task(jobcontroller.run(cluster.connection, settings, stop, health=health))
+    task = asyncio.create_task(controller_service.run(cluster.connection, settings, stop, health=health))
     await until(lambda: bool(health.live) and is_ready(health))
     assert health.facts["leader"]() == "not known"
     assert not any(health.alive().values())

@@ -12,14 +12,14 @@ import pytest
 
 from tests.services.playing import Cluster, controller, task
 from volcanopy.api.core import Pod
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import NoAnswer, from_response
-from volcanopy.kube.events import EventRecorder
-from volcanopy.kube.traffic import Asked, resource
-from volcanopy.kube.transport import Transport
-from volcanopy.kube.watch import Change, ChangeType, Reflector
-from volcanopy.services.jobcontroller import JobController, JobControllerSettings
-from volcanopy.services.jobeffects import JOBS, POD_GROUPS, PODS
+from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import NoAnswer, from_response
+from volcanopy.kube.client.request_counts import Asked, resource
+from volcanopy.kube.client.transport import Transport
+from volcanopy.services.controllers.controller_service import JobController, JobControllerSettings
+from volcanopy.services.controllers.effects import JOBS, POD_GROUPS, PODS
 
 
 class Weather:

@@ -7,10 +7,10 @@ import msgspec
 
 from tests.kube.faulty import WatchPlan, connect, faulty_server
 from volcanopy.api.core import Pod, PodGroup
-from volcanopy.kube.client import Client
-from volcanopy.kube.watch import Change, ChangeType, Reflector
-from volcanopy.services.jobcache import JobCache
-from volcanopy.services.jobeffects import PODS
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.services.controllers.effects import PODS
+from volcanopy.services.controllers.job_cache import JobCache
 
 Json = dict[str, Any]
 OWNER = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "name": "j", "uid": "u1", "controller": True}

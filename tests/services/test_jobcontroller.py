@@ -7,9 +7,9 @@ import pytest
 
 from tests.services.playing import Cluster, controller, task
 from volcanopy.api import names
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.services.jobcontroller import run
-from volcanopy.services.jobeffects import COMMANDS, JOBS, PODS
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.controllers.controller_service import run
+from volcanopy.services.controllers.effects import COMMANDS, JOBS, PODS
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 

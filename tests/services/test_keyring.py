@@ -9,7 +9,7 @@ from cryptography.exceptions import InvalidSignature
 
 from tests.services.playing import Cluster
 from volcanopy.api.model import Json
-from volcanopy.services.keyring import (
+from volcanopy.services.admission.certificate_rotation import (
     CERTIFICATE,
     NEXT,
     SECRET,
@@ -23,7 +23,7 @@ from volcanopy.services.keyring import (
     decoded,
     renewed,
 )
-from volcanopy.services.webhooks import Registration, published, register, unregister
+from volcanopy.services.admission.webhook_configuration import Registration, published, register, unregister
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTS = ["localhost", "127.0.0.1"]

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.admission.fits import maximal
+from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.policy import PolicyError
 from volcanopy.api import names
 from volcanopy.api.core import Node, PodGroup
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.services.knowledge import Sizes, Unfinished
-from volcanopy.services.policyfile import PolicyFile
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.services.admission.cluster_cache import Sizes, Unfinished
+from volcanopy.services.admission.policy_file import PolicyFile
 
 
 def node(name: str, **allocatable: str) -> Node:

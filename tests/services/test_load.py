@@ -14,16 +14,17 @@ from structlog.testing import capture_logs
 
 from tests.kube.cluster import CRDS, Cluster, running_cluster
 from volcanopy.api import core
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.kinds import Kind
-from volcanopy.kube.store import Store
-from volcanopy.scheduler.config import ConfigError, parse
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.measuring import Metrics
-from volcanopy.services.configfile import ConfigFile
-from volcanopy.services.load import LoadFollower
-from volcanopy.services.loadsources import (
+from volcanopy.scheduler.framework.config import ConfigError, parse
+from volcanopy.scheduler.framework.metrics_source import Metrics
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler.config_file import ConfigFile
+from volcanopy.services.scheduler.node_load import LoadFollower
+from volcanopy.services.scheduler.node_load_sources import (
     CPU_QUERY,
     MEMORY_QUERY,
     CustomMetrics,
@@ -32,8 +33,7 @@ from volcanopy.services.loadsources import (
     MetricsServer,
     Prometheus,
 )
-from volcanopy.services.scheduler import run
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.services.scheduler.scheduler_service import run
 
 MOMENT = 1_900_000_000.5
 BASE = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n  - name: usage\n'

@@ -17,11 +17,11 @@ from tests.services.playing import Cluster, controller, task
 from tests.services.test_admission import admission
 from tests.services.test_measures import served
 from tests.services.test_scheduler import placed, scheduling
-from volcanopy.kube.errors import ApiError
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.telling import Timing
-from volcanopy.scheduler.plan import SetPodGroup
-from volcanopy.services.reviews import measured
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.client.errors import ApiError
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.scheduler.model.plan import SetPodGroup
+from volcanopy.services.admission.review_metrics import measured
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 PASSWORD = "correct-horse-battery-staple"
@@ -47,7 +47,7 @@ async def test_all_that_belongs_to_a_cycle_names_its_session_down_to_each_decisi
         async with scheduling(world):
             await world.gang("a", 2, phase="")
             await world.until(lambda: placed(world, 2))
-    lines = of(seen, "volcanopy.services.scheduler")
+    lines = of(seen, "volcanopy.services.scheduler.scheduler_service")
     cycles = [line for line in lines if line["event"] == "cycle"]
     decisions = [line for line in lines if line["event"] == "decision"]
     assert cycles
@@ -97,7 +97,7 @@ async def test_nothing_that_is_secret_is_logged_by_the_controller_or_admission(c
             await cluster.until(lambda: "b-ssh" in cluster.message("b"))
             keys = await cluster.client.get(SECRETS, cluster.namespace, "a-ssh")
     text = seen.text
-    assert of(seen, "volcanopy.services.jobeffects")
+    assert of(seen, "volcanopy.services.controllers.effects")
     assert "decision: ApplyObject Secret a-ssh" in text
     assert len(keys["data"]["id_rsa"]) > 100
     for value in keys["data"].values():
@@ -117,7 +117,9 @@ async def test_what_the_controller_does_for_an_object_names_it_and_is_counted(cl
             await cluster.submit("a", task(replicas=2))
             await cluster.until(lambda: cluster.phase("a") == "Completed")
             now = served()
-    lines = [line for line in of(seen, "volcanopy.services.jobeffects") if line["event"].startswith("decision")]
+    lines = [
+        line for line in of(seen, "volcanopy.services.controllers.effects") if line["event"].startswith("decision")
+    ]
     lines = [line for line in lines if line["object"].startswith(cluster.namespace)]  # others may have jobs there too
     assert {(line["controller"], line["object"]) for line in lines} == {("BatchJob", f"{cluster.namespace}/a")}
     assert {"decision: CreatePod Pod a-a-0", "decision: UpdateStatus Completed"} <= {line["event"] for line in lines}
@@ -142,7 +144,11 @@ async def test_reviews_are_counted_by_verdict_and_refusals_are_logged(cluster: C
     assert grown["admission_reviews_total CREATE batchjobs allowed mutate"] >= 1
     assert grown["admission_reviews_total CREATE batchjobs denied validate"] >= 1
     assert grown["admission_review_duration_seconds_count CREATE validate"] >= 2
-    (line,) = [line for line in of(seen, "volcanopy.services.reviews") if f"{cluster.namespace}/b" in line["event"]]
+    (line,) = [
+        line
+        for line in of(seen, "volcanopy.services.admission.review_metrics")
+        if f"{cluster.namespace}/b" in line["event"]
+    ]
     assert line["event"].startswith(f"validate CREATE batchjobs {cluster.namespace}/b: denied: ")
     assert len(line["review"]) == 36
 

@@ -13,18 +13,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.kube.cluster import Cluster, running_cluster
 from tests.services.test_scheduler import QUICK, scheduling
-from volcanopy.kube import metrics
-from volcanopy.kube.slices import QUEUES
-from volcanopy.kube.store import Store
-from volcanopy.kube.traffic import Asked
-from volcanopy.kube.watch import Change, ChangeType
+from volcanopy.kube.cache.followed_kinds import QUEUES
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.request_counts import Asked
+from volcanopy.kube.metrics import registry as metrics
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Plan, SetPodGroup
-from volcanopy.scheduler.registry import Registry
-from volcanopy.scheduler.session import Session
-from volcanopy.services.exchanges import PATIENCE, Exchanges
-from volcanopy.services.measures import Measures
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
+from volcanopy.scheduler.session.session import Session
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler.eviction_outcomes import PATIENCE, Exchanges
+from volcanopy.services.scheduler.metrics import Measures
 from volcanopy.testing.notation import NOW, config, world
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from tests.services.playing import Cluster, controller
 from volcanopy.api import names
-from volcanopy.kube.errors import NotFound
-from volcanopy.kube.events import EVENTS
-from volcanopy.kube.kinds import Json
-from volcanopy.kube.watch import Reflector
-from volcanopy.services.jobeffects import COMMANDS, POD_GROUPS
-from volcanopy.services.queues import QUEUES
+from volcanopy.kube.apply.event_writer import EVENTS
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.errors import NotFound
+from volcanopy.kube.client.kinds import Json
+from volcanopy.services.controllers.effects import COMMANDS, POD_GROUPS
+from volcanopy.services.controllers.queues import QUEUES
 
 
 class Queues:

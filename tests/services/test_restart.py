@@ -15,12 +15,12 @@ import pytest
 from tests.kube.cluster import Cluster, running_cluster
 from tests.kube.flaky import Fault, FlakyClient, Script, lost, refused
 from volcanopy.api import core
-from volcanopy.kube.slices import POD_GROUPS, PODS
-from volcanopy.kube.telling import Timing
-from volcanopy.kube.watch import Change, ChangeType, Reflector
-from volcanopy.local.apiserver.store import Bucket, Event
-from volcanopy.services import scheduler as service
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.local.apiserver.store.object_store import Bucket, Event
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler import scheduler_service as service
 
 ROOT = Path(__file__).parents[2]
 GANGS, SIZE, NODES, CPU = 20, 5, 6, 20

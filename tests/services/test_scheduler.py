@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.kube.cluster import Cluster, running_cluster
-from volcanopy.kube.slices import POD_GROUPS, PODS, QUEUES
-from volcanopy.kube.statuses import pod_condition
-from volcanopy.kube.telling import Timing
-from volcanopy.scheduler.config import ConfigError
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
+from volcanopy.kube.cache.statuses import pod_condition
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plan import Bind
-from volcanopy.scheduler.registry import Registry
-from volcanopy.scheduler.session import Session
-from volcanopy.services.scheduler import run
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.scheduler.framework.config import ConfigError
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.session.session import Session
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler.scheduler_service import run
 
 QUICK = Timing(settle=0.05, reword=0.2, retell=0.5)
 POLICY = """\

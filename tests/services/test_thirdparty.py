@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind
-from volcanopy.services.thirdparty import ACTIONS, PLUGINS, ThirdPartyError, registry
+from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.model.plan import Bind
+from volcanopy.services.process.entry_points import ACTIONS, PLUGINS, ThirdPartyError, registry
 from volcanopy.testing.notation import snapshot
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
@@ -85,7 +85,7 @@ def test_an_action_may_be_a_class_or_an_instance(value: str, tmp_path: Path, mon
 
 
 PLUGIN = """
-from volcanopy.scheduler.plugin import Plugin
+from volcanopy.scheduler.framework.plugin import Plugin
 
 
 class Good(Plugin):
@@ -131,7 +131,7 @@ class Gang(Plugin):
             "number",
             "broken:number",
             "plugin 'number' of package broken 1.0 (entry point broken:number) is an object of the type int, not a subclass of"
-            " volcanopy.scheduler.plugin.Plugin",
+            " volcanopy.scheduler.framework.plugin.Plugin",
         ),
         (
             PLUGINS,

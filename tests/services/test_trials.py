@@ -12,12 +12,12 @@ from tests.services.test_admission_rules import acting, job, queue
 from volcanopy.admission.context import Answer, Trial
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.api.model import Json
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import ApiError, NoAnswer
-from volcanopy.kube.kinds import Kind
-from volcanopy.services.admission import QUEUES, AdmissionSettings
-from volcanopy.services.jobeffects import JOBS, PODS
-from volcanopy.services.trials import KEPT, Trials
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import ApiError, NoAnswer
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
+from volcanopy.services.admission.pod_dry_run import KEPT, Trials
+from volcanopy.services.controllers.effects import JOBS, PODS
 
 QUOTAS: Kind[Json] = Kind("", "v1", "ResourceQuota", "resourcequotas", True, dict)
 

@@ -11,8 +11,8 @@ from volcanopy.admission.request import User
 from volcanopy.api import names
 from volcanopy.api.access import Job
 from volcanopy.api.core import PodGroup
-from volcanopy.kube.watch import Change, ChangeType
-from volcanopy.services.waiting import Waiting, slim_job, slim_meta
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.services.admission.waiting_jobs import Waiting, slim_job, slim_meta
 
 ANA, BO = User("ana", ("phd",)), User("bo")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from volcanopy.services.workqueue import LONGEST_PAUSE, WorkQueue
+from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 
 
 async def test_a_key_that_is_added_often_comes_once() -> None:

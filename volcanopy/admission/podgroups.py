@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from volcanopy.admission.context import Context
-from volcanopy.admission.fits import group_fits
-from volcanopy.admission.origin import of_a_job, submitter
+from volcanopy.admission.feasibility import group_fits
+from volcanopy.admission.queue_acceptance import entry_problems
+from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.queues import LARGEST_LIST
-from volcanopy.admission.quotas import allowance, queued_problems
 from volcanopy.admission.request import Request, at
-from volcanopy.admission.taking import entry_problems
-from volcanopy.admission.tree import amounts_of
+from volcanopy.admission.submitter import of_a_job, submitter
+from volcanopy.admission.user_limits import allowance, queued_problems
 from volcanopy.admission.verdict import Warned
 from volcanopy.api import names
 from volcanopy.api.model import InvalidObjectError, Problem

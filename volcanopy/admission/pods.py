@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from volcanopy.admission.budgets import budget_problems
 from volcanopy.admission.context import Context
-from volcanopy.admission.doubts import pod_doubts
-from volcanopy.admission.fits import pod_fits
-from volcanopy.admission.landing import group_of
-from volcanopy.admission.origin import submitter
+from volcanopy.admission.disruption_budgets import budget_problems
+from volcanopy.admission.feasibility import pod_fits
+from volcanopy.admission.queue_acceptance import entry_problems
+from volcanopy.admission.queue_assignment import group_of
 from volcanopy.admission.request import Request, annotations, at
-from volcanopy.admission.taking import entry_problems
+from volcanopy.admission.submitter import submitter
 from volcanopy.admission.verdict import Warned
+from volcanopy.admission.warnings import pod_doubts
 from volcanopy.api import names
 from volcanopy.api.model import Problem
 

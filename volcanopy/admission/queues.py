@@ -6,11 +6,11 @@ import msgspec
 
 from volcanopy.admission.access import administration_problems
 from volcanopy.admission.context import Context, Edit
-from volcanopy.admission.hierarchy import path_problems
-from volcanopy.admission.limits import amount_problems, limit_doubts, limit_problems, same_limits
+from volcanopy.admission.hierarchy_annotations import path_problems
+from volcanopy.admission.queue_limits import amount_problems, limit_doubts, limit_problems, same_limits
+from volcanopy.admission.queue_policy import term_problems
+from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
 from volcanopy.admission.request import Request, at
-from volcanopy.admission.terms import term_problems
-from volcanopy.admission.tree import PATHS, Tree, amounts_of
 from volcanopy.admission.verdict import Warned
 from volcanopy.api import names
 from volcanopy.api.access import Queue as KnownQueue

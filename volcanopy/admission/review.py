@@ -7,17 +7,17 @@ already (or will); here stands what needs more than the object alone, or more th
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from volcanopy.admission.bounds import bound_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.defaults import default_job
-from volcanopy.admission.hierarchy import with_root
+from volcanopy.admission.hierarchy_annotations import with_root
 from volcanopy.admission.hypernodes import hyper_node_deletion_doubts, hyper_node_problems
-from volcanopy.admission.landing import placed, pod_placed
-from volcanopy.admission.origin import origin_problems, stamped, submitter
+from volcanopy.admission.pod_dry_run import tried_judgement
 from volcanopy.admission.podgroups import group_problems
 from volcanopy.admission.pods import is_ours, pod_problems
+from volcanopy.admission.queue_assignment import placed, pod_placed
 from volcanopy.admission.queues import queue_deletion_problems, queue_problems
 from volcanopy.admission.request import Request
+from volcanopy.admission.size_limits import bound_problems
 from volcanopy.admission.submissions import (
     changed_job,
     kept_template,
@@ -26,7 +26,7 @@ from volcanopy.admission.submissions import (
     submitted_flow,
     submitted_job,
 )
-from volcanopy.admission.trials import tried_judgement
+from volcanopy.admission.submitter import origin_problems, stamped, submitter
 from volcanopy.admission.verdict import Judgement, Verdict, Warned, patch_between
 from volcanopy.api import names
 from volcanopy.api.model import Json, Problem

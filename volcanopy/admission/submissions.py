@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from volcanopy.admission.access import administration_problems, submission_problems
-from volcanopy.admission.budgets import budget_problems
 from volcanopy.admission.context import Context
-from volcanopy.admission.doubts import job_doubts, queue_doubts
-from volcanopy.admission.fits import gang_of, job_fits
+from volcanopy.admission.disruption_budgets import budget_problems
+from volcanopy.admission.feasibility import gang_of, job_fits
 from volcanopy.admission.flows import cron_problems, flow_problems, template_problems
 from volcanopy.admission.jobs import job_problems
-from volcanopy.admission.landing import landing
-from volcanopy.admission.origin import submitter
-from volcanopy.admission.quotas import allowance, queued_problems
+from volcanopy.admission.queue_acceptance import entry_problems
+from volcanopy.admission.queue_assignment import landing
 from volcanopy.admission.request import Request, annotations, at
-from volcanopy.admission.taking import entry_problems
+from volcanopy.admission.submitter import submitter
+from volcanopy.admission.user_limits import allowance, queued_problems
 from volcanopy.admission.verdict import Warned
+from volcanopy.admission.warnings import job_doubts, queue_doubts
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobTemplate

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import field
 
+from volcanopy.api.partial import Labels, LabelSelector, Meta, OwnerReference, Quantities, Requirement, Slice
 from volcanopy.api.queuing import Guarantee, Queue, QueueLimit, QueueSpec, QueueStatus
-from volcanopy.api.slicing import Labels, LabelSelector, Meta, OwnerReference, Quantities, Requirement, Slice
 
 __all__ = [
     "Guarantee",

@@ -12,12 +12,12 @@ from typing import Any
 import yaml
 
 from volcanopy.api.batch import BatchJob
+from volcanopy.api.builtin_schemas import structural
 from volcanopy.api.bus import Command
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import Json, Model
 from volcanopy.api.numa import NumaTopology
-from volcanopy.api.published import structural
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import field
 
-from volcanopy.api.slicing import Meta, Quantities, Slice
+from volcanopy.api.partial import Meta, Quantities, Slice
 
 
 class Guarantee(Slice, frozen=True, kw_only=True, gc=False):

@@ -5,8 +5,8 @@ from datetime import datetime
 from volcanopy.cli.frame.describing import Description, events_of
 from volcanopy.cli.frame.kinds import FLOWS, TEMPLATES, found, spec_of, status_of
 from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style, wait_style
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
 
 _DONE = frozenset({"Succeed"})
 

@@ -20,12 +20,12 @@ from rich.console import Console
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.progress import Progress
-from volcanopy.kube.kinds import Json
-from volcanopy.local import nodes as simulated
-from volcanopy.local.apiserver.journal import JournalError
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
-from volcanopy.local.creating import Creator, RefusedError
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.local.manifests import Creator, RefusedError
+from volcanopy.local.simulated import nodes as simulated
+from volcanopy.services.process.settings import SchedulerSettings
 
 _NAME = "volcanopy"
 _RUNNABLE = ("BatchJob", "JobFlow", "CronBatchJob")

@@ -13,14 +13,14 @@ from volcanopy.api import core, names, network, nodeinfo, policy
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.manifests import Manifest, read
-from volcanopy.kube.slices import SUPPLIES
-from volcanopy.scheduler.config import ConfigError, SchedulerConfig, default, parse
+from volcanopy.kube.cache.followed_kinds import SUPPLIES
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import document
-from volcanopy.scheduler.registry import Registry
-from volcanopy.scheduler.state import State
-from volcanopy.services import replay
-from volcanopy.services.thirdparty import ThirdPartyError, registry
+from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, default, parse
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.plan import document
+from volcanopy.services.process.entry_points import ThirdPartyError, registry
+from volcanopy.services.scheduler import replay
 
 KINDS: dict[tuple[str, str], Any] = {
     ("", "Pod"): core.Pod,

@@ -8,8 +8,8 @@ from volcanopy.cli.frame.describing import Description, events_of
 from volcanopy.cli.frame.kinds import POD_GROUPS, PODS, found, spec_of, status_of
 from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style, wait_style
 from volcanopy.cli.jobs.pods import readiness, state, task_of
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
 
 _WAITING = frozenset({"Pending", "Inqueue", "Unknown", ""})
 _STYLES = {"Inqueue": "Pending", "Unknown": "Failed"}

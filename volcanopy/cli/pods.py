@@ -11,7 +11,7 @@ from volcanopy.cli.frame.objects import one, plain_name
 from volcanopy.cli.frame.options import Cluster, Scope, Show
 from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style
 from volcanopy.cli.jobs.pods import readiness, restarts, state, task_of
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 _UNPLACED = "<none>"
 

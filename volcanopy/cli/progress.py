@@ -12,9 +12,9 @@ from rich.live import Live
 
 from volcanopy.api import names
 from volcanopy.cli.render import ENDED, HEADINGS, JobRow, job_row, job_table, plain_table
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Change, ChangeType, Reflector
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
 
 JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, dict)
 FLOWS: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)

@@ -12,13 +12,13 @@ import uvloop
 from volcanopy.admission.policy import PolicyError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.logs import configure
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import KubeError
-from volcanopy.kube.leader import Terms
-from volcanopy.scheduler.config import ConfigError
-from volcanopy.services.health import Health, serving
-from volcanopy.services.settings import Election, SchedulerSettings
-from volcanopy.services.thirdparty import ThirdPartyError
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.leader.elector import Terms
+from volcanopy.scheduler.framework.config import ConfigError
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.health import Health, serving
+from volcanopy.services.process.settings import Election, SchedulerSettings
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Process:
 
 def scheduler(process: Process, config: Path | None, name: str, stuck_after: float) -> None:
     """Run the scheduler until it is told to stop."""
-    from volcanopy.services.scheduler import run
+    from volcanopy.services.scheduler.scheduler_service import run
 
     election = process.election(f"{name}-scheduler")
     settings = SchedulerSettings(scheduler_name=name, config=config, election=election, stuck_after=stuck_after)
@@ -74,7 +74,7 @@ def scheduler(process: Process, config: Path | None, name: str, stuck_after: flo
 
 def controller(process: Process, scheduler_name: str) -> None:
     """Run the job controller until it is told to stop."""
-    from volcanopy.services.jobcontroller import JobControllerSettings, run
+    from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 
     election = process.election("volcanopy-controller")
     settings = JobControllerSettings(scheduler_name=scheduler_name, election=election)
@@ -93,7 +93,7 @@ def admission(
     verbose: bool,
 ) -> None:
     """Run the admission webhook until it is told to stop."""
-    from volcanopy.services.admission import AdmissionSettings, run
+    from volcanopy.services.admission.admission_service import AdmissionSettings, run
 
     if service and service.count("/") != 1:
         raise Stop(f"--service: {service!r} must be a namespace and a name, such as volcanopy-system/admission", 2)

@@ -11,18 +11,18 @@ import msgspec
 from volcanopy.api import quantity
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.frame.options import Cluster
-from volcanopy.kube import picture
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import Forbidden, NotFound
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.store import Store
-from volcanopy.scheduler.config import DEFAULT, ConfigError, SchedulerConfig, parse
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.services import loadsources
-from volcanopy.services.dump import objects
-from volcanopy.services.loadsources import LoadError
-from volcanopy.services.replay import Circumstances
-from volcanopy.services.thirdparty import ThirdPartyError, registry
+from volcanopy.kube.cache import cluster_reader
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.services.process.entry_points import ThirdPartyError, registry
+from volcanopy.services.scheduler import node_load_sources
+from volcanopy.services.scheduler.dump import objects
+from volcanopy.services.scheduler.node_load_sources import LoadError
+from volcanopy.services.scheduler.replay import Circumstances
 
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 USUAL_MAP = "volcanopy-system/volcanopy-scheduler"
@@ -40,7 +40,7 @@ async def snapshot(
     text = _file(config) if config is not None else ""
     async with cluster.client() as client:
         store = Store(scheduler_names=(scheduler_name,), default_queue=default_queue)
-        hidden = await picture.take(client, store)
+        hidden = await cluster_reader.take(client, store)
         text = text or await _from_map(client, config_map)
         for plural in hidden:
             _note(f"{plural} may not be read by you and are left out: pods that need them will seem to wait")
@@ -104,7 +104,7 @@ async def _measure(client: Client, store: Store, text: str) -> None:
     nodes = [state.nodes.plain["objects"][row] for row in state.node_rows()]
     rooms = {one.metadata.name: quantity.amounts(one.status.capacity or one.status.allocatable) for one in nodes}
     try:
-        async with loadsources.source(config.metrics, client, lambda: rooms) as asked:
+        async with node_load_sources.source(config.metrics, client, lambda: rooms) as asked:
             state.set_usage(await asked.measure(), config.metrics.interval)
     except LoadError as fault:
         _note(f"the nodes' load is not in the snapshot: {fault}")

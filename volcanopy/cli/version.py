@@ -7,9 +7,9 @@ import sys
 import volcanopy
 from volcanopy.cli.frame.faults import told
 from volcanopy.cli.frame.options import Cluster, Document
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import KubeError
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kinds import Json
 
 _OURS = "volcanopy.io"
 _DEADLINE = 5.0

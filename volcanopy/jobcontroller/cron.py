@@ -13,7 +13,7 @@ from volcanopy.api.batch import BatchJob, Phase
 from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference
 from volcanopy.api.model import Json
 from volcanopy.api.schedules import Schedule, ScheduleError
-from volcanopy.jobcontroller.flowplan import CreateJob, RemoveJob
+from volcanopy.jobcontroller.flow_plan import CreateJob, RemoveJob
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import RecordEvent
 

@@ -11,7 +11,7 @@ from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, 
 from volcanopy.api.bus import Command
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Event
-from volcanopy.jobcontroller.happenings import happenings
+from volcanopy.jobcontroller.lifecycle_events import happenings
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent

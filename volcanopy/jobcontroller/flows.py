@@ -21,8 +21,8 @@ from volcanopy.api.flow import (
     RunningHistory,
 )
 from volcanopy.api.model import Json
-from volcanopy.jobcontroller.flowjobs import Waiting, attempt_of, job_name, made_of
-from volcanopy.jobcontroller.flowplan import (
+from volcanopy.jobcontroller.flow_jobs import Waiting, attempt_of, job_name, made_of
+from volcanopy.jobcontroller.flow_plan import (
     CommandJob,
     CreateJob,
     FlowEffect,

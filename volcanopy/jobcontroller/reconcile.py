@@ -15,6 +15,7 @@ from typing import Any
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.api.core import PodGroup
 from volcanopy.jobcontroller.decision import Decision
+from volcanopy.jobcontroller.job_podgroup import changes, pod_group, pod_group_spec
 from volcanopy.jobcontroller.naming import pod_group_name
 from volcanopy.jobcontroller.observed import Member, Observed, oldest_first, pod_group_version
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
@@ -35,7 +36,6 @@ from volcanopy.jobcontroller.plan import (
 )
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin, Needed, PluginError
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plugins_of
-from volcanopy.jobcontroller.podgroup import changes, pod_group, pod_group_spec
 from volcanopy.jobcontroller.pods import claim_name, claims, missing_pods, started_tasks
 from volcanopy.jobcontroller.status import (
     ADMITTED,

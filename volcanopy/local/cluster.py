@@ -15,21 +15,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection, Credentials
-from volcanopy.kube.kinds import Json
-from volcanopy.local import logs, nodes
-from volcanopy.local.apiserver.certificates import self_signed
-from volcanopy.local.apiserver.failures import bad_request
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection, Credentials
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.apiserver.http.certificates import self_signed
+from volcanopy.local.apiserver.http.status_errors import bad_request
 from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.creating import Creator
-from volcanopy.local.kubelet import Kubelet
-from volcanopy.local.stages import Stages
-from volcanopy.local.supplies import Supplies
-from volcanopy.services import admission, jobcontroller, scheduler
-from volcanopy.services.admission import AdmissionSettings
-from volcanopy.services.jobcontroller import JobControllerSettings
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.local.manifests import Creator
+from volcanopy.local.simulated import container_logs, nodes
+from volcanopy.local.simulated.claim_controller import Supplies
+from volcanopy.local.simulated.kubelet import Kubelet
+from volcanopy.local.simulated.pod_stages import Stages
+from volcanopy.services.admission import admission_service as admission
+from volcanopy.services.admission.admission_service import AdmissionSettings
+from volcanopy.services.controllers import controller_service
+from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler import scheduler_service as scheduler
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +101,7 @@ class Machinery:
         if (asked := parts.scheduler) is not None:
             found.append(("scheduler", lambda stop, ready: scheduler.run(connection, asked, stop, ready)))
         if (given := parts.controller) is not None:
-            found.append(("controller", lambda stop, ready: jobcontroller.run(connection, given, stop, ready)))
+            found.append(("controller", lambda stop, ready: controller_service.run(connection, given, stop, ready)))
         return found
 
     async def _start(self, name: str, entry: Entry) -> None:
@@ -227,19 +229,21 @@ class LocalCluster:
 
     def _log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
         try:
-            found = logs.lines(pod, container, self._parts.stages, previous=query.get("previous") in {"true", "1"})
-        except logs.NoLogError as fault:
+            found = container_logs.lines(
+                pod, container, self._parts.stages, previous=query.get("previous") in {"true", "1"}
+            )
+        except container_logs.NoLogError as fault:
             raise bad_request(str(fault)) from None
-        if query.get("follow") in {"true", "1"} and logs.is_running(pod, container):
+        if query.get("follow") in {"true", "1"} and container_logs.is_running(pod, container):
             return self._follow(pod, container, query, len(found))
-        return logs.text(found, query, time.time())
+        return container_logs.text(found, query, time.time())
 
     async def _follow(
         self, pod: Mapping[str, Any], container: str, query: Mapping[str, str], told: int
     ) -> AsyncIterator[bytes]:
         """The log until the container's present run ends, or its pod is gone."""
-        metadata, run = pod["metadata"], logs.run_number(pod, container)
-        yield logs.text(logs.lines(pod, container, self._parts.stages), query, time.time())
+        metadata, run = pod["metadata"], container_logs.run_number(pod, container)
+        yield container_logs.text(container_logs.lines(pod, container, self._parts.stages), query, time.time())
         bucket = self.server.context.store.bucket("pods")
         while True:
             changed = self.kubelet.next_change(f"{metadata['namespace']}/{metadata['name']}")
@@ -247,11 +251,11 @@ class LocalCluster:
             if entry is None or entry.uid != metadata["uid"]:
                 return
             now: Mapping[str, Any] = entry.body
-            if not logs.is_running(now, container) or logs.run_number(now, container) != run:
-                again = logs.run_number(now, container) != run
-                found = logs.lines(now, container, self._parts.stages, previous=again)
+            if not container_logs.is_running(now, container) or container_logs.run_number(now, container) != run:
+                again = container_logs.run_number(now, container) != run
+                found = container_logs.lines(now, container, self._parts.stages, previous=again)
                 rest = {key: value for key, value in query.items() if key == "timestamps"}
-                yield logs.text(found[told:], rest, time.time())
+                yield container_logs.text(found[told:], rest, time.time())
                 return
             await changed.wait()
 

@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from volcanopy.scheduler.actions.allocate import Allocate
-from volcanopy.scheduler.actions.backfill import Backfill
-from volcanopy.scheduler.actions.draining import drain
+from volcanopy.scheduler.actions.allocate.allocate import Allocate
+from volcanopy.scheduler.actions.allocate.backfill import Backfill
+from volcanopy.scheduler.actions.drain import drain
 from volcanopy.scheduler.actions.enqueue import Enqueue
-from volcanopy.scheduler.actions.gangpreempt import GangPreempt
-from volcanopy.scheduler.actions.gangreclaim import GangReclaim
-from volcanopy.scheduler.actions.preempt import Preempt
-from volcanopy.scheduler.actions.reclaim import Reclaim
+from volcanopy.scheduler.actions.evict.gangpreempt import GangPreempt
+from volcanopy.scheduler.actions.evict.gangreclaim import GangReclaim
+from volcanopy.scheduler.actions.evict.preempt import Preempt
+from volcanopy.scheduler.actions.evict.reclaim import Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
-from volcanopy.scheduler.closing import close
-from volcanopy.scheduler.config import SchedulerConfig
-from volcanopy.scheduler.observing import UNHEARD, Observer
-from volcanopy.scheduler.plan import Plan
-from volcanopy.scheduler.plugin import Plugin
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.observer import UNHEARD, Observer
+from volcanopy.scheduler.framework.plugin import Plugin
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.plan import Plan
+from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.plugins.binpack import Binpack
 from volcanopy.scheduler.plugins.capacity import Capacity
 from volcanopy.scheduler.plugins.cdp import Cdp
@@ -40,9 +41,8 @@ from volcanopy.scheduler.plugins.sla import Sla
 from volcanopy.scheduler.plugins.task_topology import TaskTopology
 from volcanopy.scheduler.plugins.tdm import Tdm
 from volcanopy.scheduler.plugins.usage import Usage
-from volcanopy.scheduler.registry import Registry
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.snapshot import Snapshot
+from volcanopy.scheduler.report.close import close
+from volcanopy.scheduler.session.session import Session
 
 
 def builtin() -> Registry:

@@ -5,11 +5,11 @@ For worlds of a few nodes and tasks only; it is what greedy placement is measure
 
 from collections.abc import Iterator, Sequence
 
-from volcanopy.scheduler.config import SchedulerConfig
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.statement import Statement
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.session.session import Session
 
 
 def placement_of(snapshot: Snapshot, config: SchedulerConfig, job: str) -> dict[str, str] | None:

@@ -20,9 +20,9 @@ Amounts are Kubernetes quantities. What a line does not say has the usual value:
 is Inqueue in queue ``default`` with a minimum of all its tasks. ``on=`` puts tasks on nodes (running; ``bound`` or
 ``releasing`` beside it says otherwise); other words without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``,
 ``fifo``, ``guaranteed`` (limits are what is requested). A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
-Volumes, devices and the claims on them are said as in :mod:`volcanopy.testing.supply`, the network and how close to
-each other pods must run as in :mod:`volcanopy.testing.network`, limits of users and groups, and who asked for a job, as in
-:mod:`volcanopy.testing.subjects`. A key with a slash is a label; ``selector.<key>=`` is a
+Volumes, devices and the claims on them are said as in :mod:`volcanopy.testing.claim_notation`, the network and how close to
+each other pods must run as in :mod:`volcanopy.testing.topology_notation`, limits of users and groups, and who asked for
+a job, as in :mod:`volcanopy.testing.submitter_notation`. A key with a slash is a label; ``selector.<key>=`` is a
 node selector. Objects are created in the order of the lines, a second apart.
 """
 
@@ -35,14 +35,14 @@ from typing import Any
 import msgspec
 
 from volcanopy.api import core, policy
-from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
-from volcanopy.scheduler.registry import Registry
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import Object, State
-from volcanopy.testing import numa_line, subjects, supply
-from volcanopy.testing.network import hypernode, split, topology
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.testing import claim_notation, numa_notation, submitter_notation
+from volcanopy.testing.topology_notation import hypernode, split, topology
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """When the first object of a world was created."""
@@ -124,9 +124,11 @@ def world(text: str) -> list[Object]:
             case "quota":
                 objects.append(_quota(line))
             case "numa":
-                objects.append(numa_line.report(_meta(line, line.name), line.said))
-            case kind if kind in supply.KINDS:
-                objects.append(supply.KINDS[kind](line.name, line.said | dict.fromkeys(line.flags, ""), line.created))
+                objects.append(numa_notation.report(_meta(line, line.name), line.said))
+            case kind if kind in claim_notation.KINDS:
+                objects.append(
+                    claim_notation.KINDS[kind](line.name, line.said | dict.fromkeys(line.flags, ""), line.created)
+                )
             case "hypernode":
                 objects.append(hypernode(line.name, line.said, line.tasks.split(), holders))
             case other:
@@ -267,9 +269,9 @@ def _queue(line: _Line) -> core.Queue:
             priority_offset=int(said.get("offset", 0)),
             priority_fence=said.get("fence", "yes") != "no",
             stop_policy=said.get("stop", "None"),
-            max_running_jobs=subjects.number(said, "maxrunning"),
-            max_queued_jobs=subjects.number(said, "maxqueued"),
-            limits=subjects.limits(said),
+            max_running_jobs=submitter_notation.number(said, "maxrunning"),
+            max_queued_jobs=submitter_notation.number(said, "maxqueued"),
+            limits=submitter_notation.limits(said),
             dequeue_strategy="fifo" if "fifo" in line.flags else "traverse",
         ),
         status=core.QueueStatus(state="Closed" if "closed" in line.flags else "Open"),
@@ -311,7 +313,7 @@ def _job(line: _Line) -> Iterator[Object]:
             pods.append(_pod(line, tasks, name, nodes[number % len(nodes)] if nodes else "", role))
     least = line.resources("minres.")
     yield core.PodGroup(
-        metadata=_meta(line, line.name, annotations=_notes(line) | subjects.origin(line.said)),
+        metadata=_meta(line, line.name, annotations=_notes(line) | submitter_notation.origin(line.said)),
         spec=core.PodGroupSpec(
             min_member=int(line.said.get("min", len(pods))),
             min_task_member=minimums,
@@ -354,8 +356,8 @@ def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -
             else None,
             node_selector=selector,
             tolerations=tuple(_toleration(value) for value in line.said.get("tolerates", "").split(",") if value),
-            volumes=supply.volumes(line.said),
-            resource_claims=supply.claims(line.said),
+            volumes=claim_notation.volumes(line.said),
+            resource_claims=claim_notation.claims(line.said),
             scheduling_gates=(core.SchedulingGate(name="test"),) if "gated" in line.flags else (),
             containers=(
                 core.Container(
@@ -371,7 +373,7 @@ def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -
         status=core.PodStatus(
             phase=phase,
             nominated_node_name=line.said.get("nominated", ""),
-            resource_claim_statuses=supply.made(name, line.said),
+            resource_claim_statuses=claim_notation.made(name, line.said),
         ),
     )
 

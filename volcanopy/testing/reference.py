@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from volcanopy.scheduler.cluster import NodesView
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.hooks import Hooks
-from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.placement import Placement
-from volcanopy.scheduler.registry import Action
-from volcanopy.scheduler.resources import Rows
-from volcanopy.scheduler.snapshot import NONE, Snapshot
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.dispatch import Hooks
+from volcanopy.scheduler.framework.registry import Action
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.placement.node_selection import Placement
 
 
 class OneByOne(Placement):

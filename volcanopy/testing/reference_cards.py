@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcanopy.scheduler.nodes.cards import ALL_CORES, Order, Want
+from volcanopy.scheduler.filters.gpus.card_selection import ALL_CORES, Order, Want
 
 
 @dataclass

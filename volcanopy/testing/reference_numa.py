@@ -2,8 +2,8 @@
 
 from itertools import chain, combinations
 
-from volcanopy.scheduler.nodes import numa
-from volcanopy.scheduler.nodes.numa import Cpus, Hint, Layout
+from volcanopy.scheduler.filters.cpus import cpu_assignment
+from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, Hint, Layout
 
 
 def hints(where: Layout, free: Cpus, count: int) -> list[tuple[int, Hint]]:
@@ -15,17 +15,17 @@ def hints(where: Layout, free: Cpus, count: int) -> list[tuple[int, Hint]]:
     return [
         (sum(1 << one for one in nodes), Hint(nodes, len(nodes) == narrowest))
         for nodes in subsets
-        if sum(len(list(numa.members(where.numa[one] & free))) for one in nodes) >= count
+        if sum(len(list(cpu_assignment.members(where.numa[one] & free))) for one in nodes) >= count
     ]
 
 
 def merged(where: Layout, free: Cpus, count: int, policy: str) -> tuple[Hint | None, bool]:
     """The best of the hints by the rules of a policy, and whether the policy admits it."""
     known = hints(where, free, count)
-    if policy == numa.SINGLE:
+    if policy == cpu_assignment.SINGLE:
         known = [(mask, hint) for mask, hint in known if hint.preferred and len(hint.nodes) == 1]
     preferred = [one for one in known if one[1].preferred] or known
     best = min(preferred, key=lambda one: (len(one[1].nodes), one[0]), default=None)
     if best is None:
-        return None, policy in {numa.NONE, numa.BEST_EFFORT}
-    return best[1], policy in {numa.NONE, numa.BEST_EFFORT} or best[1].preferred
+        return None, policy in {cpu_assignment.NONE, cpu_assignment.BEST_EFFORT}
+    return best[1], policy in {cpu_assignment.NONE, cpu_assignment.BEST_EFFORT} or best[1].preferred

@@ -1,6 +1,6 @@
 """Random worlds for property tests, in the notation, so that a failing one can be read.
 
-:func:`cases` are the widest: whole worlds with whole configurations, thrown by :mod:`volcanopy.testing.dice`. The others
+:func:`cases` are the widest: whole worlds with whole configurations, thrown by :mod:`volcanopy.testing.random_worlds`. The others
 are narrower and shrink better.
 """
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
-from volcanopy.testing.dice import Case, case
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.testing.random_worlds import Case, case
 
 
 def cases() -> st.SearchStrategy[Case]:

@@ -8,7 +8,7 @@ import pytest
 from volcanopy.cli.explaining.account import JobAccount, Mark
 from volcanopy.cli.explaining.job import JobFacts, account_of
 from volcanopy.cli.explaining.text import job_lines, plain
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 WHY = "0/3 nodes are available: 3 Insufficient cpu"

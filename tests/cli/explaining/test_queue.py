@@ -7,7 +7,7 @@ import pytest
 from volcanopy.cli.explaining.queue import QueueFacts, account_of
 from volcanopy.cli.explaining.reading import all_below, line_above
 from volcanopy.cli.explaining.text import plain, queue_lines
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 
 def a_queue(name: str, parent: str = "", state: str = "Open", spec: Json | None = None, **status: Any) -> Json:

@@ -12,16 +12,16 @@ import msgspec
 
 from volcanopy.api import core, names
 from volcanopy.api.crd import crds
-from volcanopy.kube.client import Client
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import AlreadyExists
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.picture import NEEDED, SOUGHT
-from volcanopy.kube.telling import Timing
-from volcanopy.kube.watch import Reflector
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.cache.cluster_reader import NEEDED, SOUGHT
+from volcanopy.kube.cache.watch import Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import AlreadyExists
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.services import scheduler
-from volcanopy.services.settings import SchedulerSettings
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler import scheduler_service
 from volcanopy.testing.notation import world
 
 JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)
@@ -75,7 +75,9 @@ async def placed(text: str, configuration: str, folder: Path) -> AsyncIterator[P
             groups = await _furnish(client, text)
             stop, ready = asyncio.Event(), asyncio.Event()
             running = asyncio.create_task(
-                scheduler.run(Connection(server.url), SchedulerSettings(config=path), stop, ready, timing=_AT_ONCE)
+                scheduler_service.run(
+                    Connection(server.url), SchedulerSettings(config=path), stop, ready, timing=_AT_ONCE
+                )
             )
             try:
                 yield Place(client, groups)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.explaining.text import plain
 from volcanopy.cli.queues.tree import WIDTH, Amounts, amounts_of, bar, chosen_resource, document, lines, twigs
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 
 def a_queue(name: str, parent: str = "", spec: Json | None = None, **status: Any) -> Json:

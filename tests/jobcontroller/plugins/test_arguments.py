@@ -19,7 +19,7 @@ from volcanopy.jobcontroller.plugins.plugin import (
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems, plugins_of
 from volcanopy.jobcontroller.plugins.ssh import SshArguments
 from volcanopy.jobcontroller.plugins.svc import SvcArguments
-from volcanopy.services.jobeffects import _OBJECTS
+from volcanopy.services.controllers.effects import _OBJECTS
 
 
 def problems(manifest: Json) -> list[str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.apiserver.celrules import RuleError, compile_rules, escape
-from volcanopy.local.apiserver.schema_tree import read_schema
+from volcanopy.local.apiserver.schema.cel_rules import RuleError, compile_rules, escape
+from volcanopy.local.apiserver.schema.schema_tree import read_schema
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.apiserver.definitions import Definitions
+from volcanopy.local.apiserver.schema.definitions import Definitions
 
 DEFINITIONS = Definitions.load()
 
@@ -106,7 +106,7 @@ def test_loading_is_quick_and_happens_once() -> None:
     """0.02 s was measured; a process that starts the API server must not wait for it."""
     assert Definitions.load() is DEFINITIONS
     program = (
-        "import time; from volcanopy.local.apiserver.definitions import Definitions; "
+        "import time; from volcanopy.local.apiserver.schema.definitions import Definitions; "
         "start = time.process_time(); Definitions.load().schema('', 'v1', 'Pod'); print(time.process_time() - start)"
     )
     spent = float(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)

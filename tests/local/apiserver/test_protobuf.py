@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.protobuf import ProtobufError, decode
+from volcanopy.local.apiserver.wire.protobuf import ProtobufError, decode
 
 
 def varint(number: int) -> bytes:

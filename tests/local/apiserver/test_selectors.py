@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.selectors import FieldSelector, LabelSelector, SelectorError, label_selector_from_object
+from volcanopy.local.apiserver.store.selectors import (
+    FieldSelector,
+    LabelSelector,
+    SelectorError,
+    label_selector_from_object,
+)
 
 LABELS = {"app": "web", "tier": "front", "replicas": "3"}
 

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from tests.local.apiserver.talking import MAPS, PODS, Client, map_of, pod
-from volcanopy.local.apiserver.certificates import Tls, self_signed
 from volcanopy.local.apiserver.context import User
+from volcanopy.local.apiserver.http.certificates import Tls, self_signed
 from volcanopy.local.apiserver.server import ApiServer
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"

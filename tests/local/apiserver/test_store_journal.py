@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, owner, pod
-from volcanopy.local.apiserver.journal import JournalError, open_journal
 from volcanopy.local.apiserver.server import ApiServer
-from volcanopy.local.apiserver.store import Store
+from volcanopy.local.apiserver.store.journal import JournalError, open_journal
+from volcanopy.local.apiserver.store.object_store import Store
 
 
 async def _serve(path: Path) -> tuple[ApiServer, Client]:
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, co
 
 
 def test_the_log_is_rewritten_when_it_outgrows_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("volcanopy.local.apiserver.journal.REWRITE_FLOOR", 10_000)
+    monkeypatch.setattr("volcanopy.local.apiserver.store.journal.REWRITE_FLOOR", 10_000)
     path = tmp_path / "state"
     store = Store()
     journal = open_journal(path, store)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.local.apiserver.definitions import Definitions
-from volcanopy.local.apiserver.schema_checks import compile_check
-from volcanopy.local.apiserver.schema_faults import explain
-from volcanopy.local.apiserver.schema_tree import read_schema
-from volcanopy.local.apiserver.structural import Structural
+from volcanopy.local.apiserver.schema.definitions import Definitions
+from volcanopy.local.apiserver.schema.predicates import compile_check
+from volcanopy.local.apiserver.schema.schema_tree import read_schema
+from volcanopy.local.apiserver.schema.structural import Structural
+from volcanopy.local.apiserver.schema.validation import explain
 
 UNCHECKED = (
     "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "

@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane, RefusedError
-from volcanopy.local.apiserver.structural import Structural
+from volcanopy.local.apiserver.schema.structural import Structural
 
 __all__ = ["real_control_plane"]
 

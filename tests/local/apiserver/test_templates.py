@@ -93,7 +93,7 @@ async def test_a_name_that_is_wrong_is_refused_whatever_the_template(client: Cli
 async def test_the_templates_learned_first_are_forgotten_first(
     server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("volcanopy.local.apiserver.templates.REMEMBERED", 3)
+    monkeypatch.setattr("volcanopy.local.apiserver.crud.pod_templates.REMEMBERED", 3)
     for number in range(10):
         spec = {"containers": [{"name": "main", "image": f"busybox:{number}"}]}
         made = await client.create(PODS, pod(f"p{number}", spec))

@@ -5,13 +5,13 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.config import SchedulerConfig
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.promises import promises
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
-from volcanopy.testing.unfolding import Unfolding
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 REST = 5

@@ -3,14 +3,14 @@
 from random import Random
 
 from tests.scheduler.properties import orderless, resting
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, SetPodGroup
-from volcanopy.scheduler.promises import promises
-from volcanopy.testing.dice import Case
+from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import config, decide, snapshot, world
-from volcanopy.testing.unfolding import Unfolding
+from volcanopy.testing.random_worlds import Case
 
 
 def moves(text: str, plugins: str, actions: str) -> list[str]:

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from tests.scheduler.properties import seen
 from volcanopy.api import core
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.promises import promises
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import Object
-from volcanopy.scheduler.status import READY
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.task_status import READY
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import GANG_CHAINS, evicting_configs
-from volcanopy.testing.unfolding import Unfolding
 
 REST = 5
 many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))

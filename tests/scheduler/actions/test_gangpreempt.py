@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from tests.scheduler.properties import seen
 from volcanopy.api import core
-from volcanopy.scheduler.actions.bundles import Bundles
-from volcanopy.scheduler.actions.worth import Worth
-from volcanopy.scheduler.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
+from volcanopy.scheduler.actions.evict.eviction_cost import Worth
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate
-from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate
+from volcanopy.scheduler.session.session import Session
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import config, decide, snapshot, world
-from volcanopy.testing.unfolding import Unfolding
 
 PLUGINS = "priority, gang, conformance | predicates, binpack"
 CHAIN = "enqueue, allocate, gangpreempt"

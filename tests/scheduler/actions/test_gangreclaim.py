@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from volcanopy.scheduler.config import SchedulerConfig
-from volcanopy.scheduler.plan import Bind, Evict, Explain, Nominate, SetPodGroup
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import config, decide, world
-from volcanopy.testing.unfolding import Unfolding
 
 PROPORTION = "priority, gang, conformance, proportion | predicates"
 CHAIN = "enqueue, allocate, gangreclaim"

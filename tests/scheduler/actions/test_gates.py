@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from volcanopy.api import core
-from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plan import Evict
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.model.plan import Evict
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import decide, world
-from volcanopy.testing.unfolding import Unfolding
 
 
 def configured(shares: str, actions: str = "enqueue, allocate, reclaim", **said: object) -> SchedulerConfig:

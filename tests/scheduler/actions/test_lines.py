@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.actions.lines import Line, Worksheet
+from volcanopy.scheduler.actions.allocate.job_queues import Line, Worksheet
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.plugins.gang import Gang
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import reference
 from volcanopy.testing.notation import config, snapshot
 

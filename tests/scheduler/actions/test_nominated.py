@@ -3,9 +3,9 @@
 import msgspec
 
 from volcanopy.api import core
-from volcanopy.scheduler.plan import Bind, Explain, Nominate, Plan
+from volcanopy.scheduler.model.plan import Bind, Explain, Nominate, Plan
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import config, decide, world
-from volcanopy.testing.unfolding import Unfolding
 
 RULES = config("priority, gang | predicates, binpack", "enqueue, allocate, preempt")
 LEAVING = """

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Evict, Nominate
+from volcanopy.scheduler.model.plan import Evict, Nominate
 from volcanopy.testing.notation import config, decide, plan, snapshot, world
 
 PLUGINS = "priority, gang, conformance | predicates, binpack"

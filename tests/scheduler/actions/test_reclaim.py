@@ -1,8 +1,8 @@
 """reclaim: what queues take back from each other, and when not."""
 
-from volcanopy.scheduler.plan import Evict, Nominate, SetPodGroup
+from volcanopy.scheduler.model.plan import Evict, Nominate, SetPodGroup
+from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import config, decide, world
-from volcanopy.testing.unfolding import Unfolding
 
 PROPORTION = "gang, conformance, proportion | predicates"
 

@@ -5,13 +5,13 @@ from typing import ClassVar
 import numpy as np
 
 from tests.scheduler.plugins.scene import seen
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.config import parse
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Evict, Plan
-from volcanopy.scheduler.plugin import NoArguments, Plugin
-from volcanopy.scheduler.promises import promises
-from volcanopy.scheduler.resources import Rows
+from volcanopy.scheduler.framework.config import parse
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Evict, Plan
+from volcanopy.scheduler.model.resources import Rows
 
 TEXT = """
     node n1 cpu=8

@@ -7,10 +7,10 @@ import msgspec
 
 from tests.scheduler.nodes.worlds import HOSTNAME, NOW
 from volcanopy.api import core
-from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import TaskView
 
 
 def node(name: str, cpu: str = "4", memory: str = "8Gi", **said: Any) -> core.Node:

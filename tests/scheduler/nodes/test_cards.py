@@ -5,8 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.api import core
-from volcanopy.scheduler.nodes import gpus
-from volcanopy.scheduler.nodes.cards import CORES, MEMORY, NUMBER, PLAIN, Card, Order, Want, choose, table
+from volcanopy.scheduler.filters.gpus import gpu_annotations
+from volcanopy.scheduler.filters.gpus.card_selection import (
+    CORES,
+    MEMORY,
+    NUMBER,
+    PLAIN,
+    Card,
+    Order,
+    Want,
+    choose,
+    table,
+)
 from volcanopy.testing import reference_cards
 from volcanopy.testing.reference_cards import Load
 
@@ -57,15 +67,17 @@ def test_cards_of_many_nodes_are_chosen_as_of_each_by_itself(
 
 
 def test_a_node_tells_of_its_vgpus_in_one_line() -> None:
-    found = gpus.register("GPU-a,10,8192,NVIDIA-T4,true,hami-core:GPU-b,5,16384,NVIDIA-A100,false,hami-core:")
+    found = gpu_annotations.register(
+        "GPU-a,10,8192,NVIDIA-T4,true,hami-core:GPU-b,5,16384,NVIDIA-A100,false,hami-core:"
+    )
     assert found.cards == (Card("GPU-a", 8192, 10, "NVIDIA-T4"), Card("GPU-b", 16384, 5, "NVIDIA-A100", sound=False))
     assert (found.mode, found.readable) == ("hami-core", True)
 
 
 def test_a_line_that_cannot_be_read_offers_nothing() -> None:
-    assert gpus.register("GPU-a,ten,8192,NVIDIA-T4,true") == gpus.Register(readable=False)
-    assert gpus.register("GPU-a,10") == gpus.Register(readable=False)
-    assert gpus.register("") == gpus.Register()
+    assert gpu_annotations.register("GPU-a,ten,8192,NVIDIA-T4,true") == gpu_annotations.Register(readable=False)
+    assert gpu_annotations.register("GPU-a,10") == gpu_annotations.Register(readable=False)
+    assert gpu_annotations.register("") == gpu_annotations.Register()
 
 
 @given(
@@ -80,8 +92,10 @@ def test_a_line_that_cannot_be_read_offers_nothing() -> None:
     )
 )
 def test_what_is_written_to_a_pod_is_what_it_holds(containers: list[list[tuple[str, str, int, int]]]) -> None:
-    held = gpus.vgpu_held(gpus.vgpu_text(containers))
-    assert list(held) == [gpus.Held(uuid, memory, cores) for one in containers for uuid, _, memory, cores in one]
+    held = gpu_annotations.vgpu_held(gpu_annotations.vgpu_text(containers))
+    assert list(held) == [
+        gpu_annotations.Held(uuid, memory, cores) for one in containers for uuid, _, memory, cores in one
+    ]
 
 
 def container(**limits: str) -> core.Container:
@@ -93,12 +107,12 @@ def test_a_container_that_says_no_number_wants_one_card_and_one_that_says_no_mem
     spec = core.PodSpec(
         containers=(container(vgpu_memory="100"), container(), container(vgpu_number="2", vgpu_cores="50"))
     )
-    assert gpus.vgpu_wants(spec) == (Want(memory=100), None, Want(number=2, percent=100, cores=50))
+    assert gpu_annotations.vgpu_wants(spec) == (Want(memory=100), None, Want(number=2, percent=100, cores=50))
 
 
 def test_a_pod_wants_the_memory_of_its_containers_or_of_its_greediest_init_container() -> None:
     both = (container(gpu_memory="3"), container(gpu_memory="4"))
-    assert gpus.shared_memory_wants(core.PodSpec(containers=both)) == (Want(memory=7),)
+    assert gpu_annotations.shared_memory_wants(core.PodSpec(containers=both)) == (Want(memory=7),)
     spec = core.PodSpec(containers=both, init_containers=(container(gpu_memory="9"),))
-    assert gpus.shared_memory_wants(spec) == (Want(memory=9),)
-    assert gpus.shared_memory_wants(core.PodSpec(containers=(container(),))) == ()
+    assert gpu_annotations.shared_memory_wants(spec) == (Want(memory=9),)
+    assert gpu_annotations.shared_memory_wants(core.PodSpec(containers=(container(),))) == ()

@@ -3,7 +3,7 @@
 import pytest
 
 from volcanopy.api.devices import BasicDevice
-from volcanopy.scheduler.nodes.expressions import expression
+from volcanopy.scheduler.filters.devices.cel_expressions import expression
 
 DEVICE = BasicDevice(
     attributes={

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.nodes import numa
-from volcanopy.scheduler.nodes.numa import Layout
+from volcanopy.scheduler.filters.cpus import cpu_assignment
+from volcanopy.scheduler.filters.cpus.cpu_assignment import Layout
 from volcanopy.testing import reference_numa
 
 
@@ -15,23 +15,23 @@ def layout(numas: int, cores: int, threads: int, sockets: int | None = None) -> 
     places = tuple(
         (cpu, (node, node * (sockets or numas) // numas, node * cores + core)) for cpu, (node, core) in enumerate(where)
     )
-    return numa.layout(places)
+    return cpu_assignment.layout(places)
 
 
 @given(st.sets(st.integers(0, 200)))
 def test_a_set_of_cpus_reads_as_it_was_written(cpus: set[int]) -> None:
-    written = numa.text(sum(1 << cpu for cpu in cpus))
-    assert set(numa.members(numa.parse(written))) == cpus
+    written = cpu_assignment.text(sum(1 << cpu for cpu in cpus))
+    assert set(cpu_assignment.members(cpu_assignment.parse(written))) == cpus
 
 
 def test_runs_of_cpus_are_written_as_ranges() -> None:
-    assert numa.text(0b1_0000_1111) == "0-3,8"
+    assert cpu_assignment.text(0b1_0000_1111) == "0-3,8"
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "0-99999999", "1-2-3"])
 def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        numa.parse(text)
+        cpu_assignment.parse(text)
 
 
 LAYOUTS = st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 2), st.integers(1, 2)).map(
@@ -39,14 +39,14 @@ LAYOUTS = st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 2), st.
 )
 
 
-@given(LAYOUTS, st.integers(0, 2**40), st.integers(1, 24), st.sampled_from(numa.POLICIES))
+@given(LAYOUTS, st.integers(0, 2**40), st.integers(1, 24), st.sampled_from(cpu_assignment.POLICIES))
 def test_the_narrowest_numa_nodes_are_those_that_looking_at_every_set_finds(
     where: Layout, bits: int, count: int, policy: str
 ) -> None:
     free = bits & where.all
     hint, admitted = reference_numa.merged(where, free, count, policy)
-    found = numa.best_hint(where, free, count)
-    assert numa.admits(policy, found) == admitted
+    found = cpu_assignment.best_hint(where, free, count)
+    assert cpu_assignment.admits(policy, found) == admitted
     if admitted:
         assert found == hint
 
@@ -54,7 +54,7 @@ def test_the_narrowest_numa_nodes_are_those_that_looking_at_every_set_finds(
 @given(LAYOUTS, st.integers(0, 2**40), st.integers(1, 24))
 def test_as_many_free_cpus_are_taken_as_are_wanted_or_none(where: Layout, bits: int, count: int) -> None:
     free = bits & where.all
-    taken = numa.take(where, free, count)
+    taken = cpu_assignment.take(where, free, count)
     assert (taken is None) == (free.bit_count() < count)
     if taken is not None:
         assert taken.bit_count() == count
@@ -62,32 +62,35 @@ def test_as_many_free_cpus_are_taken_as_are_wanted_or_none(where: Layout, bits: 
 
 
 @given(
-    LAYOUTS, st.integers(0, 2**40), st.lists(st.integers(0, 6), min_size=1, max_size=3), st.sampled_from(numa.POLICIES)
+    LAYOUTS,
+    st.integers(0, 2**40),
+    st.lists(st.integers(0, 6), min_size=1, max_size=3),
+    st.sampled_from(cpu_assignment.POLICIES),
 )
 def test_containers_of_a_pod_get_cpus_of_their_own(where: Layout, bits: int, counts: list[int], policy: str) -> None:
     free = bits & where.all
-    given_ = numa.assign(where, free, tuple(counts), policy)
+    given_ = cpu_assignment.assign(where, free, tuple(counts), policy)
     if given_ is not None:
         assert [one.bit_count() for one in given_] == counts
-        assert numa.union(given_).bit_count() == sum(counts)
-        assert numa.union(given_) & ~free == 0
-        if policy == numa.SINGLE:
+        assert cpu_assignment.union(given_).bit_count() == sum(counts)
+        assert cpu_assignment.union(given_) & ~free == 0
+        if policy == cpu_assignment.SINGLE:
             assert all(len(where.used(one)) <= 1 for one in given_)
 
 
 def test_a_whole_socket_is_taken_whole() -> None:
-    assert numa.text(numa.take(layout(2, 4, 1), numa.parse("2-7"), 4) or 0) == "4-7"
+    assert cpu_assignment.text(cpu_assignment.take(layout(2, 4, 1), cpu_assignment.parse("2-7"), 4) or 0) == "4-7"
 
 
 def test_a_whole_core_is_preferred_to_threads_of_two() -> None:
-    assert numa.text(numa.take(layout(1, 4, 2), numa.parse("1,3,4-5"), 2) or 0) == "4-5"
+    assert cpu_assignment.text(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse("1,3,4-5"), 2) or 0) == "4-5"
 
 
 def test_a_single_thread_is_taken_where_its_core_is_in_use_already() -> None:
-    assert numa.text(numa.take(layout(1, 4, 2), numa.parse("0-1,3"), 1) or 0) == "3"
+    assert cpu_assignment.text(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse("0-1,3"), 1) or 0) == "3"
 
 
 def test_two_numa_nodes_are_preferred_only_where_one_could_never_do() -> None:
     where = layout(2, 4, 1)
-    assert numa.best_hint(where, where.all, 6) == numa.Hint((0, 1), True)
-    assert numa.best_hint(where, numa.parse("0-1,4-5"), 4) == numa.Hint((0, 1), False)
+    assert cpu_assignment.best_hint(where, where.all, 6) == cpu_assignment.Hint((0, 1), True)
+    assert cpu_assignment.best_hint(where, cpu_assignment.parse("0-1,4-5"), 4) == cpu_assignment.Hint((0, 1), False)

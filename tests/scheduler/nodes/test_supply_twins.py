@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcanopy.api import core, devices, storage
-from volcanopy.scheduler.check import violations
+from volcanopy.scheduler.cache.claim_cache import KINDS, Stock
+from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.nodes.allocating import allocate
-from volcanopy.scheduler.nodes.inventory import Item, Suitable
-from volcanopy.scheduler.plan import Bind
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.state import Object, State
-from volcanopy.scheduler.statement import Statement
-from volcanopy.scheduler.stock import KINDS, Stock
-from volcanopy.scheduler.supplies import Supplies
-from volcanopy.testing import reference_supplies as twin
+from volcanopy.scheduler.filters.devices.device_allocation import allocate
+from volcanopy.scheduler.filters.devices.device_inventory import Item, Suitable
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.model.claim_tables import Supplies
+from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.session.session import Session
+from volcanopy.testing import reference_claims as twin
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 NODES = ("n1", "n2", "n3")

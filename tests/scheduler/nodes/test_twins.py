@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.nodes.worlds import Scene, scenes
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.cache.shapes import NONZERO, request_of
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
 from volcanopy.scheduler.plugins.predicates import Predicates, PredicatesArguments
-from volcanopy.scheduler.resources import Rows
-from volcanopy.scheduler.shapes import NONZERO, request_of
-from volcanopy.scheduler.statement import Statement
-from volcanopy.scheduler.status import EVICTABLE, Status
 from volcanopy.testing import reference_nodes as twin
 
 WEIGHTS = {

@@ -7,11 +7,11 @@ import msgspec
 from hypothesis import strategies as st
 
 from volcanopy.api import core
-from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.testing.reference_nodes import Placed, World
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)

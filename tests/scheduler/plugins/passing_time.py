@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.config import SchedulerConfig
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan, SetPodGroup
-from volcanopy.scheduler.state import State
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.testing.notation import START, world
 
 MINUTE = timedelta(minutes=1)

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Evict, Plan
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.snapshot import Snapshot
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.plan import Evict, Plan
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, world
 
 Loads = Mapping[str, tuple[float, float]]

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.ledger import Ledger
-from volcanopy.scheduler.plan import Bind, Evict, SetPodGroup
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.model.plan import Bind, Evict, SetPodGroup
 from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
 from volcanopy.testing.notation import decide, snapshot
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.scheduler.plugins.scene import complaint
-from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.ledger import Ledger
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
 from volcanopy.testing.notation import snapshot
 

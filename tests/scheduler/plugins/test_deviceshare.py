@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, complaint, configured, made, seen
 from volcanopy.api import names
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.plugins import deviceshare
-from volcanopy.scheduler.state import State
 from volcanopy.testing.notation import NOW, world
 
 MEMORY, NUMBER = names.GPU_MEMORY, names.GPU_NUMBER

@@ -9,14 +9,14 @@ import pytest
 
 from tests.scheduler.plugins.scene import Scene
 from tests.scheduler.properties import PROPERTIES
-from volcanopy.scheduler.config import SchedulerConfig, parse
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.plan import Bind, Evict, Plan, SetPodGroup
-from volcanopy.scheduler.plugin import NoArguments
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.framework.plugin import NoArguments
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.plugins.drf import HierarchicalDrf
-from volcanopy.scheduler.state import State
-from volcanopy.testing.dice import Case, case
 from volcanopy.testing.notation import NOW, decide, snapshot, world
+from volcanopy.testing.random_worlds import Case, case
 
 
 def hdrf(actions: str = "allocate", *, hierarchy: bool = True, more: tuple[str, ...] = ()) -> SchedulerConfig:

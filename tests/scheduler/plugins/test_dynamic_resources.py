@@ -1,6 +1,6 @@
 """Claims on devices: where they can be had, which devices each gets, and who shares them."""
 
-from volcanopy.scheduler.plan import Bind
+from volcanopy.scheduler.model.plan import Bind
 from volcanopy.testing.notation import decide, plan
 
 PLUGINS = "gang, priority | predicates, nodeorder, proportion"

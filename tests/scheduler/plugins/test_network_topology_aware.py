@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from volcanopy.scheduler.actions.domains import gradient
-from volcanopy.scheduler.config import ConfigError, parse
+from volcanopy.scheduler.actions.allocate.topology_search import gradient
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plugin import Purpose
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.views import JobView
+from volcanopy.scheduler.framework.config import ConfigError, parse
+from volcanopy.scheduler.framework.plugin import Purpose
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import config, snapshot
 
 WORLD = """

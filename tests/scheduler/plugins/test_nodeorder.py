@@ -7,9 +7,9 @@ import pytest
 
 from tests.scheduler.nodes.stage import Stage, node, pod, spread, term
 from volcanopy.api import core
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.nodes.fullness import EXACT, Fullness
-from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.filters.scores.resource_fit import EXACT, Fullness
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
 
 NAMES = [field.alias or "" for field in NodeOrderArguments.model_fields.values()]

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from tests.scheduler.plugins.scene import Scene, complaint, configured, made, seen
 from volcanopy.api import core, names, nodeinfo
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.plugins import numaaware
-from volcanopy.scheduler.state import State
 from volcanopy.testing.notation import NOW, world
 
 NOTE = f"note.{names.NUMA_TOPOLOGY_POLICY}"

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from tests.scheduler.nodes.stage import Stage, away, near, node, pod, spread, term
 from tests.scheduler.nodes.worlds import HOSTNAME
 from volcanopy.api import core
-from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.plugins.predicates import Predicates, PredicatesArguments
-from volcanopy.scheduler.statement import Statement
-from volcanopy.scheduler.status import Status
 
 GPU_ONLY = core.Taint(key="dedicated", value="gpu", effect="NoSchedule")
 ZONES = tuple(node(name, labels={"zone": zone}) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b")))

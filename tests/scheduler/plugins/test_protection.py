@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from volcanopy.api import core, policy
+from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.plan import Bind, Evict, Plan, SetPodGroup
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.plugins.sla import SlaArguments
-from volcanopy.scheduler.state import Object, State
 from volcanopy.testing.notation import NOW, config, world
 
 HIGH = "class high value=9\n"

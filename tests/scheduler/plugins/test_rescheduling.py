@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import complaint, evicted, seen
 from volcanopy.api import core, names
-from volcanopy.scheduler.state import State
+from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.testing.notation import NOW, world
 
 BEFORE = NOW - timedelta(minutes=1)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.passing_time import PassingTime
 from tests.scheduler.plugins.scene import complaint
-from volcanopy.scheduler.config import SchedulerConfig, parse
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.plan import Bind, Explain, Plan
-from volcanopy.scheduler.session import Session
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.scheduler.model.plan import Bind, Explain, Plan
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import decide, snapshot
 
 KEPT: Mapping[str, Any] = {"after": "5m"}

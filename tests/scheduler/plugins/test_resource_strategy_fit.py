@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, complaint, made, seen
-from volcanopy.scheduler.plan import Bind
-from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.plugins.resource_strategy_fit import SCORING_KEY, WEIGHT_KEY
 
 FIT = "resource-strategy-fit"

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, seen
-from volcanopy.scheduler.check import violations
-from volcanopy.scheduler.plan import Plan
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Plan
 from volcanopy.testing.notation import NOW
 from volcanopy.testing.reference import OneByOne, actions
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, complaint, made, seen
 from volcanopy.api import core
-from volcanopy.scheduler.plan import Bind
-from volcanopy.scheduler.plugin import Scope
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.plugins.task_topology import TaskTopology, TaskTopologyArguments, topology
-from volcanopy.scheduler.snapshot import Snapshot
 
 KEY = "note.volcanopy.io/task-topology"
 NEAR = f"{KEY}-affinity=ps,worker"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, complaint, evicted, made, seen
-from volcanopy.scheduler.plan import Bind
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.plugins.tdm import CLOSED, NOT_REVOCABLE, hours
-from volcanopy.scheduler.state import State
 
 NIGHT = {"tdm.revocable-zone.night": "22:00-06:00"}
 ZONE = "volcanopy.io/revocable-zone"

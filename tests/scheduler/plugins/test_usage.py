@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, complaint, made, seen
 from volcanopy.api import core
-from volcanopy.scheduler.plan import Bind
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.plugins.usage import CPU, MEMORY
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.state import State
-from volcanopy.scheduler.status import Status
+from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.reference import OneByOne, actions
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 API_VERSION = "volcanopy.io/v1alpha1"
 

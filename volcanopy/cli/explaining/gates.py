@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from volcanopy.cli.explaining.account import Gate, Mark, counted
 from volcanopy.cli.frame.kinds import spec_of, status_of
 from volcanopy.cli.jobs.view import needed, queue
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 NAMES = ("admitted", "enqueued", "share", "gang", "topology", "nodes")
 """The gates in the order in which they are told."""

@@ -13,7 +13,7 @@ from volcanopy.cli.explaining.account import JobAccount, PodsAlike, counted, lis
 from volcanopy.cli.frame.ages import since, span
 from volcanopy.cli.frame.kinds import found, spec_of, status_of
 from volcanopy.cli.jobs.view import message, needed, phase, queue
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 PATIENCE = 30.0
 """Seconds in which controller and scheduler have seen whatever is new, if they are there."""

@@ -7,7 +7,7 @@ from volcanopy.cli.explaining.text import Line, plain
 from volcanopy.cli.frame import documents
 from volcanopy.cli.frame.options import Format
 from volcanopy.cli.frame.views import coloured, console
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 
 def show(document: Json, lines: Iterable[Line], output: str) -> None:

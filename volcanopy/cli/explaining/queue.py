@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from volcanopy.api import names, quantity
 from volcanopy.cli.explaining.account import Holding, QueueAccount, Waiting, counted, listed
 from volcanopy.cli.frame.kinds import found, spec_of, status_of
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 COUNTS = ("pending", "inqueue", "running", "unknown", "completed")
 """What a queue's status counts: PodGroups by phase."""

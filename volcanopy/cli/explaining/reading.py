@@ -13,10 +13,10 @@ from volcanopy.cli.frame.kinds import JOBS, POD_GROUPS, QUEUES, found, spec_of
 from volcanopy.cli.frame.objects import one
 from volcanopy.cli.jobs.pods import pods_of
 from volcanopy.cli.jobs.view import queue as queue_of
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import Forbidden, KubeError, NotFound
-from volcanopy.kube.kinds import Json
-from volcanopy.kube.leases import LEASES
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.leader.lease import LEASES
 
 T = TypeVar("T")
 _DEPTH = 32

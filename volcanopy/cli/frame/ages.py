@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _STEPS = (

@@ -11,13 +11,13 @@ from volcanopy.cli.frame.faults import told
 from volcanopy.cli.frame.objects import each
 from volcanopy.cli.frame.options import Cluster, Written
 from volcanopy.cli.manifests import Manifest, read
-from volcanopy.kube.client import Patch
-from volcanopy.kube.errors import KubeError, NotFound
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.errors import KubeError, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
 
 if TYPE_CHECKING:
-    from volcanopy.kube.client import Client
-    from volcanopy.local.creating import Creator
+    from volcanopy.kube.client.api_client import Client
+    from volcanopy.local.manifests import Creator
 
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "Queue", "JobTemplate")
 """Kinds that others refer to, in the order in which they are made; everything else follows in its own order."""
@@ -48,7 +48,7 @@ async def put(
         made = [_pretend(manifest, namespace, changes) for manifest in manifests]
         return [one for one in made if one["kind"] == about]
     async with cluster.client() as client:
-        from volcanopy.local.creating import Creator
+        from volcanopy.local.manifests import Creator
 
         making = _Making(client, Creator(client), namespace or client.connection.namespace, changes, apply, take_over)
         made = await each(manifests, making.put)
@@ -93,7 +93,7 @@ class _Making:
 
     async def put(self, manifest: Manifest) -> Json:
         """Create it, or apply it where there is one of its name."""
-        from volcanopy.local.creating import RefusedError
+        from volcanopy.local.manifests import RefusedError
 
         try:
             return await self._put(manifest.body)

@@ -7,9 +7,9 @@ from volcanopy.cli.frame import documents
 from volcanopy.cli.frame.kinds import found, resource
 from volcanopy.cli.frame.options import Document, Dry, Written
 from volcanopy.cli.frame.watching import following
-from volcanopy.kube.client import Client, Patch, Propagation
-from volcanopy.kube.errors import NotFound
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.api_client import Client, Patch, Propagation
+from volcanopy.kube.client.errors import NotFound
+from volcanopy.kube.client.kinds import Json, Kind
 
 _STRICT = {"fieldValidation": "Strict"}
 _TRIED = {Dry.none: "", Dry.client: " (dry run)", Dry.server: " (server dry run)"}

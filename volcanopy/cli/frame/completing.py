@@ -44,7 +44,7 @@ def _names(ctx: typer.Context, what: str, incomplete: str) -> list[str]:
         return []
     import asyncio
 
-    from volcanopy.kube.errors import KubeError
+    from volcanopy.kube.client.errors import KubeError
 
     given = {**ctx.find_root().params, **{key: value for key, value in ctx.params.items() if value}}
     try:

@@ -11,12 +11,12 @@ from volcanopy.cli.frame.kinds import found, word
 from volcanopy.cli.frame.objects import chosen, each, missing, plain_name
 from volcanopy.cli.frame.options import Chosen, Deletion, Dry, Written
 from volcanopy.cli.manifests import Manifest, read
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import NotFound
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import NotFound
+from volcanopy.kube.client.kinds import Json, Kind
 
 if TYPE_CHECKING:
-    from volcanopy.kube.client import Propagation
+    from volcanopy.kube.client.api_client import Propagation
 
 _PROPAGATION: dict[str, "Propagation"] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
 
@@ -62,7 +62,7 @@ class _Deleter:
 
     async def of_files(self, files: Sequence[str], namespace: str | None) -> None:
         """Delete the objects of manifests, what others refer to last."""
-        from volcanopy.local.creating import Creator, RefusedError
+        from volcanopy.local.manifests import Creator, RefusedError
 
         creator = Creator(self._client)
 

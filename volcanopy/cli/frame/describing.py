@@ -7,9 +7,9 @@ from typing import Any
 from volcanopy.cli.frame.ages import age, since
 from volcanopy.cli.frame.kinds import EVENTS, found, status_of
 from volcanopy.cli.frame.views import table_of
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import Forbidden
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden
+from volcanopy.kube.client.kinds import Json
 
 _WIDTH = 18
 """Characters of the titles."""

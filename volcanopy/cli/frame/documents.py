@@ -8,7 +8,7 @@ import yaml
 
 from volcanopy.cli.frame.kinds import resource
 from volcanopy.cli.frame.options import Document, Format
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json, Kind
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 import re
 
 from volcanopy.cli.errors import Stop
-from volcanopy.kube.errors import (
+from volcanopy.kube.client.errors import (
     AlreadyExists,
     ApiError,
     Conflict,

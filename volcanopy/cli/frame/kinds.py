@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcanopy.api import names
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json, Kind
 
 JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, dict)
 CRON_JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)

@@ -12,9 +12,9 @@ from volcanopy.cli.frame.options import Chosen, Format, Show
 from volcanopy.cli.frame.views import TableForm, View
 from volcanopy.cli.frame.watching import Changes, Following, following
 from volcanopy.cli.render import plain_table
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import ChangeType
+from volcanopy.kube.cache.watch import ChangeType
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
 
 _TICK = 1.0
 """Seconds between two renewals of a live table when nothing happens: the ages in it go on."""

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.frame.faults import told, unserved
 from volcanopy.cli.frame.kinds import found, resource, word
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import ApiError, KubeError, NotFound
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -12,8 +12,8 @@ import typer
 from volcanopy.cli.frame.completing import names_of, names_of_group
 
 if TYPE_CHECKING:
-    from volcanopy.kube.client import Client
-    from volcanopy.kube.connection import Connection
+    from volcanopy.kube.client.api_client import Client
+    from volcanopy.kube.client.connection import Connection
 
 
 class Format(StrEnum):
@@ -69,7 +69,7 @@ class Cluster:
 
     def connection(self) -> "Connection":
         """Where it is and who we are to it; raises NoCluster."""
-        from volcanopy.kube.connection import Connection
+        from volcanopy.kube.client.connection import Connection
 
         return Connection.load(self.kubeconfig, self.context)
 
@@ -77,7 +77,7 @@ class Cluster:
     async def client(self) -> "AsyncIterator[Client]":
         """A client of it; raises at once, with a sentence, when nobody answers there."""
         from volcanopy.cli.frame.reaching import reached
-        from volcanopy.kube.client import Client
+        from volcanopy.kube.client.api_client import Client
 
         connection = self.connection()
         await reached(connection)

@@ -3,8 +3,8 @@
 import asyncio
 from urllib.parse import urlsplit
 
-from volcanopy.kube.connection import Connection
-from volcanopy.kube.errors import NoAnswer, describe
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import NoAnswer, describe
 
 PATIENCE = 5.0
 """Seconds in which a server that is there takes a connection."""

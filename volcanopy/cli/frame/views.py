@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from volcanopy.cli.frame.ages import age
 from volcanopy.cli.frame.kinds import found
 from volcanopy.cli.render import COLOURS, plain_table
-from volcanopy.kube.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json, Kind
 
 if TYPE_CHECKING:
     from rich.console import Console

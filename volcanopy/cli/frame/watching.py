@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json, Kind
-from volcanopy.kube.watch import Change, Reflector
+from volcanopy.kube.cache.watch import Change, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
 
 Changes = Sequence[Change[Json]]
 

@@ -7,9 +7,9 @@ from volcanopy.cli.frame.describing import Description, events_of
 from volcanopy.cli.frame.kinds import POD_GROUPS, found, spec_of, status_of
 from volcanopy.cli.jobs.pods import pods_of, readiness, restarts, state, task_of
 from volcanopy.cli.jobs.view import message, needed, phase, queue, ready, total
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import Forbidden, NotFound
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, NotFound
+from volcanopy.kube.client.kinds import Json
 
 _PODS = 50
 """Pods that are shown; of more, those that have not come to a good end come first."""

@@ -7,7 +7,7 @@ from volcanopy.cli.frame.listing import Wanted, show_list
 from volcanopy.cli.frame.options import Cluster, Scope, Show
 from volcanopy.cli.jobs.phases import phase_named
 from volcanopy.cli.jobs.view import VIEW, phase, queue
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 
 async def list_jobs(cluster: Cluster, scope: Scope, show: Show, queues: Sequence[str], phases: Sequence[str]) -> None:

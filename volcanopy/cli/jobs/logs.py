@@ -21,11 +21,11 @@ from volcanopy.cli.frame.watching import Following, following
 from volcanopy.cli.jobs.phases import FINISHED, SUSPENDED
 from volcanopy.cli.jobs.pods import in_order, index_of, pods_of, selector_of
 from volcanopy.cli.jobs.view import message, phase
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import ApiError, KubeError, NotFound
-from volcanopy.kube.kinds import Json
-from volcanopy.kube.transport import no_answer
-from volcanopy.kube.watch import Lines
+from volcanopy.kube.cache.watch import Lines
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.transport import no_answer
 
 _AT_ONCE = 8
 """Logs that are fetched at the same time."""

@@ -13,7 +13,7 @@ from volcanopy.cli.errors import Stop
 from volcanopy.cli.frame.changes import Changes
 from volcanopy.cli.frame.kinds import JOBS, found
 from volcanopy.cli.frame.options import Cluster, Place, Written
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OPTIONS = {

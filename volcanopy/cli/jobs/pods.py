@@ -4,8 +4,8 @@ from datetime import datetime
 
 from volcanopy.api import names
 from volcanopy.cli.frame.kinds import labels_of, spec_of, status_of
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 

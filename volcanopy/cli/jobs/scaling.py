@@ -10,8 +10,8 @@ from volcanopy.cli.frame.objects import one
 from volcanopy.cli.frame.options import Cluster, Place, Written
 from volcanopy.cli.jobs.phases import FINISHED
 from volcanopy.cli.jobs.view import phase
-from volcanopy.kube.client import Patch
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.kinds import Json
 
 
 async def scale(

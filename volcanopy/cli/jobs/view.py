@@ -4,7 +4,7 @@ from datetime import datetime
 
 from volcanopy.cli.frame.kinds import JOBS, spec_of, status_of
 from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style, wait_style
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 _UNTROUBLED = frozenset({"Running", "Completed"})
 """Phases in which nobody asks why."""

@@ -10,8 +10,8 @@ from volcanopy.cli.frame.options import Chosen, Cluster, Place
 from volcanopy.cli.frame.watching import following
 from volcanopy.cli.jobs.phases import FINISHED, phase_named
 from volcanopy.cli.jobs.view import message, phase
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
 
 _WEEK = 7 * 86400.0
 

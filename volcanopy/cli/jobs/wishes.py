@@ -17,8 +17,8 @@ from volcanopy.cli.frame.options import Chosen, Cluster, Dry, Place, Written
 from volcanopy.cli.jobs.view import phase
 from volcanopy.cli.jobs.waiting import Goal, until
 from volcanopy.jobcontroller.phases import TRANSITIONS
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
 
 
 @dataclass(frozen=True)

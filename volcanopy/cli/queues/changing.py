@@ -10,8 +10,8 @@ from volcanopy.cli.frame.kinds import QUEUES, found, spec_of
 from volcanopy.cli.frame.objects import chosen, each
 from volcanopy.cli.frame.options import Chosen, Cluster, Written
 from volcanopy.cli.queues.asked import Fields
-from volcanopy.kube.kinds import Json
-from volcanopy.kube.merging import merge_patch
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.merge_patch import merge_patch
 
 POLICIES = {"hold": ("Hold", "held"), "drain": ("HoldAndDrain", "drained"), "resume": ("None", "resumed")}
 """By the commands' names: the stop policy, and what is said of a queue that has got it."""

@@ -5,8 +5,8 @@ from volcanopy.cli.explaining.reading import queue_facts
 from volcanopy.cli.frame.describing import Description, events_of
 from volcanopy.cli.frame.kinds import found, spec_of, status_of
 from volcanopy.cli.queues.view import short
-from volcanopy.kube.client import Client
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json
 
 _SHOWN = 20
 """So many of those who wait are shown."""

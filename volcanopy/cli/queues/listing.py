@@ -8,7 +8,7 @@ from volcanopy.cli.frame.objects import one
 from volcanopy.cli.frame.options import Cluster, Show
 from volcanopy.cli.queues import tree
 from volcanopy.cli.queues.view import VIEW
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 
 async def list_queues(cluster: Cluster, show_as: Show, selector: str, below: str) -> None:

@@ -13,7 +13,7 @@ from volcanopy.cli.explaining.queue import policy, state
 from volcanopy.cli.explaining.reading import parent_of
 from volcanopy.cli.explaining.text import Line, Part
 from volcanopy.cli.frame.kinds import found, spec_of, status_of
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 WIDTH = 30
 """Characters of a bar of the largest amount."""

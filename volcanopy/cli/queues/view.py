@@ -8,7 +8,7 @@ from volcanopy.cli.explaining.queue import policy, state
 from volcanopy.cli.explaining.reading import parent_of
 from volcanopy.cli.frame.kinds import QUEUES, spec_of, status_of
 from volcanopy.cli.frame.views import AGE, NAME, Column, View
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.kinds import Json
 
 _STYLES = {"Open": "green", "Closing": "yellow", "Closed": "red", "Unknown": "red"}
 

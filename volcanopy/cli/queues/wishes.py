@@ -18,9 +18,9 @@ from volcanopy.cli.frame.kinds import COMMANDS, QUEUES, found, resource, status_
 from volcanopy.cli.frame.objects import chosen, each
 from volcanopy.cli.frame.options import Chosen, Cluster, Dry, Place, Written
 from volcanopy.cli.frame.watching import following
-from volcanopy.kube.client import Client
-from volcanopy.kube.errors import Forbidden, NotFound
-from volcanopy.kube.kinds import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, NotFound
+from volcanopy.kube.client.kinds import Json
 
 _WEEK = 7 * 86400.0
 _SHUT = frozenset({"Closing", "Closed"})

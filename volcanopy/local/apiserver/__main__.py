@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from volcanopy.local.apiserver.certificates import self_signed
+from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
 
 

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from volcanopy.local.apiserver.connections import Request
-from volcanopy.local.apiserver.definitions import Definitions
-from volcanopy.local.apiserver.kinds import Kind
-from volcanopy.local.apiserver.registry import Registry
-from volcanopy.local.apiserver.store import Body, Bucket, Store
+from volcanopy.local.apiserver.http.connections import Request
+from volcanopy.local.apiserver.kinds.kinds import Kind
+from volcanopy.local.apiserver.kinds.registry import Registry
+from volcanopy.local.apiserver.schema.definitions import Definitions
+from volcanopy.local.apiserver.store.object_store import Body, Bucket, Store
 
 if TYPE_CHECKING:
-    from volcanopy.local.apiserver.collector import Collector
-    from volcanopy.local.apiserver.templates import Templates
+    from volcanopy.local.apiserver.crud.pod_templates import Templates
+    from volcanopy.local.apiserver.store.garbage_collector import Collector
     from volcanopy.local.apiserver.webhooks import Webhooks
 
 LogSource = Callable[[Body, str, Mapping[str, str]], "bytes | AsyncIterator[bytes]"]

@@ -12,30 +12,30 @@ from urllib.parse import parse_qsl
 
 import yaml
 
-from volcanopy.local.apiserver.bootstrap import furnish
-from volcanopy.local.apiserver.builtinkinds import builtin_kinds
-from volcanopy.local.apiserver.certificates import Tls
-from volcanopy.local.apiserver.collector import Collector
-from volcanopy.local.apiserver.connections import Answer, Listener, Request, Response
 from volcanopy.local.apiserver.context import Call, Context, LogSource, User
-from volcanopy.local.apiserver.customresources import CustomResources, definition_kind
-from volcanopy.local.apiserver.deleting import delete, delete_collection
-from volcanopy.local.apiserver.discovery import Discovery, version_info
-from volcanopy.local.apiserver.failures import ApiError, internal, invalid, method_not_allowed, no_such_page
-from volcanopy.local.apiserver.faults import unsupported
-from volcanopy.local.apiserver.identity import Identities
-from volcanopy.local.apiserver.journal import Journal, open_journal
-from volcanopy.local.apiserver.patching import patch
-from volcanopy.local.apiserver.reading import get, list_objects
-from volcanopy.local.apiserver.registry import Registry, Target
-from volcanopy.local.apiserver.representation import failure, respond
-from volcanopy.local.apiserver.reviews import review
-from volcanopy.local.apiserver.store import HISTORY, Store, encode
-from volcanopy.local.apiserver.subresources import bind, evict, finalize, logs, scale
-from volcanopy.local.apiserver.templates import Templates
-from volcanopy.local.apiserver.watching import watch
+from volcanopy.local.apiserver.crud.delete import delete, delete_collection
+from volcanopy.local.apiserver.crud.get import get, list_objects
+from volcanopy.local.apiserver.crud.patch import patch
+from volcanopy.local.apiserver.crud.pod_templates import Templates
+from volcanopy.local.apiserver.crud.subresources import bind, evict, finalize, logs, scale
+from volcanopy.local.apiserver.crud.watch import watch
+from volcanopy.local.apiserver.crud.write import create, update
+from volcanopy.local.apiserver.http.access_reviews import review
+from volcanopy.local.apiserver.http.certificates import Tls
+from volcanopy.local.apiserver.http.connections import Answer, Listener, Request, Response
+from volcanopy.local.apiserver.http.discovery import Discovery, version_info
+from volcanopy.local.apiserver.http.identity import Identities
+from volcanopy.local.apiserver.http.status_errors import ApiError, internal, invalid, method_not_allowed, no_such_page
+from volcanopy.local.apiserver.kinds.builtin import builtin_kinds
+from volcanopy.local.apiserver.kinds.custom_resources import CustomResources, definition_kind
+from volcanopy.local.apiserver.kinds.registry import Registry, Target
+from volcanopy.local.apiserver.schema.metadata_validation import unsupported
+from volcanopy.local.apiserver.store.bootstrap import furnish
+from volcanopy.local.apiserver.store.garbage_collector import Collector
+from volcanopy.local.apiserver.store.journal import Journal, open_journal
+from volcanopy.local.apiserver.store.object_store import HISTORY, Store, encode
 from volcanopy.local.apiserver.webhooks import Webhooks
-from volcanopy.local.apiserver.writing import create, update
+from volcanopy.local.apiserver.wire.representation import failure, respond
 
 log = logging.getLogger(__name__)
 

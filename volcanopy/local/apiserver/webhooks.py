@@ -13,12 +13,12 @@ import aiohttp
 import cel
 import msgspec
 
+from volcanopy.local.apiserver.apply.patches import PatchError, json_patch
 from volcanopy.local.apiserver.context import Call, Context
-from volcanopy.local.apiserver.failures import ApiError, bad_request, internal
-from volcanopy.local.apiserver.kinds import Kind
-from volcanopy.local.apiserver.patches import PatchError, json_patch
-from volcanopy.local.apiserver.selectors import LabelSelector, label_selector_from_object
-from volcanopy.local.apiserver.store import Body, Bucket, Event
+from volcanopy.local.apiserver.http.status_errors import ApiError, bad_request, internal
+from volcanopy.local.apiserver.kinds.kinds import Kind
+from volcanopy.local.apiserver.store.object_store import Body, Bucket, Event
+from volcanopy.local.apiserver.store.selectors import LabelSelector, label_selector_from_object
 
 _GROUP = "admissionregistration.k8s.io"
 MUTATING = f"mutatingwebhookconfigurations.{_GROUP}"

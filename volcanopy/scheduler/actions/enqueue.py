@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.claims import outstanding
-from volcanopy.scheduler.plugin import Denial
-from volcanopy.scheduler.resources import Ints, Resources
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.views import JobView, QueueView
-from volcanopy.scheduler.words import Words, closed
+from volcanopy.scheduler.fairshare.queue_demand import outstanding
+from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.ledger.views import JobView, QueueView
+from volcanopy.scheduler.model.messages import Words, closed
+from volcanopy.scheduler.model.resources import Ints, Resources
+from volcanopy.scheduler.session.session import Session
 
 
 class Enqueue:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
 
 
 def settle(session: Session) -> None:

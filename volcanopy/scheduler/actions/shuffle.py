@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.actions.worth import undoes_a_start
-from volcanopy.scheduler.session import Session
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.actions.evict.eviction_cost import undoes_a_start
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
 
 
 class Shuffle:

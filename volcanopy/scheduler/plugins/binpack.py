@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Arguments, Plugin, Scope, ScoreOf, by_shape
-from volcanopy.scheduler.resources import Floats, Mask
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope, ScoreOf, by_shape
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Mask
 
 _PREFIX = "binpack.resources."
 

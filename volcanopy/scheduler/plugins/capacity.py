@@ -6,16 +6,16 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volcanopy.scheduler import claims
-from volcanopy.scheduler.devicequota import DeviceQuota
-from volcanopy.scheduler.dues import QueueClaims
-from volcanopy.scheduler.guarantees import sparing_guarantees
-from volcanopy.scheduler.lending import Commitments, bounds
-from volcanopy.scheduler.plugin import PERMIT, Arguments, Denial, Plugin, Taking, Vote, reject
-from volcanopy.scheduler.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.words import Shortage, closed, misplaced
+from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.borrowing import Commitments, bounds
+from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
+from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
+from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Denial, Plugin, Taking, Vote, reject
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import Shortage, closed, misplaced
+from volcanopy.scheduler.model.queue_shares import QueueClaims
+from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
+from volcanopy.scheduler.model.snapshot import NONE
 
 
 class CapacityArguments(Arguments):
@@ -59,13 +59,13 @@ class Capacity(Plugin[CapacityArguments]):
             self._named: Mask = queues.deserved_set | (self._guarantee > 0)
             self._limit = self._limits_down_the_tree(np.where(snapshot.total > 0, snapshot.total, UNLIMITED))
             self._most: Ints = self._limits_down_the_tree(np.full(len(snapshot.total), UNLIMITED))
-            self._promised = queues.rolled_up(claims.asked_by_admitted(self.cluster))
+            self._promised = queues.rolled_up(queue_demand.asked_by_admitted(self.cluster))
         else:
-            self._limit = self._most = claims.within_guarantees(snapshot.total, queues, self._bounds)
+            self._limit = self._most = queue_demand.within_guarantees(snapshot.total, queues, self._bounds)
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             self._deserved = np.maximum(np.minimum(queues.deserved.values, bounded), self._guarantee)
             self._named = queues.deserved_set | (self._guarantee > 0)
-            self._promised = claims.asked_by_admitted(self.cluster)
+            self._promised = queue_demand.asked_by_admitted(self.cluster)
         kept = np.where(queues.rooted, self._guarantee, 0) if self.hierarchy else self._guarantee
         self._spoken_for: Commitments | None = None
         if kept.any():
@@ -101,7 +101,7 @@ class Capacity(Plugin[CapacityArguments]):
         asked = task.request.values * count
         held = self._held()
         for row in self._line(queue):
-            short = claims.first_short(held[:, row] + asked, self._limit[:, row], asked, self._pods)
+            short = queue_demand.first_short(held[:, row] + asked, self._limit[:, row], asked, self._pods)
             if short is not None:
                 return Denial("capability", self._shortage("capability", row, asked, each=count))
         ledger = self.cluster.ledger
@@ -122,7 +122,10 @@ class Capacity(Plugin[CapacityArguments]):
             return False
         asked = sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
         held = self._held()
-        if claims.first_short(held[:, queue.row] + asked, self._limit[:, queue.row], asked, self._pods) is not None:
+        if (
+            queue_demand.first_short(held[:, queue.row] + asked, self._limit[:, queue.row], asked, self._pods)
+            is not None
+        ):
             return False
         wanted = asked > 0
         wanted[self._pods] = False
@@ -223,7 +226,7 @@ class Capacity(Plugin[CapacityArguments]):
         held = self._held()
         for row in self._line(queue):
             asked = least.values + held[:, row] + self._promised[:, row] + admitted[:, row]
-            short = claims.first_short(asked, self._most[:, row], least.values, self._pods)
+            short = queue_demand.first_short(asked, self._most[:, row], least.values, self._pods)
             if short is not None:
                 promised = self._promised[:, row] + admitted[:, row]
                 return reject("capability", self._shortage("admission", row, least.values, promised))

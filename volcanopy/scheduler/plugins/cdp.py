@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import ClassVar
 
-from volcanopy.scheduler import reading
-from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.task_status import Status
 
 KEY = "volcanopy.io/cooldown-time"
 
@@ -49,4 +49,4 @@ class Cdp(Plugin[NoArguments]):
 
 
 def _cooldown(text: str) -> timedelta | None:
-    return reading.duration(text) if text else None
+    return pod_fields.duration(text) if text else None

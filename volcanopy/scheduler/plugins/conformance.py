@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.ledger.views import TaskView
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 

@@ -8,17 +8,17 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core, names
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.holders import Holder
-from volcanopy.scheduler.nodes import gpus
-from volcanopy.scheduler.nodes.cards import PLAIN, Card, Cards, Order, Want, table
-from volcanopy.scheduler.nodes.cardstock import CardStock, Given, Tally, Wish, by_rule
-from volcanopy.scheduler.nodes.holdings import Holdings
-from volcanopy.scheduler.nodes.memo import kept, kept_of_shapes
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
-from volcanopy.scheduler.resources import Floats, Mask, Rows
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.filters.assignments import Holdings
+from volcanopy.scheduler.filters.gpus import gpu_annotations
+from volcanopy.scheduler.filters.gpus.card_selection import PLAIN, Card, Cards, Order, Want, table
+from volcanopy.scheduler.filters.gpus.card_usage import CardStock, Given, Tally, Wish, by_rule
+from volcanopy.scheduler.filters.traits.trait_cache import kept, kept_of_shapes
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.assigned_devices import Holder
+from volcanopy.scheduler.model.resources import Floats, Mask, Rows
+from volcanopy.scheduler.model.task_status import Status
 
 NO_CARDS = "node(s) didn't have GPUs to share"
 UNREADABLE = f"node(s) had an annotation {names.VGPU_REGISTER} that cannot be read"
@@ -168,7 +168,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
     def _vgpu_text(self, wants: Sequence[Want | None], given: Given) -> str:
         ids, types = self._cards.ids, self._cards.types
-        return gpus.vgpu_text(
+        return gpu_annotations.vgpu_text(
             [
                 (ids[card], types[card], units, want.cores if want else 0)
                 for card, units in zip(cards.tolist(), memory.tolist(), strict=True)
@@ -184,9 +184,9 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
     def _read_wants(self) -> dict[int, tuple[Want | None, ...]]:
         read: Callable[[core.PodSpec], tuple[Want | None, ...]] = {
-            "memory": gpus.shared_memory_wants,
-            "number": gpus.whole_wants,
-            "vgpu": gpus.vgpu_wants,
+            "memory": gpu_annotations.shared_memory_wants,
+            "number": gpu_annotations.whole_wants,
+            "vgpu": gpu_annotations.vgpu_wants,
         }[self._way]
         return {
             number: wants for number, spec in enumerate(self.cluster.snapshot.shapes.specs) if (wants := read(spec))
@@ -246,23 +246,23 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
     def _in_mode(self, task: TaskView) -> Mask:
         """(N,): the nodes whose cards are in the mode that the pod asks for, and in one that can be served."""
-        wanted = self._choosiness(task)[0] or gpus.HAMI_CORE
-        return self._served if wanted == gpus.HAMI_CORE else np.zeros_like(self._served)
+        wanted = self._choosiness(task)[0] or gpu_annotations.HAMI_CORE
+        return self._served if wanted == gpu_annotations.HAMI_CORE else np.zeros_like(self._served)
 
     # What nodes have
 
     @cached_property
-    def _registers(self) -> tuple[gpus.Register, ...]:
+    def _registers(self) -> tuple[gpu_annotations.Register, ...]:
         snapshot = self.cluster.snapshot
         notes = [node.metadata.annotations for node in snapshot.nodes.traits.objects]
         if self.args.vgpu:
-            return tuple(gpus.register(one.get(names.VGPU_REGISTER, "")) for one in notes)
+            return tuple(gpu_annotations.register(one.get(names.VGPU_REGISTER, "")) for one in notes)
         offers = [
             snapshot.nodes.allocatable[name].tolist() if name in snapshot.axis.index else [0] * len(notes)
             for name in (names.GPU_MEMORY, names.GPU_NUMBER)
         ]
         return tuple(
-            gpus.Register(gpus.shared_cards(memory, number, one.get(names.GPU_UNHEALTHY, "")))
+            gpu_annotations.Register(gpu_annotations.shared_cards(memory, number, one.get(names.GPU_UNHEALTHY, "")))
             for one, memory, number in zip(notes, *offers, strict=True)
         )
 
@@ -279,7 +279,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
     @cached_property
     def _served(self) -> Mask:
         """(N,): the nodes whose cards are in a mode that can be served."""
-        return np.array([one.mode == gpus.HAMI_CORE for one in self._registers], dtype=np.bool_)
+        return np.array([one.mode == gpu_annotations.HAMI_CORE for one in self._registers], dtype=np.bool_)
 
     @cached_property
     def _readable(self) -> Mask:
@@ -305,14 +305,14 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         waiting = np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape])
         return Holdings(self.cluster, waiting, self._stock)
 
-    def _held(self, holder: Holder) -> tuple[tuple[gpus.Held, ...], tuple[int, ...]]:
+    def _held(self, holder: Holder) -> tuple[tuple[gpu_annotations.Held, ...], tuple[int, ...]]:
         """What a pod on a node holds of its cards."""
         notes = holder.notes
         if self.args.vgpu:
-            held = gpus.vgpu_held(notes.get(names.VGPU_IDS, ""))
+            held = gpu_annotations.vgpu_held(notes.get(names.VGPU_IDS, ""))
         else:
             wants = self._wants.get(int(self.cluster.snapshot.tasks.shape[holder.row]), (None,))
-            held = gpus.shared_held(notes.get(names.GPU_INDEX, ""), wants[0])
+            held = gpu_annotations.shared_held(notes.get(names.GPU_INDEX, ""), wants[0])
         return held, by_rule(self.args.rules, holder.pod.metadata.labels)
 
 

@@ -6,17 +6,17 @@ from typing import ClassVar, Self, cast
 
 import numpy as np
 
-from volcanopy.scheduler import claims
-from volcanopy.scheduler.cluster import Cluster
-from volcanopy.scheduler.fairness import Tree, path
-from volcanopy.scheduler.guarantees import sparing_guarantees
-from volcanopy.scheduler.lending import Bounds, Commitments, bounds
-from volcanopy.scheduler.plugin import Denial, NoArguments, Plugin, Taking
-from volcanopy.scheduler.resources import Ints, Resources, Rows
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.waterfilling import Levels
-from volcanopy.scheduler.words import Shortage
+from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.borrowing import Bounds, Commitments, bounds
+from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
+from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
+from volcanopy.scheduler.fairshare.weighted_shares import Levels
+from volcanopy.scheduler.framework.plugin import Denial, NoArguments, Plugin, Taking
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import Shortage
+from volcanopy.scheduler.model.resources import Ints, Resources, Rows
+from volcanopy.scheduler.model.snapshot import NONE
 
 _EQUAL = 1e-6
 """Shares nearer than this count as equal when victims are chosen (Volcano's figure)."""
@@ -135,7 +135,10 @@ class HierarchicalDrf(Drf):
         asked = task.request.values * count
         ledger, pods = self.cluster.ledger, self.cluster.axis.index["pods"]
         for row in queue.line.tolist():
-            if claims.first_short(ledger.tree_allocated[:, row] + asked, self._limit[:, row], asked, pods) is not None:
+            if (
+                queue_demand.first_short(ledger.tree_allocated[:, row] + asked, self._limit[:, row], asked, pods)
+                is not None
+            ):
                 return self._denied(row, asked, self._limit[:, row], count)
         over = self._spoken_for.excess(queue.row, ledger.queue_allocated, asked, ledger.moves)
         if over is None:

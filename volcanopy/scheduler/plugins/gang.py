@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.plan import GroupCondition
-from volcanopy.scheduler.plugin import PERMIT, Invalid, NoArguments, Plugin, Taking, Vote, reject
-from volcanopy.scheduler.resources import Ints, Mask, Rows
-from volcanopy.scheduler.status import READY, VALID, Status
-from volcanopy.scheduler.subjobs import SubJobView, lacking
-from volcanopy.scheduler.views import JobView, RoleView, TaskView
+from volcanopy.scheduler.framework.plugin import PERMIT, Invalid, NoArguments, Plugin, Taking, Vote, reject
+from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
+from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView
+from volcanopy.scheduler.model.plan import GroupCondition
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.task_status import READY, VALID, Status
 
 
 class Gang(Plugin[NoArguments]):

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Arguments, Plugin, Purpose, Scope
-from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import HOLDING, Status
-from volcanopy.scheduler.subjobs import SubJobView
-from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Purpose, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import HOLDING, Status
 
 _SETTLED = HOLDING.copy()
 _SETTLED[Status.ALLOCATED] = False

@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
-from volcanopy.scheduler.resources import Floats, Ints, Mask
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import HOLDING, Status
-from volcanopy.scheduler.views import QueueView, TaskView
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import QueueView, TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import HOLDING, Status
 
 LABEL = "volcanopy.io/nodegroup-name"
 LIMITS = "volcanopy.io/nodegroup-resource-limits"

@@ -13,15 +13,17 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.nodes import images, labels, taints
-from volcanopy.scheduler.nodes.census import Census
-from volcanopy.scheduler.nodes.fullness import Demand, Fullness, demand, plus
-from volcanopy.scheduler.nodes.interpod import InterPod
-from volcanopy.scheduler.nodes.spread import Spreading
-from volcanopy.scheduler.plugin import Arguments, Plugin, Scope, ScoreOf, by_shape
-from volcanopy.scheduler.resources import Floats, Ints, Rows
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
+from volcanopy.scheduler.filters.pods.pod_counts import Census
+from volcanopy.scheduler.filters.pods.topology_spread import Spreading
+from volcanopy.scheduler.filters.scores import image_locality as images
+from volcanopy.scheduler.filters.scores.resource_fit import Demand, Fullness, demand, plus
+from volcanopy.scheduler.filters.traits import node_affinity as labels
+from volcanopy.scheduler.filters.traits import taints
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope, ScoreOf, by_shape
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Rows
 
 Part = Callable[[Rows], Floats]
 

@@ -9,17 +9,17 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api import core, names, quantity
-from volcanopy.scheduler import reading
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.nodes import numa
-from volcanopy.scheduler.nodes.cpustock import CPU, CpuStock, Given, Report, decision
-from volcanopy.scheduler.nodes.holdings import Holdings
-from volcanopy.scheduler.nodes.memo import kept_of_shapes
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
-from volcanopy.scheduler.reading import Quality
-from volcanopy.scheduler.resources import Floats, Mask
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.filters.assignments import Holdings
+from volcanopy.scheduler.filters.cpus import cpu_assignment
+from volcanopy.scheduler.filters.cpus.free_cpus import CPU, CpuStock, Given, Report, decision
+from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.pod_fields import Quality
+from volcanopy.scheduler.model.resources import Floats, Mask
+from volcanopy.scheduler.model.task_status import Status
 
 UNREPORTED = "node(s) didn't report a NUMA topology"
 NOT_STATIC = "node(s) didn't have the static cpu manager policy"
@@ -90,7 +90,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
                 continue
             cpus = self._stock.ask(node, counts, waits=False) or self._stock.ask(node, counts, waits=True)
             if cpus is not None:
-                used = len(self._reports[node].layout.used(numa.union(cpus)))
+                used = len(self._reports[node].layout.used(cpu_assignment.union(cpus)))
                 scores[place] = self.args.weight * (100.0 - 100.0 * used / most)
         return scores
 
@@ -125,13 +125,15 @@ class NumaAware(Plugin[NumaAwareArguments]):
     def _aligns(self, node: int) -> bool:
         """Whether the node hands out cpus of its own to containers and looks where they are."""
         report = self._reports.get(node)
-        return report is not None and report.is_static and report.policy != numa.NONE and bool(report.layout.all)
+        return (
+            report is not None and report.is_static and report.policy != cpu_assignment.NONE and bool(report.layout.all)
+        )
 
     @staticmethod
     def _policy(task: TaskView) -> str:
         """The policy that the pod asks for, empty if it asks for none."""
         said = task.pod.metadata.annotations.get(names.NUMA_TOPOLOGY_POLICY, "")
-        return "" if said == numa.NONE else said
+        return "" if said == cpu_assignment.NONE else said
 
     def _counts_of(self, task: TaskView) -> tuple[int, ...] | None:
         """How many cpus of its own each container is given; None for pods that the plugin has nothing to say about."""
@@ -173,7 +175,7 @@ def _counts_by_shape(specs: tuple[core.PodSpec, ...]) -> dict[int, tuple[int, ..
     return {
         number: tuple(_whole_cpus(one) for one in spec.containers)
         for number, spec in enumerate(specs)
-        if reading.quality_of_service(spec) is Quality.GUARANTEED
+        if pod_fields.quality_of_service(spec) is Quality.GUARANTEED
     }
 
 

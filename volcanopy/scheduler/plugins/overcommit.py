@@ -5,11 +5,11 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volcanopy.scheduler.plugin import PERMIT, Arguments, Plugin, Vote, reject
-from volcanopy.scheduler.resources import Ints
-from volcanopy.scheduler.status import HOLDING
-from volcanopy.scheduler.views import JobView
-from volcanopy.scheduler.words import Overpromise
+from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Plugin, Vote, reject
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model.messages import Overpromise
+from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.task_status import HOLDING
 
 
 class OvercommitArguments(Arguments):

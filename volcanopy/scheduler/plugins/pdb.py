@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volcanopy.api import core, policy
-from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
-from volcanopy.scheduler.selectors import matches
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.selectors import matches
 
 
 class Pdb(Plugin[NoArguments]):

@@ -16,19 +16,22 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from volcanopy.api import core
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.nodes import disks, labels, ports, taints
-from volcanopy.scheduler.nodes.census import Census
-from volcanopy.scheduler.nodes.claimed import Claimed
-from volcanopy.scheduler.nodes.interpod import InterPod
-from volcanopy.scheduler.nodes.memo import kept
-from volcanopy.scheduler.nodes.spread import Spreading
-from volcanopy.scheduler.nodes.volumes import Rules
-from volcanopy.scheduler.plan import Claims
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
-from volcanopy.scheduler.resources import Mask, Rows, frozen
-from volcanopy.scheduler.snapshot import Index
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.filters.claims import Claimed
+from volcanopy.scheduler.filters.pods import host_ports
+from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
+from volcanopy.scheduler.filters.pods.pod_counts import Census
+from volcanopy.scheduler.filters.pods.topology_spread import Spreading
+from volcanopy.scheduler.filters.traits import node_affinity as labels
+from volcanopy.scheduler.filters.traits import taints
+from volcanopy.scheduler.filters.traits.trait_cache import kept
+from volcanopy.scheduler.filters.volumes import exclusive_disks
+from volcanopy.scheduler.filters.volumes.volume_binding import Rules
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.plan import Claims
+from volcanopy.scheduler.model.resources import Mask, Rows, frozen
+from volcanopy.scheduler.model.snapshot import Index
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -212,10 +215,10 @@ class Predicates(Plugin[PredicatesArguments]):
             add(about_pods, NEAR, self._interpod.near(task), final=True)
         if args.node_ports:
             shapes = self.cluster.snapshot.shapes
-            add(about_node, PORTS, ports.taken(task.shape, shapes, self.cluster.traits, self._census))
+            add(about_node, PORTS, host_ports.taken(task.shape, shapes, self.cluster.traits, self._census))
         if args.volume_binding:
             shapes = self.cluster.snapshot.shapes
-            add(about_node, DISKS, disks.taken(task.shape, shapes, self.cluster.traits, self._census))
+            add(about_node, DISKS, exclusive_disks.taken(task.shape, shapes, self.cluster.traits, self._census))
         coupling: list[_Filter] = []
         if args.pod_affinity:
             add(coupling, AWAY, self._interpod.away(task))

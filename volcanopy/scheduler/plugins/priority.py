@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.plugin import NoArguments, Plugin, Taking
-from volcanopy.scheduler.resources import Ints, Rows
-from volcanopy.scheduler.subjobs import SubJobView
-from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.resources import Ints, Rows
 
 
 class Priority(Plugin[NoArguments]):

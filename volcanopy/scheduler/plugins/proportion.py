@@ -6,16 +6,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler import claims
-from volcanopy.scheduler.dues import QueueClaims
-from volcanopy.scheduler.guarantees import sparing_guarantees
-from volcanopy.scheduler.lending import Commitments, bounds
-from volcanopy.scheduler.plugin import PERMIT, Denial, NoArguments, Plugin, Taking, Vote, reject
-from volcanopy.scheduler.resources import Ints, Mask, Resources, dominant_share
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.waterfilling import Levels, deserved_by_weight
-from volcanopy.scheduler.words import Shortage, closed
+from volcanopy.scheduler.fairshare import queue_demand
+from volcanopy.scheduler.fairshare.borrowing import Commitments, bounds
+from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
+from volcanopy.scheduler.fairshare.weighted_shares import Levels, deserved_by_weight
+from volcanopy.scheduler.framework.plugin import PERMIT, Denial, NoArguments, Plugin, Taking, Vote, reject
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import Shortage, closed
+from volcanopy.scheduler.model.queue_shares import QueueClaims
+from volcanopy.scheduler.model.resources import Ints, Mask, Resources, dominant_share
+from volcanopy.scheduler.model.snapshot import NONE
 
 
 class Proportion(Plugin[NoArguments]):
@@ -33,7 +33,7 @@ class Proportion(Plugin[NoArguments]):
         self._levels = Levels(queues) if queues.nested else None
         self._bounds = bounds(snapshot.total, queues, by_weight=True, in_tree=queues.nested)
         if self._levels is None:
-            self._limit = claims.within_guarantees(snapshot.total, queues, self._bounds)
+            self._limit = queue_demand.within_guarantees(snapshot.total, queues, self._bounds)
         else:
             self._limit = self._levels.limits(snapshot.total, self._bounds.kept, self._bounds.ceiling)
         self._parents = np.zeros(len(queues), dtype=np.bool_) if self._levels is None else self._levels.parents
@@ -45,9 +45,9 @@ class Proportion(Plugin[NoArguments]):
         self._below: Ints = ledger.tree_allocated
         self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
         self._active[jobs.queue[self.cluster.job_rows()]] = True
-        pending: Ints = np.where(claims.held_back(queues), 0, ledger.queue_pending)
+        pending: Ints = np.where(queue_demand.held_back(queues), 0, ledger.queue_pending)
         self._requested: Ints = ledger.queue_allocated + pending
-        self._inqueue = self._with_those_below(claims.asked_by_admitted(self.cluster))
+        self._inqueue = self._with_those_below(queue_demand.asked_by_admitted(self.cluster))
         self.deserved, self._own = self._fill(self._requested)
         self._shares: list[list[int]] = self._own.T.tolist()
         self._owed: Ints | None = None
@@ -102,10 +102,10 @@ class Proportion(Plugin[NoArguments]):
     def entitled(self, queue: QueueView, claim: Resources) -> bool:
         """The share that a queue would deserve if its waiting jobs were admitted covers the claim."""
         if self._owed is None:
-            self._owed = self._fill(self._requested + claims.asked_by_waiting(self.cluster, self._limit))[1]
+            self._owed = self._fill(self._requested + queue_demand.asked_by_waiting(self.cluster, self._limit))[1]
         pods = self.cluster.axis.index["pods"]
         owed = self._owed[:, queue.row]
-        return queue.is_open and claims.first_short(claim.values, owed, claim.values, pods) is None
+        return queue.is_open and queue_demand.first_short(claim.values, owed, claim.values, pods) is None
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of queues that hold more than they deserve, down to what they deserve.
@@ -155,7 +155,7 @@ class Proportion(Plugin[NoArguments]):
             held, limit = self._of(row, self._levels is None)[0], self._limit[:, row]
             promised = self._inqueue[:, row] + admitted[:, row]
             asked = least.values + held + promised
-            if claims.first_short(asked, limit, least.values, self.cluster.axis.index["pods"]) is not None:
+            if queue_demand.first_short(asked, limit, least.values, self.cluster.axis.index["pods"]) is not None:
                 short = self._shortage("admission", row, held, least.values.tolist(), limit, promised.tolist())
                 return reject("capability", short)
         return PERMIT
@@ -210,10 +210,10 @@ class Proportion(Plugin[NoArguments]):
     def _too_much(self, row: int, held: Ints, asked: Ints, deserved: Ints, count: int) -> Denial | None:
         pods = self.cluster.axis.index["pods"]
         wanted, limit = held + asked, self._limit[:, row]
-        beyond_share = claims.first_short(wanted, deserved, asked, pods)
+        beyond_share = queue_demand.first_short(wanted, deserved, asked, pods)
         if beyond_share is None:
             return None
-        beyond_limit = claims.first_short(wanted, limit, asked, pods)
+        beyond_limit = queue_demand.first_short(wanted, limit, asked, pods)
         if beyond_limit is not None:
             return Denial("capability", self._shortage("capability", row, held, asked.tolist(), limit, each=count))
         return Denial("share", self._shortage("share", row, held, asked.tolist(), deserved, each=count))

@@ -9,13 +9,13 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api.model import Duration
-from volcanopy.scheduler import reading
-from volcanopy.scheduler.nodes import labels, taints
-from volcanopy.scheduler.plugin import Arguments, Plugin
-from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import ON_NODE
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.filters.traits import node_affinity, taints
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import ON_NODE
 
 _DIMS = ("cpu", "memory", "pods")
 _FRESH = timedelta(minutes=5)
@@ -190,7 +190,7 @@ class Rescheduling(Plugin[ReschedulingArguments]):
         traits = self.cluster.traits
         request = task.request.values
         fits = balance.quiet & (balance.free >= request[:, None])[request > 0].all(axis=0)
-        eligible = labels.eligible(task.spec, traits)
+        eligible = node_affinity.eligible(task.spec, traits)
         fits &= taints.free_of(task.spec.tolerations, traits) & (True if eligible is None else eligible)
         places = np.flatnonzero(fits)
         if not len(places):
@@ -203,5 +203,5 @@ def _cheapness(task: TaskView) -> tuple[int, int, bool, float, int, str]:
     """Tasks of least priority first, then those with least claim to their resources, whose gang can spare them, the youngest."""
     job = task.job
     breaks = job is not None and job.ready_count <= job.min_available
-    quality = reading.quality_of_service(task.pod.spec)
+    quality = pod_fields.quality_of_service(task.pod.spec)
     return (task.pod.spec.priority or 0, quality, breaks, -task.created, -task.ordinal, task.key)

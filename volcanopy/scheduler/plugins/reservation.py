@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volcanopy.scheduler import reading
-from volcanopy.scheduler.backfilling import Hold, Leaving, Part, hold
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Arguments, Denial, Plugin, Refusal, Scope
-from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import HOLDING, READY, Status
-from volcanopy.scheduler.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.words import Shortage, Words, say
+from volcanopy.scheduler.framework.plugin import Arguments, Denial, Plugin, Refusal, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.messages import Shortage, Words, say
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
+from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold
 
 _NAMED = 5
 
@@ -40,7 +40,7 @@ class ReservationArguments(Arguments):
     @field_validator("after", "assumed")
     @classmethod
     def _is_a_duration(cls, text: str) -> str:
-        if text != "0s" and reading.duration(text) is None:
+        if text != "0s" and pod_fields.duration(text) is None:
             raise ValueError("must be a duration such as 10m or 1h30m")
         return text
 
@@ -88,7 +88,7 @@ class Reservation(Plugin[ReservationArguments]):
         """By queue the jobs that have waited long enough, the most important first, then the oldest: admitted, and not."""
         jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
         rows = self.cluster.job_rows()
-        patience = reading.duration(self.args.after) or timedelta(0)
+        patience = pod_fields.duration(self.args.after) or timedelta(0)
         waits = self._now - jobs.created[rows] >= patience.total_seconds()
         waits &= queues.is_open[jobs.queue[rows]]
         if self.args.queues:
@@ -337,7 +337,7 @@ class Reservation(Plugin[ReservationArguments]):
         started = np.where(table.started[rows] > 0, table.started[rows], self._now)
         runtime, age = table.runtime[rows], np.maximum(self._now - started, 0.0)
         known = (runtime > 0) & (age < runtime)
-        assumed = (reading.duration(self.args.assumed) or timedelta(0)).total_seconds()
+        assumed = (pod_fields.duration(self.args.assumed) or timedelta(0)).total_seconds()
         # Who has outlived what was assumed is assumed to go on for as long again.
         guess = np.where(age < assumed, started + assumed, self._now + np.maximum(age, 1.0))
         return rows, np.where(known, started + runtime, guess), known

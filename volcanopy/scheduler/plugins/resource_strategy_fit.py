@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from volcanopy.api import core
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.notes import Notes
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope
-from volcanopy.scheduler.resources import Axis, Floats, Ints, Mask
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.framework.annotations import Notes
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 
 Kind = Literal["LeastAllocated", "MostAllocated"]
 

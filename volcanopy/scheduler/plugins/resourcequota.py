@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.api import core, policy, quantity
-from volcanopy.scheduler.plugin import PERMIT, NoArguments, Plugin, Vote, reject
-from volcanopy.scheduler.views import JobView
-from volcanopy.scheduler.words import Words
+from volcanopy.scheduler.framework.plugin import PERMIT, NoArguments, Plugin, Vote, reject
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model.messages import Words
 
 _REQUESTS = "requests."
 

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from pydantic import Field, field_validator
 
-from volcanopy.scheduler import reading
-from volcanopy.scheduler.plugin import ABSTAIN, PERMIT, Arguments, Plugin, Vote
-from volcanopy.scheduler.views import JobView
+from volcanopy.scheduler.framework.plugin import ABSTAIN, PERMIT, Arguments, Plugin, Vote
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model import pod_fields
 
 _KEYS = ("volcanopy.io/sla-waiting-time", "sla-waiting-time")
 
@@ -21,7 +21,7 @@ class SlaArguments(Arguments):
     @field_validator("waiting")
     @classmethod
     def _is_a_duration(cls, text: str) -> str:
-        if text and reading.duration(text) is None:
+        if text and pod_fields.duration(text) is None:
             raise ValueError("must be a duration above zero such as 1h30m")
         return text
 
@@ -37,7 +37,7 @@ class Sla(Plugin[SlaArguments]):
 
     def open(self) -> None:
         """Read how long is long."""
-        self._for_all = reading.duration(self.args.waiting)
+        self._for_all = pod_fields.duration(self.args.waiting)
 
     def job_order(self, job: JobView) -> tuple[bool, float]:
         """Jobs that must not wait for ever before the others, by the moment at which their time is up."""
@@ -62,4 +62,4 @@ class Sla(Plugin[SlaArguments]):
     def _waiting(self, job: JobView) -> timedelta | None:
         notes = job.group.metadata.annotations
         said = next((notes[key] for key in _KEYS if key in notes), "")
-        return reading.duration(said) or self._for_all
+        return pod_fields.duration(said) or self._for_all

@@ -10,12 +10,12 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api import core
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.plugin import Arguments, Plugin, Scope
-from volcanopy.scheduler.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import HOLDING, Status
-from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import HOLDING, Status
 
 AFFINITY_KEY = "volcanopy.io/task-topology-affinity"
 ANTI_AFFINITY_KEY = "volcanopy.io/task-topology-anti-affinity"

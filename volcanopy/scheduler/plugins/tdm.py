@@ -13,14 +13,14 @@ from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core, names
 from volcanopy.api.model import Duration
-from volcanopy.scheduler import reading
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.notes import Notes
-from volcanopy.scheduler.plugin import PERMIT, Arguments, Plugin, Refusal, Scope, Vote, reject
-from volcanopy.scheduler.resources import Floats, Mask, Rows
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import Status
-from volcanopy.scheduler.views import JobView, TaskView
+from volcanopy.scheduler.framework.annotations import Notes
+from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Plugin, Refusal, Scope, Vote, reject
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Floats, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
 
 CLOSED = "node(s) were in a revocable zone outside its hours"
 NOT_REVOCABLE = "node(s) were in a revocable zone and the pod is not revocable"
@@ -246,11 +246,11 @@ def _is_revocable(pod: core.Pod) -> bool | None:
     if notes.get(names.REVOCABLE_ZONE) == "*":
         return True
     said = notes.get(names.PREEMPTABLE)
-    return True if said is not None and reading.flag(pod.metadata, names.PREEMPTABLE, absent=False) else None
+    return True if said is not None and pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=False) else None
 
 
 def _is_on_offer(task: TaskView) -> bool:
     """Whether a task says itself, or its job says, that it may be displaced."""
-    if _is_revocable(task.pod) or reading.flag(task.pod.metadata, names.PREEMPTABLE, absent=False):
+    if _is_revocable(task.pod) or pod_fields.flag(task.pod.metadata, names.PREEMPTABLE, absent=False):
         return True
     return task.job is not None and task.job.preemptable

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.cluster import NodesView
-from volcanopy.scheduler.nodes.load import DIMS, estimates, limits_by_shape
-from volcanopy.scheduler.nodes.memo import kept_of_shapes
-from volcanopy.scheduler.plugin import Arguments, Plugin, Refusal, Scope, by_shape
-from volcanopy.scheduler.resources import Floats, Mask, Rows
-from volcanopy.scheduler.snapshot import NONE
-from volcanopy.scheduler.status import COUNT, Status
-from volcanopy.scheduler.views import TaskView
+from volcanopy.scheduler.filters.scores.pod_load import DIMS, estimates, limits_by_shape
+from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope, by_shape
+from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import COUNT, Status
 
 CPU = "node(s) were above the limit of real cpu load"
 MEMORY = "node(s) were above the limit of real memory load"

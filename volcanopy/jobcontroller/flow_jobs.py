@@ -1,0 +1,193 @@
+"""The jobs of a flow: what each is made of, and whether what it waits for has come."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from volcanopy.api import names
+from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
+from volcanopy.api.core import Pod
+from volcanopy.api.flow import FlowJob, FlowJobStatus, JobFlow, JobTemplate, Probe
+from volcanopy.api.meta import ObjectMeta
+from volcanopy.api.model import InvalidObjectError, Json
+from volcanopy.jobcontroller.flow_plan import FlowObserved, Knock
+
+_LABEL_LIMIT = 63
+_BEYOND = {"Running": ("Running", "Succeeded")}
+
+
+def job_name(flow: JobFlow, step: FlowJob) -> str:
+    """``<flow>-<job of the flow>``."""
+    return f"{flow.metadata.name}-{step.name}"
+
+
+def attempt_of(job: BatchJob) -> int:
+    """Which attempt of its flow a job is."""
+    given = (job.metadata.annotations or {}).get(names.FLOW_ATTEMPT, "0")
+    return int(given) if given.isdecimal() else 0
+
+
+def merged(base: object, patch: object) -> object:
+    """``base`` with ``patch`` laid over it: objects field by field, lists of named things by name, all else replaced.
+
+    What the patch says to be null is taken away.
+    """
+    if isinstance(base, Mapping) and isinstance(patch, Mapping):
+        kept = {key: value for key, value in base.items() if key not in patch}
+        laid = {key: merged(base.get(key), value) for key, value in patch.items() if value is not None}
+        return kept | laid
+    if isinstance(base, list) and isinstance(patch, list) and _named(base) and _named(patch):
+        changes = {one["name"]: one for one in patch}
+        known = {one["name"] for one in base}
+        changed = [merged(one, changes[one["name"]]) if one["name"] in changes else one for one in base]
+        return changed + [one for one in patch if one["name"] not in known]
+    return patch
+
+
+def _named(things: list[Json]) -> bool:
+    return all(isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in things)
+
+
+def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) -> Json:
+    """The job of a step, made from its template. Raises InvalidObjectError when the patched spec is no job's."""
+    spec = template.spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    if step.patch is not None:
+        spec = merged(spec, step.patch.job_spec)  # type: ignore[assignment]
+        BatchJobSpec.read(spec, unknown="refuse")
+    made_by = {
+        names.CREATED_BY_FLOW: f"{flow.metadata.namespace}.{flow.metadata.name}",
+        names.CREATED_BY_TEMPLATE: f"{flow.metadata.namespace}.{template.metadata.name}",
+    }
+    annotations = names.handed_on(handed_down(template.metadata), flow.metadata.annotations) | made_by
+    if attempt:
+        annotations[names.FLOW_ATTEMPT] = str(attempt)
+    labels = {key: value for key, value in made_by.items() if len(value) <= _LABEL_LIMIT}
+    return {
+        "apiVersion": names.BATCH_V1ALPHA1,
+        "kind": "BatchJob",
+        "metadata": {
+            "name": job_name(flow, step),
+            "namespace": flow.metadata.namespace,
+            "labels": (template.metadata.labels or {}) | labels,
+            "annotations": annotations,
+            "ownerReferences": [
+                {
+                    "apiVersion": flow.api_version,
+                    "kind": flow.kind,
+                    "name": flow.metadata.name,
+                    "uid": flow.metadata.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": spec,
+    }
+
+
+def handed_down(metadata: ObjectMeta) -> dict[str, str]:
+    """The annotations of a template that its jobs get: all but what kubectl notes for itself."""
+    given = dict(metadata.annotations or {})
+    given.pop("kubectl.kubernetes.io/last-applied-configuration", None)
+    return given
+
+
+class Waiting:
+    """What a step waits for still: sentences for people, and the questions that would tell."""
+
+    def __init__(self, flow: JobFlow, step: FlowJob, entries: Mapping[str, FlowJobStatus], seen: FlowObserved) -> None:
+        self.knocks: list[Knock] = []
+        self.reasons: list[str] = []
+        probe = step.depends_on.probe if step.depends_on else None
+        probe = None if probe is None or probe.empty else probe
+        heard = set()
+        for target in step.targets:
+            entry = entries.get(target)
+            job = seen.jobs.get(f"{flow.metadata.name}-{target}")
+            if entry is not None and entry.state == "Completed":
+                heard |= _asked_tasks(probe)
+                continue
+            tasks = {task.name: task for task in job.spec.tasks} if job is not None else {}
+            if probe is None or (tasks and not _asked_tasks(probe) & set(tasks)):
+                self.reasons.append(f"waits for {target} to be completed" + (f" ({entry.state})" if entry else ""))
+            elif job is None:
+                heard |= _asked_tasks(probe)
+                self.reasons.append(f"waits for {target}, which does not exist yet")
+            else:
+                heard |= set(tasks)
+                self._probe(target, job, tasks, probe, seen)
+        if missing := sorted(_asked_tasks(probe) - heard):
+            self.reasons.insert(0, f"its probe names task {', '.join(missing)}, which no target has: correct the flow")
+
+    def _probe(
+        self, target: str, job: BatchJob, tasks: Mapping[str, TaskSpec], probe: Probe, seen: FlowObserved
+    ) -> None:
+        for wanted in probe.task_status_list:
+            if (task := tasks.get(wanted.task_name)) is None:
+                continue
+            phases = job.status.task_status_count.get(task.name)
+            there = sum(phases.phase.get(one, 0) for one in _BEYOND.get(wanted.phase, (wanted.phase,))) if phases else 0
+            if there < max(task.needed, 1):
+                told = f"{there} of {max(task.needed, 1)} pods of task {task.name}"
+                self.reasons.append(f"waits for {target}: {told} are {wanted.phase}")
+        pods = seen.pods.get(job.metadata.name, ())
+        for task_name, knocks in _knocks(probe, pods):
+            if (task := tasks.get(task_name)) is None:
+                continue
+            answered = sum(seen.answers.get(one, False) for one in knocks.values())
+            needed = max(task.needed, 1)
+            if answered < needed:
+                self.knocks += [one for one in knocks.values() if not seen.answers.get(one, False)]
+                what = next(map(str, knocks.values()), "its address")
+                told = f"{answered} of {needed} pods of task {task_name} answer"
+                self.reasons.append(f"waits for {target}: {told} ({what})")
+
+
+def _asked_tasks(probe: Probe | None) -> set[str]:
+    if probe is None:
+        return set()
+    return {
+        *(one.task_name for one in probe.http_get_list),
+        *(one.task_name for one in probe.tcp_socket_list),
+        *(one.task_name for one in probe.task_status_list),
+    }
+
+
+def _knocks(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, Knock]]]:
+    """For each HTTP or TCP entry of a probe its task, and the question to each of the task's pods that has an address."""
+    there = [
+        (pod.metadata.annotations.get(names.TASK_SPEC, ""), pod)
+        for pod in sorted(pods, key=lambda one: one.metadata.name)
+        if pod.status.pod_ip and not pod.metadata.deletion_timestamp and pod.status.phase == "Running"
+    ]
+    for get in probe.http_get_list:
+        header = (get.http_header.name, get.http_header.value) if get.http_header else ("", "")
+        path = get.path if get.path.startswith("/") else f"/{get.path}"
+        yield (
+            get.task_name,
+            {
+                pod.metadata.name: Knock(pod.metadata.name, pod.status.pod_ip, get.port, path, header)
+                for task, pod in there
+                if task == get.task_name
+            },
+        )
+    for tcp in probe.tcp_socket_list:
+        yield (
+            tcp.task_name,
+            {
+                pod.metadata.name: Knock(pod.metadata.name, pod.status.pod_ip, tcp.port)
+                for task, pod in there
+                if task == tcp.task_name
+            },
+        )
+
+
+def made_of(
+    flow: JobFlow, step: FlowJob, templates: Mapping[str, JobTemplate], attempt: int
+) -> tuple[Json | None, str]:
+    """The manifest of a step's job, or why it cannot be made."""
+    template = templates.get(step.template_name)
+    if template is None:
+        return None, f"there is no JobTemplate {step.template_name!r} in namespace {flow.metadata.namespace}: make it"
+    try:
+        return manifest(flow, step, template, attempt), ""
+    except InvalidObjectError as error:
+        return None, f"the patch of {step.name} does not fit JobTemplate {step.template_name!r}: {error}"

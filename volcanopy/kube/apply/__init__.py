@@ -1,0 +1,1 @@
+"""Writers: carry plans out as API requests."""

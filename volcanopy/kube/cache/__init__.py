@@ -1,0 +1,1 @@
+"""Watches, and what they have shown of the cluster."""

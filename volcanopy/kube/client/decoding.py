@@ -1,0 +1,75 @@
+"""From the bytes of an answer to typed objects; what does not fit its type is set aside, not fatal."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from volcanopy.kube.client.errors import Unreadable
+from volcanopy.kube.client.kinds import Bare, Kind, ObjectList, decoder
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A whole list, true at ``resource_version``.
+
+    ``rejected`` are the keys of those objects that do not have the shape of ``T``.
+    """
+
+    items: list[T]
+    resource_version: str
+    rejected: tuple[str, ...] = ()
+
+
+def read_object(kind: Kind[T], body: bytes) -> T:
+    """One object, or :class:`Unreadable`."""
+    try:
+        return kind.decode(body)
+    except msgspec.DecodeError as fault:
+        raise Unreadable(f"{kind.kind} from the API server: {fault}") from fault
+
+
+def read_page(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
+    """Decode one page; the collector is held off meanwhile, as it would scan what is being built over and over."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        page = kind.list_decoder.decode(body)
+    except msgspec.ValidationError:
+        page = _one_by_one(kind, body, rejected)
+    except msgspec.DecodeError as fault:
+        raise Unreadable(f"list of {kind.plural} from the API server: {fault}") from fault
+    finally:
+        if collecting:
+            gc.enable()
+    if kind.type is dict:
+        for item in page.items or ():
+            # Lists of built-in kinds leave it out of their items.
+            item.setdefault("apiVersion", kind.api_version)  # type: ignore[attr-defined]
+            item.setdefault("kind", kind.kind)  # type: ignore[attr-defined]
+    return page
+
+
+def _one_by_one(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
+    try:
+        raw: ObjectList[Raw] = decoder(ObjectList[Raw]).decode(body)
+    except msgspec.DecodeError as fault:
+        raise Unreadable(f"list of {kind.plural} from the API server: {fault}") from fault
+    items: list[T] = []
+    for item in raw.items or ():
+        try:
+            items.append(kind.decode(bytes(item)))
+        except msgspec.ValidationError as fault:
+            key = decoder(Bare).decode(bytes(item)).identity.key
+            rejected.append(key)
+            log.error("%s %s is left out, it does not have the shape we read: %s", kind.kind, key, fault)
+    return ObjectList(items, raw.metadata)

@@ -1,0 +1,1 @@
+"""Server-side apply, managed fields and patch formats."""

@@ -1,0 +1,187 @@
+"""Watches: every change after a version, as one line each, for as long as the client listens."""
+
+import asyncio
+from collections import deque
+from random import Random
+
+from volcanopy.local.apiserver.context import Call, Context
+from volcanopy.local.apiserver.crud.get import version_of
+from volcanopy.local.apiserver.crud.selection import Filter
+from volcanopy.local.apiserver.http.connections import JSON, Stream
+from volcanopy.local.apiserver.http.status_errors import ApiError, Fault, expired, invalid
+from volcanopy.local.apiserver.schema.metadata_validation import refused, unsupported
+from volcanopy.local.apiserver.store.object_store import Body, Entry, Event, encode
+from volcanopy.local.apiserver.wire.representation import form, partial, rows
+
+LINGER = 0.002
+"""Seconds that a busy watch waits for more before it writes: under load, one write carries many events."""
+
+BACKLOG = 200_000
+"""Events that a watcher may lag behind before it is cut off."""
+
+_DICE = Random()
+
+
+class Watch:
+    """One client's view of one bucket."""
+
+    def __init__(self, ctx: Context, call: Call) -> None:
+        self.ctx = ctx
+        self.call = call
+        self.kind = call.kind
+        self.filter = Filter(call)
+        self.form = form(call)
+        self.bucket = ctx.bucket(call.kind)
+        self.bookmarks = call.flag("allowWatchBookmarks")
+        self.wake = asyncio.Event()
+        self.queue: deque[bytes | tuple[str, Entry]] = deque()
+        self.version = 0
+        self.ended = False
+        self._woken = False
+        self._plain = not self.form and self.kind.outgoing is None
+
+    def push(self, event: Event) -> None:
+        """Called with every change of the bucket, in order: keep it if it concerns this client."""
+        type_, entry = event.type, event.entry
+        chosen = self.filter
+        if not chosen.all:
+            now = type_ != "DELETED" and chosen.matches(entry)
+            before = event.previous is not None and chosen.matches(event.previous)
+            if now:
+                type_ = "MODIFIED" if before else "ADDED"
+            elif not before:
+                return
+            elif type_ != "DELETED":
+                assert event.previous is not None
+                type_, entry = "DELETED", _left(event.previous, event.version)
+        # The line is one object for all who see the event as it is; other forms are made when they are sent.
+        self.queue.append(event.line if self._plain and type_ == event.type else (type_, entry))
+        if not self._woken:
+            self._woken = True
+            self.wake.set()
+
+    def start(self) -> bytes:
+        """Fill the queue with what happened, or what exists, before now; returns the lines to send at once."""
+        asked = version_of(self.call)
+        initial = self.call.query.get("sendInitialEvents")
+        _check_initial(self.call, initial)
+        if asked is not None and asked > self.ctx.store.version:
+            return self._error(expired(f"too old resource version: {asked} ({self.ctx.store.version})"))
+        if initial == "true" or (initial is None and not asked):
+            for entry in self.filter.pick(self.bucket):
+                self.queue.append(("ADDED", entry))
+            if initial == "true" and self.bookmarks:
+                self.version = self.ctx.store.version
+                return self.drain() + self.bookmark(last_initial=True)
+        elif asked:
+            try:
+                for event in self.bucket.since(asked):
+                    self.push(event)
+            except ApiError as error:
+                return self._error(error)
+        return self.drain()
+
+    def drain(self) -> bytes:
+        """The lines of all that is queued."""
+        queue = self.queue
+        lines = [item if type(item) is bytes else self._made(*item) for item in queue]
+        queue.clear()
+        self._woken = False
+        return b"".join(lines)
+
+    def bookmark(self, *, last_initial: bool = False) -> bytes:
+        """The line that says how far the watch has come."""
+        version = str(self.ctx.store.version)
+        metadata: Body = {"resourceVersion": version, "creationTimestamp": None}
+        if last_initial:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        body: Body = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
+        if self.form == "table":
+            body = rows(self.call, [], {"resourceVersion": version})
+        elif self.form == "partial":
+            body = partial(body)
+        return self._line("BOOKMARK", body)
+
+    def _made(self, type_: str, entry: Entry) -> bytes:
+        """An event's line for this client."""
+        if self._plain:
+            return b'{"type":"%b","object":%b}\n' % (type_.encode(), entry.raw)
+        body = entry.body if self.kind.outgoing is None else self.kind.outgoing(entry.body)
+        if self.form == "table":
+            body = rows(self.call, [body], {"resourceVersion": str(entry.version)})
+        elif self.form == "partial":
+            body = partial(body)
+        return self._line(type_, body)
+
+    def _line(self, type_: str, body: Body) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (type_.encode(), encode(body))
+
+    def _error(self, error: ApiError) -> bytes:
+        self.ended = True
+        return self._line("ERROR", error.status())
+
+
+async def watch(ctx: Context, call: Call) -> Stream:
+    """Answer a watch until its time is over, the client leaves or the server stops."""
+    seen = Watch(ctx, call)
+    first = seen.start()
+    seen.bucket.watchers.add(seen.push)
+    ctx.streams.add(seen.wake)
+    loop = asyncio.get_running_loop()
+    seconds = float(call.query.get("timeoutSeconds") or 0) or _DICE.uniform(1800, 3600)
+    end = loop.time() + seconds
+    mark = loop.time() + ctx.bookmark_seconds
+    written = 0.0
+    response = call.http.stream(JSON)
+    alarm = loop.call_at(min(end, mark), seen.wake.set)
+    try:
+        await response.write(first)
+        while not seen.ended and not ctx.stopping.is_set():
+            await seen.wake.wait()
+            seen.wake.clear()
+            if len(seen.queue) > BACKLOG:
+                break
+            moment = loop.time()
+            if seen.queue:
+                if moment - written < LINGER:
+                    await asyncio.sleep(LINGER)
+                await response.write(seen.drain())
+                moment = written = loop.time()
+            if moment >= end:
+                break
+            if moment >= mark:
+                mark = moment + ctx.bookmark_seconds
+                alarm.cancel()
+                alarm = loop.call_at(min(end, mark), seen.wake.set)
+                if seen.bookmarks and not seen.queue:
+                    await response.write(seen.bookmark())
+        response.end()
+    except ConnectionError:
+        pass  # the client has gone: nobody is left to tell
+    finally:
+        alarm.cancel()
+        ctx.streams.discard(seen.wake)
+        seen.bucket.watchers.discard(seen.push)
+    return response
+
+
+def _left(previous: Entry, version: int) -> Entry:
+    """The last state that the selector saw, under the version of the change that took it out of sight."""
+    body = dict(previous.body)
+    body["metadata"] = {**body["metadata"], "resourceVersion": str(version)}
+    return Entry(previous.namespace, previous.name, previous.uid, version, encode(body), None)
+
+
+def _check_initial(call: Call, initial: str | None) -> None:
+    faults: list[Fault] = []
+    match = call.query.get("resourceVersionMatch", "")
+    if initial is not None and match != "NotOlderThan":
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        faults.append(refused("resourceVersionMatch", text))
+    if initial is None and match:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        faults.append(refused("resourceVersionMatch", text))
+    if match and match != "NotOlderThan":
+        faults.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
+    if faults:
+        raise invalid("ListOptions", "meta.k8s.io", "", faults)

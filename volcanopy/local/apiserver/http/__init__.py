@@ -1,0 +1,1 @@
+"""HTTP connections, identity, discovery, error responses."""

@@ -1,0 +1,1 @@
+"""The served kinds and the rules of each."""

@@ -1,0 +1,428 @@
+"""The built-in kinds that the server serves, and the rules of those that have some. Pods have a file of their own."""
+
+import base64
+import binascii
+from typing import Any
+
+from volcanopy.local.apiserver.http.status_errors import Fault
+from volcanopy.local.apiserver.kinds.events import from_core, to_core
+from volcanopy.local.apiserver.kinds.kinds import FIELDS, Kind
+from volcanopy.local.apiserver.kinds.pods import PodStrategy, default_pod_spec
+from volcanopy.local.apiserver.kinds.quantities import settle
+from volcanopy.local.apiserver.kinds.strategy import Strategy
+from volcanopy.local.apiserver.schema.metadata_validation import (
+    label_faults,
+    path_segment_faults,
+    refused,
+    required,
+    service_faults,
+    wrong,
+)
+from volcanopy.local.apiserver.store.object_store import Body
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class NamespaceStrategy(Strategy):
+    """Namespaces: born Active, held by the finalizer of the namespace emptier."""
+
+    name_rule = staticmethod(label_faults)
+
+    def default(self, body: Body) -> None:
+        """Every namespace carries its name as a label."""
+        metadata = body["metadata"]
+        if metadata.get("name"):
+            metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+
+    def prepare_create(self, body: Body) -> None:
+        """Born Active."""
+        body["spec"] = {**(body.get("spec") or {}), "finalizers": ["kubernetes"]}
+        body["status"] = {"phase": "Active"}
+
+    def prepare_update(self, new: Body, old: Body) -> None:
+        """Finalizers of the spec change through the finalize subresource only."""
+        super().prepare_update(new, old)
+        new["spec"] = {**(new.get("spec") or {}), "finalizers": old["spec"].get("finalizers", [])}
+
+
+class NodeStrategy(Strategy):
+    """Nodes: created with the status that their agent reports."""
+
+    keeps_status = True
+
+    def default(self, body: Body) -> None:
+        """Amounts in their canonical spelling."""
+        status = body.get("status") or {}
+        settle(status.get("capacity"))
+        settle(status.get("allocatable"))
+
+    def prepare_status(self, new: Body, old: Body) -> Body:
+        """The same, of a reported status."""
+        self.default(new)
+        return super().prepare_status(new, old)
+
+
+class SecretStrategy(Strategy):
+    """Secrets: plain text is stored as base64."""
+
+    def default(self, body: Body) -> None:
+        """Type Opaque; stringData becomes data."""
+        body.setdefault("type", "Opaque")
+        plain = body.pop("stringData", None)
+        if plain:
+            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+            body["data"] = {**(body.get("data") or {}), **encoded}
+
+    def validate(self, body: Body) -> list[Fault]:
+        """Data must be base64."""
+        found: list[Fault] = []
+        for key, value in (body.get("data") or {}).items():
+            try:
+                base64.b64decode(value or "", validate=True)
+            except (binascii.Error, TypeError):
+                found.append(wrong(f"data[{key}]", value, "must be base64 text"))
+        return found
+
+
+class ConfigMapStrategy(Strategy):
+    """ConfigMaps: immutable when they say so."""
+
+    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+        """An immutable one never changes."""
+        if old.get("immutable"):
+            for key in ("data", "binaryData"):
+                if new.get(key) != old.get(key):
+                    return [refused(key, "field is immutable when `immutable` is set")]
+        return []
+
+
+class ServiceStrategy(Strategy):
+    """Services: an address that nothing listens on, for whoever writes it down."""
+
+    name_rule = staticmethod(service_faults)
+    _next = 0
+
+    def default(self, body: Body) -> None:
+        """Type, affinity, protocols and target ports."""
+        spec = body.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        if spec["type"] != "ExternalName":
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
+
+    def prepare_create(self, body: Body) -> None:
+        """Give it an address."""
+        body["status"] = {"loadBalancer": {}}
+        spec = body["spec"]
+        if spec["type"] == "ExternalName":
+            return
+        if not spec.get("clusterIP"):
+            ServiceStrategy._next += 1
+            number = ServiceStrategy._next % 65000 + 10
+            spec["clusterIP"] = f"10.96.{number // 256}.{number % 256}"
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+    def prepare_update(self, new: Body, old: Body) -> None:
+        """An address stays when the update leaves it out."""
+        super().prepare_update(new, old)
+        for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if key in old["spec"] and not new["spec"].get(key):
+                new["spec"][key] = old["spec"][key]
+
+    def validate(self, body: Body) -> list[Fault]:
+        """A service with an address and no head needs ports."""
+        spec = body["spec"]
+        if not spec.get("ports") and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
+            return [required("spec.ports")]
+        return []
+
+    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+        """The address never changes."""
+        found = self.validate(new)
+        before, after = old["spec"].get("clusterIP"), new["spec"].get("clusterIP")
+        if before and before != after and new["spec"]["type"] != "ExternalName":
+            found.append(wrong("spec.clusterIPs[0]", [after], "may not change once set"))
+        return found
+
+
+class PriorityClassStrategy(Strategy):
+    """PriorityClasses: a number with a name, and the number never changes."""
+
+    def default(self, body: Body) -> None:
+        """They preempt unless they say otherwise."""
+        body.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        body.setdefault("value", 0)
+
+    def validate(self, body: Body) -> list[Fault]:
+        """The system's names and numbers are the system's."""
+        name, value = body["metadata"]["name"], body["value"]
+        if name.startswith("system-"):
+            if SYSTEM_PRIORITIES.get(name) != value:
+                text = f"priority class names with 'system-' prefix are reserved for system use only. error: {name} is not "
+                text += "a known system priority class"
+                return [refused("metadata.name", text)]
+        elif value > HIGHEST_USER_PRIORITY:
+            return [refused("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")]
+        return []
+
+    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+        """Value and policy are for ever."""
+        found: list[Fault] = []
+        if new["value"] != old["value"]:
+            found.append(refused("value", "may not be changed in an update."))
+        if new["preemptionPolicy"] != old["preemptionPolicy"]:
+            found.append(wrong("preemptionPolicy", new["preemptionPolicy"], "field is immutable"))
+        return found
+
+
+class TemplateStrategy(Strategy):
+    """Workloads that hold a pod template: stored for others to act on; no controller of theirs runs here."""
+
+    generation = True
+    defaults: dict[str, Any] = {}  # noqa: RUF012 - given per kind at construction
+
+    def default(self, body: Body) -> None:
+        """Defaults of the kind and of its pod template."""
+        spec = body.setdefault("spec", {})
+        for key, value in self.defaults.items():
+            spec.setdefault(key, value)
+        template = spec.get("template")
+        if template and isinstance(template.get("spec"), dict):
+            template.setdefault("metadata", {})
+            default_pod_spec(template["spec"])
+
+    def prepare_create(self, body: Body) -> None:
+        """A new one has an empty status."""
+        super().prepare_create(body)
+        body["status"] = {}
+
+
+class DefaultsStrategy(Strategy):
+    """Kinds whose only rule is a few defaults."""
+
+    top: dict[str, Any] = {}  # noqa: RUF012 - given per kind at construction
+    spec: dict[str, Any] = {}  # noqa: RUF012
+    first_status: dict[str, Any] = {}  # noqa: RUF012
+
+    def default(self, body: Body) -> None:
+        """Fill in what is missing."""
+        for key, value in self.top.items():
+            body.setdefault(key, value)
+        if self.spec:
+            spec = body.setdefault("spec", {})
+            for key, value in self.spec.items():
+                spec.setdefault(key, value)
+
+    def prepare_create(self, body: Body) -> None:
+        """Set the first status."""
+        super().prepare_create(body)
+        if self.first_status:
+            body["status"] = dict(self.first_status)
+
+
+class WebhookStrategy(Strategy):
+    """Webhook configurations: every default written out."""
+
+    generation = True
+    unconditional_update = False
+
+    def default(self, body: Body) -> None:
+        """What the real server writes into each webhook."""
+        for hook in body.get("webhooks") or ():
+            hook.setdefault("failurePolicy", "Fail")
+            hook.setdefault("matchPolicy", "Equivalent")
+            hook.setdefault("namespaceSelector", {})
+            hook.setdefault("objectSelector", {})
+            hook.setdefault("timeoutSeconds", 10)
+            if body.get("kind") == "MutatingWebhookConfiguration":
+                hook.setdefault("reinvocationPolicy", "Never")
+            for rule in hook.get("rules") or ():
+                rule.setdefault("scope", "*")
+            service = hook.get("clientConfig", {}).get("service")
+            if service:
+                service.setdefault("port", 443)
+
+    def validate(self, body: Body) -> list[Fault]:
+        """The fields without which a webhook cannot be called."""
+        found: list[Fault] = []
+        for index, hook in enumerate(body.get("webhooks") or ()):
+            path = f"webhooks[{index}]"
+            if not hook.get("sideEffects"):
+                found.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
+            if not hook.get("admissionReviewVersions"):
+                text = "must specify one of v1, v1beta1"
+                found.append(required(f"{path}.admissionReviewVersions", text))
+            client = hook.get("clientConfig") or {}
+            if bool(client.get("url")) == bool(client.get("service")):
+                found.append(required(f"{path}.clientConfig", "exactly one of url or service is required"))
+        return found
+
+
+_POD_FIELDS = (
+    *FIELDS,
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+)
+_EVENT_FIELDS = (
+    *FIELDS,
+    *(
+        f"involvedObject.{key}"
+        for key in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    ),
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+)
+_EVENT_ALIASES = {"source": "source.component", "reportingController": "reportingComponent"} | {
+    f"regarding.{key}": f"involvedObject.{key}" for key in ("kind", "namespace", "name", "uid")
+}
+
+
+def _core() -> list[Kind]:
+    plain = Strategy()
+    free = Strategy(create_on_update=True)
+    event = Kind(
+        "", "v1", "Event", "events", True, free, short_names=("ev",), fields=_EVENT_FIELDS, aliases=_EVENT_ALIASES
+    )
+    claim = DefaultsStrategy(status=True, spec={"volumeMode": "Filesystem"}, first_status={"phase": "Pending"})
+    volume = DefaultsStrategy(
+        status=True,
+        spec={"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"},
+        first_status={"phase": "Available"},
+    )
+    status = ("status",)
+    everywhere = ("all",)
+    ns = NamespaceStrategy(status=True)
+    node = NodeStrategy(status=True)
+    return [
+        Kind("", "v1", "Namespace", "namespaces", False, ns, short_names=("ns",), subresources=("finalize", "status"),
+             fields=(*FIELDS, "status.phase"), verbs=("create", "delete", "get", "list", "patch", "update", "watch")),
+        Kind("", "v1", "Pod", "pods", True, PodStrategy(status=True), short_names=("po",), categories=everywhere,
+             subresources=("binding", "eviction", "log", "status"), fields=_POD_FIELDS),
+        Kind("", "v1", "Node", "nodes", False, node, short_names=("no",), subresources=status,
+             fields=(*FIELDS, "spec.unschedulable")),
+        Kind("", "v1", "Service", "services", True, ServiceStrategy(status=True), short_names=("svc",),
+             categories=everywhere, subresources=status, fields=(*FIELDS, "spec.clusterIP", "spec.type")),
+        Kind("", "v1", "Endpoints", "endpoints", True, free, short_names=("ep",)),
+        Kind("", "v1", "ConfigMap", "configmaps", True, ConfigMapStrategy(), short_names=("cm",)),
+        Kind("", "v1", "Secret", "secrets", True, SecretStrategy(), fields=(*FIELDS, "type")),
+        event,
+        Kind("", "v1", "ServiceAccount", "serviceaccounts", True, plain, short_names=("sa",)),
+        Kind("", "v1", "PersistentVolume", "persistentvolumes", False, volume, short_names=("pv",),
+             subresources=status),
+        Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, claim, short_names=("pvc",),
+             subresources=status),
+        Kind("", "v1", "ResourceQuota", "resourcequotas", True, Strategy(status=True), short_names=("quota",),
+             subresources=status),
+        Kind("", "v1", "LimitRange", "limitranges", True, free, short_names=("limits",)),
+        Kind("events.k8s.io", "v1", "Event", "events", True, free, short_names=("ev",), bucket="events",
+             stored_version="v1", fields=_EVENT_FIELDS, aliases=_EVENT_ALIASES, incoming=to_core, outgoing=from_core),
+    ]  # fmt: skip
+
+
+def _workloads() -> list[Kind]:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+    deployment = TemplateStrategy(status=True, defaults={
+        "replicas": 1, "strategy": rolling, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})  # fmt: skip
+    stateful = TemplateStrategy(status=True, defaults={
+        "replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady",
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}})  # fmt: skip
+    job = TemplateStrategy(status=True, propagation="Orphan", defaults={
+        "parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False,
+        "podReplacementPolicy": "TerminatingOrFailed"})  # fmt: skip
+    cron = TemplateStrategy(status=True, defaults={
+        "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1})  # fmt: skip
+    plain = TemplateStrategy(status=True)
+    scaled = ("scale", "status")
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".spec.selector",
+    }
+    one = ("all",)
+    return [
+        Kind("apps", "v1", "Deployment", "deployments", True, deployment, short_names=("deploy",), categories=one,
+             subresources=scaled, scale=scale),
+        Kind("apps", "v1", "StatefulSet", "statefulsets", True, stateful, short_names=("sts",), categories=one,
+             subresources=scaled, scale=scale),
+        Kind("apps", "v1", "ReplicaSet", "replicasets", True, TemplateStrategy(status=True, defaults={"replicas": 1}),
+             short_names=("rs",), categories=one, subresources=scaled, scale=scale),
+        Kind("apps", "v1", "DaemonSet", "daemonsets", True, plain, short_names=("ds",), categories=one,
+             subresources=("status",)),
+        Kind("batch", "v1", "Job", "jobs", True, job, categories=one, subresources=("status",),
+             fields=(*FIELDS, "status.successful")),
+        Kind("batch", "v1", "CronJob", "cronjobs", True, cron, short_names=("cj",), categories=one,
+             subresources=("status",)),
+    ]  # fmt: skip
+
+
+def _others() -> list[Kind]:
+    plain, status = Strategy(), ("status",)
+    stated = Strategy(status=True)
+    counted = Strategy(generation=True)
+    lease = Strategy(create_on_update=True, unconditional_update=False)
+    budget = Strategy(status=True, generation=True, unconditional_update=False)
+    storage = DefaultsStrategy(top={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+    driver = DefaultsStrategy(spec={"attachRequired": True, "podInfoOnMount": False, "requiresRepublish": False,
+                                    "storageCapacity": False, "fsGroupPolicy": "ReadWriteOnceWithFSType"})  # fmt: skip
+    rbac, dra, hooks = "rbac.authorization.k8s.io", "resource.k8s.io", "admissionregistration.k8s.io"
+    named = Strategy(name_rule=path_segment_faults)
+    return [
+        Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False,
+             PriorityClassStrategy(generation=True), short_names=("pc",)),
+        Kind("coordination.k8s.io", "v1", "Lease", "leases", True, lease),
+        Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, budget, short_names=("pdb",),
+             subresources=status),
+        Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, storage, short_names=("sc",)),
+        Kind("storage.k8s.io", "v1", "CSINode", "csinodes", False, plain),
+        Kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers", False, driver),
+        Kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities", True, plain),
+        Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", False, stated, subresources=status),
+        Kind(dra, "v1", "ResourceClaim", "resourceclaims", True, stated, subresources=status),
+        Kind(dra, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", True, plain),
+        Kind(dra, "v1", "ResourceSlice", "resourceslices", False, counted,
+             fields=(*FIELDS, "spec.nodeName", "spec.driver")),
+        Kind(dra, "v1", "DeviceClass", "deviceclasses", False, counted),
+        Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, counted, short_names=("netpol",)),
+        Kind(rbac, "v1", "Role", "roles", True, named),
+        Kind(rbac, "v1", "RoleBinding", "rolebindings", True, named),
+        Kind(rbac, "v1", "ClusterRole", "clusterroles", False, named),
+        Kind(rbac, "v1", "ClusterRoleBinding", "clusterrolebindings", False, named),
+        Kind(hooks, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, WebhookStrategy(),
+             categories=("api-extensions",)),
+        Kind(hooks, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False,
+             WebhookStrategy(), categories=("api-extensions",)),
+    ]  # fmt: skip
+
+
+def _reviews() -> list[Kind]:
+    plain, verbs = Strategy(), ("create",)
+    authz, authn = "authorization.k8s.io", "authentication.k8s.io"
+    return [
+        Kind(authz, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, plain, verbs=verbs),
+        Kind(authz, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False, plain, verbs=verbs),
+        Kind(authz, "v1", "SubjectAccessReview", "subjectaccessreviews", False, plain, verbs=verbs),
+        Kind(authz, "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews", True, plain, verbs=verbs),
+        Kind(authn, "v1", "SelfSubjectReview", "selfsubjectreviews", False, plain, verbs=verbs),
+        Kind(authn, "v1", "TokenReview", "tokenreviews", False, plain, verbs=verbs),
+    ]
+
+
+def builtin_kinds() -> list[Kind]:
+    """All of them, but CustomResourceDefinition, whose strategy needs the registry."""
+    return [*_core(), *_workloads(), *_others(), *_reviews()]

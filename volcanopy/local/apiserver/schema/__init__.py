@@ -1,0 +1,1 @@
+"""Schemas: defaulting, pruning, validation, CEL rules, OpenAPI documents."""

@@ -1,0 +1,1 @@
+"""Stored objects: versions, journal, selectors, garbage collection."""

@@ -1,0 +1,1 @@
+"""Representations of objects: JSON, protobuf, tables."""

@@ -1,0 +1,101 @@
+"""Puts manifests into a cluster: any kind that the server knows, checked strictly, namespaces made where they are missing."""
+
+import contextlib
+from collections.abc import Iterable
+
+import msgspec
+
+from volcanopy.api.crd import crds
+from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+
+NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
+DEFINITIONS: Kind[Json] = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict
+)
+_FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "Queue", "Node")
+"""Kinds that others refer to, in the order in which they are made; everything else follows in its own order."""
+
+
+class RefusedError(Exception):
+    """The server refused an object; says which and why, in one sentence."""
+
+    def __init__(self, body: Json, why: str) -> None:
+        metadata = body.get("metadata") or {}
+        name = metadata.get("name") or metadata.get("generateName") or "without a name"
+        self.body, self.why = body, why
+        super().__init__(f"{body.get('kind')} {name}: {why}")
+
+
+class Creator:
+    """Creates objects of any kind; what it learns about the server's kinds is kept."""
+
+    def __init__(self, client: Client, namespace: str = "default") -> None:
+        """``namespace`` is that of objects that name none."""
+        self._client, self._namespace = client, namespace
+        self._kinds: dict[tuple[str, str], Kind[Json]] = {}
+        self._present: set[str] = set()
+
+    async def install_definitions(self) -> None:
+        """Make our own kinds known, or bring them up to date."""
+        for body in crds():
+            await self._client.patch(DEFINITIONS, None, body["metadata"]["name"], body, Patch.APPLY, force=True)
+
+    async def create(self, bodies: Iterable[Json]) -> list[Json]:
+        """Create all of them, or change those that exist; what others refer to comes first. Raises RefusedError."""
+        wanted = sorted(bodies, key=_rank)
+        made = []
+        for body in wanted:
+            try:
+                made.append(await self._create(body))
+            except KubeError as fault:
+                raise RefusedError(body, str(fault)) from fault
+        return made
+
+    async def _create(self, body: Json) -> Json:
+        kind = await self.kind(body)
+        metadata = body.get("metadata") or {}
+        namespace = (metadata.get("namespace") or self._namespace) if kind.namespaced else None
+        if namespace:
+            await self._need_namespace(namespace)
+        path = f"{kind.path(namespace)}?fieldManager=volcanopy&fieldValidation=Strict"
+        try:
+            return kind.decode(await self._client.post_raw(path, body))
+        except AlreadyExists:
+            return await self._client.patch(kind, namespace, metadata["name"], body)
+
+    async def kind(self, body: Json) -> Kind[Json]:
+        """The kind of an object, as the server serves it. Raises RefusedError where it does not."""
+        api_version, name = str(body.get("apiVersion")), str(body.get("kind"))
+        found = self._kinds.get((api_version, name))
+        if found is None:
+            found = self._kinds[api_version, name] = await self._discover(body, api_version, name)
+        return found
+
+    async def _discover(self, body: Json, api_version: str, name: str) -> Kind[Json]:
+        group, _, version = api_version.rpartition("/")
+        try:
+            answer = await self._client.get_raw(f"/apis/{api_version}" if group else f"/api/{api_version}")
+        except NotFound:
+            raise RefusedError(body, f"the cluster does not serve apiVersion {api_version}") from None
+        for resource in msgspec.json.decode(answer)["resources"]:
+            if resource["kind"] == name and "/" not in resource["name"]:
+                return Kind(group, version, name, resource["name"], resource["namespaced"], dict)
+        raise RefusedError(body, f"the cluster does not serve kind {name} of {api_version}")
+
+    async def _need_namespace(self, name: str) -> None:
+        if name in self._present:
+            return
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create(NAMESPACES, None, _namespace(name))
+        self._present.add(name)
+
+
+def _namespace(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _rank(body: Json) -> int:
+    kind = str(body.get("kind"))
+    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)

@@ -1,0 +1,178 @@
+"""The node side of the simulated kubelet: nodes come, are ready, tell that they live, fail, and go."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from volcanopy.api import core
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.errors import AlreadyExists, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.simulated import nodes
+from volcanopy.local.simulated.nodes import LEASE_NAMESPACE, LEASES, NODES
+from volcanopy.local.simulated.timers import Crew
+
+log = logging.getLogger(__name__)
+
+LEASE_PERIOD = 10.0
+"""Seconds between two signs of life."""
+STATUS_PERIOD = 300.0
+"""Seconds between two whole reports of a node that has nothing new to say."""
+_AT_ONCE = 16
+_NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
+
+
+class Heartbeats:
+    """The nodes of the cluster, and the life of those that are served here.
+
+    ``adopt_all``: every node of the cluster is served, however it came about; else those with the label of simulated
+    nodes. ``arrived`` and ``left`` are told the name of a node that is served from now on, or no longer exists.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        adopt_all: bool,
+        arrived: Callable[[str], None],
+        left: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.nodes: dict[str, core.Node] = {}
+        self.failed: set[str] = set()
+        self.reflector = Reflector(client, NODES)
+        self._client, self._adopt_all, self._clock = client, adopt_all, clock
+        self._arrived, self._left = arrived, left
+        self._crew = Crew("node", self._act, 8, clock)
+        self._reported: dict[str, float] = {}
+        self._numbers: dict[str, int] = {}
+
+    def serves(self, name: str) -> bool:
+        """Whether the node is there, is ours, and works."""
+        return name in self._numbers and name not in self.failed
+
+    def address(self, name: str) -> str:
+        """The node's address."""
+        return nodes.node_address(self._numbers[name])
+
+    async def run(self) -> None:
+        """Serve the nodes until cancelled."""
+        with contextlib.suppress(AlreadyExists):
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
+            await self._client.create(_NAMESPACES, None, made)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._crew.run())
+            tasks.create_task(self.reflector.run(self.take))
+
+    def take(self, changes: Sequence[Change[core.Node]]) -> None:
+        """Take in what the watch tells of nodes."""
+        for change in changes:
+            node, name = change.object, change.object.metadata.name
+            if change.type is ChangeType.DELETED:
+                del self.nodes[name]
+                self.failed.discard(name)
+                self._reported.pop(name, None)
+                self._crew.drop(name)
+                if self._numbers.pop(name, None) is not None:
+                    self._left(name)
+                continue
+            self.nodes[name] = node
+            if name not in self._numbers and (self._adopt_all or nodes.SIMULATED in node.metadata.labels):
+                self._numbers[name] = self._free_number()
+                self._crew.put(name)
+                self._arrived(name)
+
+    def _free_number(self) -> int:
+        return max(self._numbers.values(), default=0) + 1
+
+    async def _act(self, name: str) -> float:
+        """Give a sign of life; say first how the node is, where that is news or was said long ago."""
+        node, now = self.nodes.get(name), self._clock()
+        if node is None or not self.serves(name):
+            return math.inf
+        try:
+            if now - self._reported.get(name, -math.inf) >= STATUS_PERIOD:
+                await self._report(node, now)
+            await self._renew(node, now)
+        except NotFound as gone:
+            log.debug("node %s is gone: %s", name, gone)
+            return now + LEASE_PERIOD
+        return now + LEASE_PERIOD
+
+    async def _report(self, node: core.Node, now: float) -> None:
+        name = node.metadata.name
+        if any(taint.key == nodes.UNREACHABLE for taint in node.spec.taints):
+            await self._client.update_with_retry(NODES.raw, None, name, _reachable)
+        status: Json = {"conditions": nodes.conditions(now, None if nodes.is_ready(node) else now)}
+        if name not in self._reported:
+            status = nodes.description(node, self.address(name), now) | status
+        await self._client.patch_status(NODES, None, name, {"status": status}, Patch.STRATEGIC)
+        self._reported[name] = now
+
+    async def _renew(self, node: core.Node, now: float) -> None:
+        name, made = node.metadata.name, nodes.lease(node, now)
+        try:
+            await self._client.patch(LEASES, LEASE_NAMESPACE, name, {"spec": made["spec"]})
+        except NotFound:
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(LEASES, LEASE_NAMESPACE, made)
+
+    # What a test, a user or chaos may do to nodes
+
+    async def add(self, manifests: Iterable[Json]) -> None:
+        """Have nodes join the cluster; those that are there already stay as they are."""
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(made: Json) -> None:
+            async with slots:
+                with contextlib.suppress(AlreadyExists):
+                    await self._client.create(NODES, None, made)
+
+        async with asyncio.TaskGroup() as tasks:
+            for made in manifests:
+                tasks.create_task(one(made))
+
+    async def remove(self, name: str) -> None:
+        """Take a node out of the cluster; what ran on it is gone. Raises NotFound."""
+        await self._client.delete(NODES, None, name)
+
+    async def fail(self, name: str) -> None:
+        """Have the node fall silent: its pods stay as they are, and the cluster taints it as unreachable."""
+        self.failed.add(name)
+        self._crew.drop(name)
+        now = self._clock()
+
+        def taint(node: Json) -> Json:
+            kept = _without_unreachable(node)
+            node["spec"] = {**(node.get("spec") or {}), "taints": [*kept, *nodes.unreachable_taints(now)]}
+            return node
+
+        await self._client.patch_status(
+            NODES, None, name, {"status": {"conditions": nodes.silence(now)}}, Patch.STRATEGIC
+        )
+        await self._client.update_with_retry(NODES.raw, None, name, taint)
+
+    async def restore(self, name: str) -> None:
+        """Have a failed node speak again, as if only its connection had been lost."""
+        await self._client.update_with_retry(NODES.raw, None, name, _reachable)
+        now = self._clock()
+        await self._client.patch_status(
+            NODES, None, name, {"status": {"conditions": nodes.conditions(now, now)}}, Patch.STRATEGIC
+        )
+        self.failed.discard(name)
+        self._crew.put(name)
+        self._arrived(name)
+
+
+def _without_unreachable(node: Json) -> list[Json]:
+    taints: list[Json] = (node.get("spec") or {}).get("taints") or []
+    return [taint for taint in taints if taint["key"] != nodes.UNREACHABLE]
+
+
+def _reachable(node: Json) -> Json:
+    node["spec"] = {**(node.get("spec") or {}), "taints": _without_unreachable(node)}
+    return node

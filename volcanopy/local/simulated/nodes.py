@@ -1,0 +1,150 @@
+"""Simulated nodes: how each is described to the API server, and what it tells of itself as time goes on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from volcanopy.api import core
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.simulated.pod_status import micro_stamp, stamp
+
+SIMULATED = "sim.volcanopy.io/node"
+"""Label of the nodes that a simulated kubelet serves; a kubelet that is told to serves all others as well."""
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+DEFAULT_ROOM: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+ZONES = 3
+
+NODES: Kind[core.Node] = Kind("", "v1", "Node", "nodes", False, core.Node)
+LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+_HEALTH = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "the simulated kubelet has sufficient memory"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "the simulated kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "the simulated kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "the simulated kubelet is posting ready status"),
+}
+
+
+def manifest(name: str, number: int = 0, room: Mapping[str, str] | None = None) -> Json:
+    """A node of that name; ``room`` says what differs from the usual capacity, ``number`` spreads nodes over zones."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "node.kubernetes.io/instance-type": "simulated",
+                "topology.kubernetes.io/region": "local",
+                "topology.kubernetes.io/zone": f"zone-{number % ZONES + 1}",
+                SIMULATED: "true",
+            },
+        },
+        "status": {"capacity": {**DEFAULT_ROOM, **(room or {})}},
+    }
+
+
+def manifests(count: int, room: Mapping[str, str] | None = None) -> list[Json]:
+    """So many nodes, all alike: ``node-1``, ``node-2``, ..."""
+    return [manifest(f"node-{number + 1}", number, room) for number in range(count)]
+
+
+def like(found: Json) -> Json:
+    """A node like this one, which may be of another cluster: its labels, annotations, taints and room."""
+    metadata, spec, status = (found.get(key) or {} for key in ("metadata", "spec", "status"))
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {key: metadata[key] for key in ("name", "labels", "annotations") if metadata.get(key)},
+        "spec": {key: spec[key] for key in ("taints", "unschedulable") if spec.get(key)},
+        "status": {key: status[key] for key in ("capacity", "allocatable", "images") if status.get(key)},
+    }
+
+
+def description(node: core.Node, address: str, now: float) -> Json:
+    """The status of a node whose kubelet has come up, as a strategic merge patch; it has the usual of what is not said."""
+    room = {**DEFAULT_ROOM, **node.status.allocatable, **node.status.capacity}
+    return {
+        "capacity": room,
+        "allocatable": {**room, **node.status.allocatable},
+        "conditions": conditions(now),
+        "addresses": [
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": node.metadata.name},
+        ],
+        "nodeInfo": {
+            "architecture": "amd64",
+            "operatingSystem": "linux",
+            "kubeletVersion": "v1.36.0-simulated",
+            "kubeProxyVersion": "",
+            "kernelVersion": "simulated",
+            "osImage": "simulated",
+            "containerRuntimeVersion": "simulated://0",
+            "bootID": "",
+            "machineID": node.metadata.name,
+            "systemUUID": node.metadata.uid,
+        },
+    }
+
+
+def conditions(now: float, since: float | None = None) -> list[Json]:
+    """The conditions of a healthy node; ``since`` is when they came to hold, None for unchanged."""
+    turned = {} if since is None else {"lastTransitionTime": stamp(since)}
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": stamp(now),
+            **turned,
+        }
+        for kind, (status, reason, message) in _HEALTH.items()
+    ]
+
+
+def silence(now: float) -> list[Json]:
+    """The conditions that a cluster gives to a node that says nothing any more."""
+    return [
+        {
+            "type": kind,
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+            "lastTransitionTime": stamp(now),
+        }
+        for kind in _HEALTH
+    ]
+
+
+def unreachable_taints(now: float) -> list[Json]:
+    """The taints that a cluster gives to such a node."""
+    return [
+        {"key": UNREACHABLE, "effect": "NoSchedule", "timeAdded": stamp(now)},
+        {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": stamp(now)},
+    ]
+
+
+def lease(node: core.Node, now: float) -> Json:
+    """The sign of life of a node."""
+    name = node.metadata.name
+    owner: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_stamp(now)},
+    }
+
+
+def is_ready(node: core.Node) -> bool:
+    """Whether the node says that it is ready."""
+    return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+
+
+def node_address(number: int) -> str:
+    """The address of the node of this number."""
+    return f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"

@@ -1,0 +1,1 @@
+"""allocate and backfill: placing pending tasks on free resources."""

@@ -1,0 +1,50 @@
+"""backfill: place the tasks that request nothing."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
+
+
+class Backfill:
+    """Give tasks without requests any node that takes them: they need no share of a queue."""
+
+    name: ClassVar[str] = "backfill"
+    arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Place what can be placed."""
+        settle(session)
+        table, shapes = session.snapshot.tasks, session.snapshot.shapes
+        status = session.ledger.status
+        rows = np.flatnonzero((status == Status.PENDING) & ~table.gated & shapes.best_effort[table.shape])
+        tasks = session.by_job(rows)
+        jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
+        jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
+        for job in jobs:
+            if session.hooks.job_valid(job) is None:
+                for row in tasks[job.row].tolist():
+                    _place(session, job, TaskView(session.ledger, row))
+
+
+def _place(session: Session, job: JobView, task: TaskView) -> None:
+    denial = None if session.limits is None else session.limits.denied(task, 1)
+    if denial is not None:
+        session.refuse(job, denial)
+        return
+    with session.statement() as statement:
+        chosen = session.placement.choose(task)
+        if chosen is None or not chosen[1]:
+            session.refuse_nodes(job, task, 0)
+            return
+        statement.allocate(task.row, chosen[0])
+        if session.hooks.job_ready(job):
+            session.release(job)
+            session.commit(statement)
+        else:
+            session.keep(job, statement)

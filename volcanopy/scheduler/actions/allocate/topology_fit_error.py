@@ -1,0 +1,120 @@
+"""Why a job that must stay close together finds no place: one sentence, its numbers, and what is missing."""
+
+import numpy as np
+
+from volcanopy.api import quantity
+from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import topology
+from volcanopy.scheduler.model.messages import Words
+from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.session.session import Session
+from volcanopy.scheduler.session.topology_constraint import REASON
+
+
+class Farness:
+    """What is found out about domains while a job is tried in them."""
+
+    def __init__(self, session: Session, job: JobView) -> None:
+        self._session, self._job = session, job
+        self._table = session.snapshot.hypernodes
+        self._best = (-1, NONE)
+        """The most tasks that found a place in one domain, and that domain."""
+
+    def note(self, domain: int, fitted: int) -> bool:
+        """So many tasks found a place in a domain before one did not; whether that is more than anywhere before."""
+        if fitted <= self._best[0]:
+            return False
+        self._best = (fitted, domain)
+        return True
+
+    def explain(self, failed: TaskView | None) -> None:
+        """Tell the session why the job waits: the network if it demands closeness, else the nodes."""
+        session, job, spec = self._session, self._job, self._job.group.spec
+        asked = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy))
+        hard = any(topology.is_hard(one, self._table) for one in asked)
+        fitted = max(self._best[0], 0)
+        if failed is not None and (not hard or (not fitted and self._fits_nowhere(failed))):
+            session.refuse_nodes(job, failed, fitted)
+        elif hard:
+            session.refuse(job, Denial("topology", self._words(fitted)))
+
+    def _fits_nowhere(self, task: TaskView) -> bool:
+        """Whether no node takes the task, wherever in the network it is."""
+        refusals = self._session.hooks.predicate(task, self._session.cluster.nodes())
+        return not any(one.reason == REASON for one in refusals) and self._session.placement.choose(task) is None
+
+    def _words(self, fitted: int) -> Words:
+        table, job = self._table, self._job
+        asked = job.group.spec.network_topology
+        tier = topology.bound(asked, table)
+        if tier is None or not topology.is_hard(asked, table):
+            return self._closest("its sub-groups find no hypernode that takes each of them", fitted, table.top, NONE)
+        held = self._session.cluster.spanned(job.tasks())
+        if held != NONE and table.widest(held, tier) == NONE:
+            where = "no hypernode holds all of them" if held == table.top else f"they span {self._name(held)}"
+            return self._said(
+                f"its pods are further apart already than tier {tier} allows: {where}",
+                {"tier": str(tier), "spanned": str(table.tiers[held])},
+                "those of its pods that are far away must end",
+            )
+        root = table.top if held == NONE else table.widest(held, tier)
+        if not len(table.below(root, tier)):
+            return self._said(
+                f"there is no hypernode of tier {tier} or lower", {"tier": str(tier)}, "a hypernode must be declared"
+            )
+        count = max(1, self._session.hooks.shortfall(job))
+        pods = "the pod" if count == 1 else f"the {count} pods that must start together"
+        if root == table.top:
+            what = f"no hypernode of tier {tier} or lower takes {pods}"
+        else:
+            what = f"{self._name(root)}, in which the job must stay, does not take {pods}"
+        return self._closest(what, fitted, root, tier)
+
+    def _closest(self, what: str, fitted: int, root: int, tier: int) -> Words:
+        """The sentence with what comes closest: the domain in which most found a place, else the one that lacks least."""
+        table = self._table
+        numbers = {} if tier == NONE else {"tier": str(tier)}
+        inside = root != table.top
+        if fitted:
+            name = self._name(self._best[1])
+            if inside and self._best[1] == root:
+                return self._said(f"{what}: it takes {fitted}", numbers | {"takes": str(fitted)}, f"room in {name}")
+            numbers |= {"closest": table.names[self._best[1]], "takes": str(fitted)}
+            return self._said(f"{what}: {name} comes closest and takes {fitted}", numbers, f"room in {name}")
+        domains = np.array([root]) if inside else table.below(root, int(table.tiers[-1]) if tier == NONE else tier)
+        request = self._least()
+        dims = np.flatnonzero(request)
+        missing = np.maximum(request[dims, None] - table.sums(self._session.ledger.future)[np.ix_(dims, domains)], 0)
+        closest = int((missing / request[dims, None]).sum(axis=0).argmin())
+        name = self._name(int(domains[closest]))
+        names = self._session.snapshot.axis.names
+        gaps = " and ".join(
+            f"{quantity.text(names[dim], int(units))} {names[dim]}"
+            for dim, units in zip(dims, missing[:, closest], strict=True)
+            if units
+        )
+        numbers["closest"] = table.names[int(domains[closest])]
+        it = "it" if inside else f"{name} comes closest and"
+        if gaps:
+            return self._said(f"{what}: {it} lacks {gaps}", numbers, f"{gaps} more in {name}")
+        return self._said(f"{what}: {it} has no node with the room", numbers, f"room on a node of {name}")
+
+    def _said(self, message: str, numbers: dict[str, str], unblock: str) -> Words:
+        faults = self._table.faults
+        if faults:
+            message += f"; {faults[0]}" + (f", and {len(faults) - 1} more take none" if len(faults) > 1 else "")
+        return Words(message, numbers, {}, unblock)
+
+    def _least(self) -> Ints:
+        """(R,): what the tasks that must find a place ask for at least."""
+        session = self._session
+        shapes = session.snapshot.tasks.shape[self._job.tasks(Status.PENDING)]
+        requests = np.sort(session.snapshot.shapes.request.values[:, shapes], axis=1)
+        least: Ints = requests[:, : max(1, session.hooks.shortfall(self._job))].sum(axis=1)
+        return least
+
+    def _name(self, domain: int) -> str:
+        return "the whole cluster" if domain == self._table.top else f"hypernode {self._table.names[domain]}"

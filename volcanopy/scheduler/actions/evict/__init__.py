@@ -1,0 +1,1 @@
+"""preempt, reclaim, gangpreempt and gangreclaim: placing tasks on resources that evictions free."""

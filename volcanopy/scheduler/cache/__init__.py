@@ -1,0 +1,1 @@
+"""API objects in, snapshots out, incrementally."""

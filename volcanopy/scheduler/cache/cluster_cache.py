@@ -1,0 +1,421 @@
+"""Objects in, snapshots out, incrementally.
+
+The state is fed what the watches deliver, one object at a time, in any order; each costs the same whatever else exists.
+A snapshot of it is a copy of arrays. Building the state anew from the same objects gives an equal snapshot.
+
+Between a plan and its echo from the API server the state *assumes* the plan: a pod that is being bound takes its room
+at once, a pod that is being evicted counts as leaving.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from volcanopy.api import core, network, nodeinfo, policy, quantity
+from volcanopy.scheduler.cache import freeze
+from volcanopy.scheduler.cache.bulk_load import load
+from volcanopy.scheduler.cache.claim_cache import KINDS, Stock, Supply
+from volcanopy.scheduler.cache.row_table import RowSet, RowTable
+from volcanopy.scheduler.cache.shapes import Shapes
+from volcanopy.scheduler.cache.totals import count
+from volcanopy.scheduler.model import assigned_devices, pod_fields
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.model.resources import Axis
+from volcanopy.scheduler.model.snapshot import NONE, NodeTraits, Snapshot
+from volcanopy.scheduler.model.subgroups import Marks
+from volcanopy.scheduler.model.submitters import Submitters
+from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
+
+Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo.NumaTopology | network.HyperNode
+Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | Supply
+
+
+class State:
+    """The scheduler's picture of the cluster, kept current one change at a time."""
+
+    def __init__(self, scheduler_names: Iterable[str] = ("volcanopy", ""), default_queue: str = "default") -> None:
+        """Pods naming one of ``scheduler_names`` are ours to place; groups that name no queue are in ``default_queue``."""
+        self.scheduler_names = frozenset(scheduler_names)
+        self.default_queue = default_queue
+        self.axis = Axis()
+        self.version = 0
+        self.shapes = Shapes()
+        self.tasks: RowTable[str] = RowTable(freeze.TASK_COLUMNS, (), self.axis)
+        self.nodes: RowTable[str] = RowTable(freeze.NODE_COLUMNS, ("allocatable", "used", "releasing"), self.axis)
+        self.jobs: RowTable[str] = RowTable(freeze.JOB_COLUMNS, ("allocated", "pending", "min_resources"), self.axis)
+        self.roles: RowTable[tuple[int, str]] = RowTable(freeze.ROLE_COLUMNS, (), self.axis)
+        self.nodes.add_counts("nonzero", 2)
+        self.jobs.add_counts("counts", COUNT)
+        self.jobs.add_counts("reported", 3)
+        self.roles.add_counts("counts", COUNT)
+        self.queues: dict[str, core.Queue] = {}
+        self.queue_rows: dict[str, int] = {}
+        self.priority_classes: dict[str, core.PriorityClass] = {}
+        self.namespaces: dict[str, core.Namespace] = {}
+        self.quotas: dict[str, policy.ResourceQuota] = {}
+        self.budgets: dict[str, policy.PodDisruptionBudget] = {}
+        self.numa: dict[str, nodeinfo.NumaTopology] = {}
+        self._kept: dict[type[Any], dict[str, Any]] = {
+            policy.ResourceQuota: self.quotas,
+            policy.PodDisruptionBudget: self.budgets,
+            nodeinfo.NumaTopology: self.numa,
+        }
+        self.hypernodes: dict[str, network.HyperNode] = {}
+        self.stock = Stock()
+        self.marks = Marks()
+        self.submitters = Submitters()
+        self.job_roles: dict[int, dict[str, int]] = {}
+        self.matches: list[RowSet] = []
+        self.assumed: dict[str, tuple[str, str]] = {}
+        """Pod key to (uid, node) for pods that a plan bound, until the API server says so."""
+        self.coming: dict[str, Mapping[str, str]] = {}
+        """Pod key to the annotations that come with a bind which is assumed."""
+        self.evicted: dict[str, str] = {}
+        """Pod key to uid for pods that a plan evicted, until they are seen to leave."""
+        self.layout = freeze.Layout()
+        self.measured: freeze.Measured | None = None
+        self.previous: datetime | None = None
+        """The moment of the cycle before the one that was last looked at."""
+        self._looked: tuple[str, datetime] | None = None
+
+    def upsert(self, thing: Object) -> None:
+        """Take in an object as it is now."""
+        self.version += 1
+        match thing:
+            case core.Pod():
+                self._upsert_pod(thing)
+            case core.Node():
+                self._upsert_node(thing)
+            case core.PodGroup():
+                self._upsert_group(thing)
+            case core.Queue():
+                self.queues[thing.metadata.name] = thing
+                self._queue_row(thing.metadata.name)
+                self._widen(pod_fields.queue_resources(thing))
+            case core.PriorityClass():
+                self.priority_classes[thing.metadata.name] = thing
+                self._reprioritise()
+            case core.Namespace():
+                self.namespaces[thing.metadata.name] = thing
+                self._rematch()
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo.NumaTopology():
+                self._kept[type(thing)][thing.metadata.key] = thing
+            case network.HyperNode():
+                self.layout.network_changed()
+                self.hypernodes[thing.metadata.name] = thing
+            case _ if isinstance(thing, KINDS):
+                self.stock.upsert(thing)
+
+    def load(self, pods: Collection[core.Pod]) -> None:
+        """Take in many pods as they are now: as :meth:`upsert` of each, several times faster where most are new."""
+        load(self, pods)
+
+    def delete(self, thing: Object) -> None:
+        """Forget an object."""
+        self.version += 1
+        name = thing.metadata.name
+        match thing:
+            case core.Pod():
+                self._drop_pod(thing.metadata.key)
+                self.assumed.pop(thing.metadata.key, None)
+                self.coming.pop(thing.metadata.key, None)
+                self.evicted.pop(thing.metadata.key, None)
+            case core.Node():
+                self._drop_node(name)
+            case core.PodGroup():
+                self._drop_group(thing.metadata.key)
+            case core.Queue():
+                self.queues.pop(name, None)
+            case core.PriorityClass():
+                self.priority_classes.pop(name, None)
+                self._reprioritise()
+            case core.Namespace():
+                self.namespaces.pop(name, None)
+                self._rematch()
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo.NumaTopology():
+                self._kept[type(thing)].pop(thing.metadata.key, None)
+            case network.HyperNode():
+                self.layout.network_changed()
+                self.hypernodes.pop(name, None)
+            case _ if isinstance(thing, KINDS):
+                self.stock.delete(thing)
+
+    def assume(self, plan: Plan) -> None:
+        """Count the plan's binds and evictions as done until the API server shows them, or :meth:`forget` is called."""
+        for effect in plan.effects:
+            if isinstance(effect, Bind | Evict):
+                pod = self._pod(effect.pod)
+                if pod is None:
+                    continue
+                if isinstance(effect, Bind):
+                    self.assumed[effect.pod] = (pod.metadata.uid, effect.node)
+                    self.stock.assume(effect, pod.metadata.uid)
+                    if effect.annotations:
+                        self.coming[effect.pod] = effect.annotations
+                else:
+                    self.evicted[effect.pod] = pod.metadata.uid
+                self._set_task(pod)
+        self.version += 1
+
+    def forget(self, pod_key: str) -> None:
+        """Take back what was assumed of a pod: its bind or eviction failed."""
+        self.assumed.pop(pod_key, None)
+        self.coming.pop(pod_key, None)
+        self.evicted.pop(pod_key, None)
+        pod = self._pod(pod_key)
+        if pod is not None:
+            self._set_task(pod)
+        self.version += 1
+
+    def set_usage(
+        self, loads: Mapping[str, tuple[float, float, datetime]], interval: timedelta = timedelta(seconds=30)
+    ) -> None:
+        """Take in the nodes' real load by name: percent of cpu, percent of memory, when it was measured.
+
+        ``interval`` is the time between measurements. What was known before is forgotten.
+        """
+        self.measured = freeze.Measured(dict(loads), interval)
+        self.version += 1
+
+    def snapshot(self, now: datetime, session: str = "") -> Snapshot:
+        """The world as it stands, frozen. One that names the session of the last is another look of the same cycle."""
+        if self._looked is None or not session or session != self._looked[0]:
+            self.previous = None if self._looked is None else self._looked[1]
+            self._looked = (session, now)
+        return freeze.snapshot(self, now, session or f"cycle-{self.version}")
+
+    # Pods
+
+    def _pod(self, key: str) -> core.Pod | None:
+        row = self.tasks.rows.get(key)
+        pod = None if row is None else self.tasks.plain["pods"][row]
+        return pod if isinstance(pod, core.Pod) else None
+
+    def _upsert_pod(self, pod: core.Pod) -> None:
+        key = pod.metadata.key
+        bind = self.assumed.get(key)
+        if bind is not None and (pod.spec.node_name or pod.metadata.uid != bind[0] or pod_fields.is_over(pod)):
+            del self.assumed[key]
+            self.coming.pop(key, None)
+        if key in self.evicted and (pod.metadata.deletion_timestamp or pod.metadata.uid != self.evicted[key]):
+            del self.evicted[key]
+        job = pod_fields.job_key(pod)
+        ours = pod.spec.scheduler_name in self.scheduler_names
+        if (pod.spec.node_name and not pod_fields.is_over(pod)) or (ours and job):
+            self._set_task(pod)
+        else:
+            self._drop_pod(key)
+
+    def _set_task(self, pod: core.Pod) -> None:
+        key = pod.metadata.key
+        row = self.tasks.row(key)
+        columns = self.tasks.plain
+        previous = columns["pods"][row]
+        alike = previous is not None and pod_fields.same_shape(previous, pod)
+        shape = int(columns["shape"][row]) if alike else self.shape_of(pod)
+        job_before = int(columns["job"][row])
+        if previous is not None:
+            count(self, row, -1)
+            self._unmatch(row)
+        status, node = pod_fields.status_of(pod, self.assumed.get(key, ("", ""))[1], key in self.evicted)
+        job = pod_fields.job_key(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
+        job_row = self.jobs.row(job) if job else NONE
+        if job:
+            self.jobs.plain["keys"][job_row] = job
+        columns["keys"][row] = key
+        columns["pods"][row] = pod
+        columns["status"][row] = status
+        columns["job"][row] = job_row
+        columns["role"][row] = self.role_row(job_row, pod_fields.role_of(pod)) if job else NONE
+        columns["mark"][row] = self.marks.of(self.jobs.plain["groups"][job_row], pod) if job else NONE
+        columns["shape"][row] = shape
+        columns["node"][row] = self.node_row(node) if node else NONE
+        nominated = pod.status.nominated_node_name
+        columns["nominated"][row] = self.node_row(nominated) if nominated and status == Status.PENDING else NONE
+        columns["priority"][row] = pod_fields.task_priority(pod)
+        columns["created"][row] = pod_fields.seconds(pod.metadata.creation_timestamp)
+        columns["started"][row] = pod_fields.seconds(pod.status.start_time)
+        columns["runtime"][row] = pod_fields.runtime(pod)
+        columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
+        columns["preemptable"][row] = pod_fields.flag(pod.metadata, "volcanopy.io/preemptable", absent=True)
+        columns["gated"][row] = bool(pod.spec.scheduling_gates)
+        self._match(row)
+        count(self, row, +1)
+        if job_before not in {NONE, job_row}:
+            self._drop_job_if_empty(job_before)
+
+    def _match(self, row: int) -> None:
+        for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
+            self.matches[number].add(row)
+
+    def _unmatch(self, row: int) -> None:
+        for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
+            self.matches[number].discard(row)
+
+    def shape_of(self, pod: core.Pod) -> int:
+        """The number of a pod's shape; what it brings that was not known is made known."""
+        known = len(self.shapes.selectors)
+        number = self.shapes.number(pod, self.namespaces)
+        self._widen(self.shapes.all[number].request)
+        if len(self.shapes.selectors) > known:
+            self.matches += [RowSet() for _ in self.shapes.selectors[known:]]
+            self._rematch(known)
+        return number
+
+    def _rematch(self, first: int = 0) -> None:
+        """Give their new shapes to the pods that selectors from ``first`` on match, or no longer match."""
+        fresh = self.shapes.selectors[first:]
+        for row in list(self.tasks.rows.values()) if fresh else ():
+            pod = self.tasks.plain["pods"][row]
+            if pod is None:  # the row of the pod that brought the selector
+                continue
+            old = self.shapes.all[self.tasks.plain["shape"][row]]
+            now = {first + number for number, one in enumerate(fresh) if one.matches(pod, self.namespaces)}
+            if now == {number for number in old.matched if number >= first}:
+                continue
+            count(self, row, -1)
+            self._unmatch(row)
+            self.tasks.plain["shape"][row] = self.shapes.number(pod, self.namespaces)
+            self._match(row)
+            count(self, row, +1)
+
+    def _drop_pod(self, key: str) -> None:
+        row = self.tasks.rows.get(key)
+        if row is None:
+            return
+        count(self, row, -1)
+        job = int(self.tasks.plain["job"][row])
+        self._unmatch(row)
+        self.tasks.remove(key)
+        if job != NONE:
+            self._drop_job_if_empty(job)
+
+    def hold(self, row: int, node: int, sign: int) -> None:
+        """Add a task to, or take it from, the holders of its node, if it is one."""
+        column = self.nodes.plain["holders"]
+        known: assigned_devices.Holders = column[node] or ()
+        if sign < 0:
+            if known:
+                column[node] = assigned_devices.without(known, row)
+        elif ON_NODE[self.tasks.plain["status"][row]]:
+            key, pod = self.tasks.plain["keys"][row], self.tasks.plain["pods"][row]
+            one = assigned_devices.holder(row, pod, self.coming.get(key, {}))
+            if one is not None:
+                column[node] = assigned_devices.with_holder(known, one)
+
+    # Nodes
+
+    def node_row(self, name: str) -> int:
+        """The row of the node of this name, which need not exist yet."""
+        known = name in self.nodes.rows
+        row = self.nodes.row(name)
+        if not known:
+            self.nodes.plain["names"][row] = name
+        return row
+
+    def _upsert_node(self, node: core.Node) -> None:
+        row = self.node_row(node.metadata.name)
+        previous = self.nodes.plain["objects"][row]
+        if previous is not None and pod_fields.same_node(previous, node):
+            return
+        if previous is None or not pod_fields.same_traits(previous, node):
+            self.layout.nodes_changed()
+        elif previous.status.images != node.status.images:
+            self.layout.images_changed()
+        room = quantity.amounts(node.status.allocatable or node.status.capacity)
+        self._widen(room)
+        self.nodes.plain["objects"][row] = node
+        self.nodes.amounts["allocatable"][:, row] = self.axis.vector(room)
+
+    def _drop_node(self, name: str) -> None:
+        row = self.nodes.rows.get(name)
+        if row is None:
+            return
+        self.layout.nodes_changed()
+        self.nodes.plain["objects"][row] = None
+        self.nodes.amounts["allocatable"][:, row] = 0
+
+    # Groups, queues, priorities
+
+    def _upsert_group(self, group: core.PodGroup) -> None:
+        row = self.jobs.row(group.metadata.key)
+        columns = self.jobs.plain
+        columns["keys"][row] = group.metadata.key
+        known, columns["groups"][row] = columns["groups"][row], group
+        columns["structured"][row] = bool(group.spec.network_topology or group.spec.sub_group_policy)
+        self.marks.renew(self.tasks.plain, row, known, group)
+        columns["queue"][row] = self._queue_row(group.spec.queue or self.default_queue)
+        columns["min_available"][row] = group.spec.min_member
+        columns["created"][row] = pod_fields.seconds(group.metadata.creation_timestamp)
+        columns["phase"][row] = group.status.phase or "Pending"
+        columns["submitter"][row] = self.submitters.number(group.metadata.annotations)
+        columns["preemptable"][row] = pod_fields.flag(group.metadata, "volcanopy.io/preemptable", absent=False)
+        columns["priority"][row] = self._job_priority(group)
+        columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
+        status = group.status
+        self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
+        least = pod_fields.countable(group.spec.min_resources)
+        columns["has_min_resources"][row] = group.spec.min_resources is not None
+        self._widen(least)
+        self.jobs.amounts["min_resources"][:, row] = self.axis.vector(least)
+        for number in self.job_roles.get(row, {}).values():
+            self.roles.plain["minimum"][number] = 0
+        for name, minimum in group.spec.min_task_member.items():
+            role = self.role_row(row, name)  # first: a new row may make the table anew
+            self.roles.plain["minimum"][role] = minimum
+
+    def _drop_group(self, key: str) -> None:
+        row = self.jobs.rows.get(key)
+        if row is None:
+            return
+        known, self.jobs.plain["groups"][row] = self.jobs.plain["groups"][row], None
+        self.marks.renew(self.tasks.plain, row, known, None)
+        for number in self.job_roles.get(row, {}).values():
+            self.roles.plain["minimum"][number] = 0
+        self._drop_job_if_empty(row)
+
+    def _drop_job_if_empty(self, row: int) -> None:
+        if self.jobs.plain["groups"][row] is not None or self.jobs.plain["tasks"][row]:
+            return
+        for name in self.job_roles.pop(row, {}):
+            self.roles.remove((row, name))
+        self.jobs.remove(self.jobs.plain["keys"][row])
+
+    def role_row(self, job: int, name: str) -> int:
+        """The row of a job's role."""
+        known = self.job_roles.setdefault(job, {})
+        row = known.get(name)
+        if row is None:
+            row = known[name] = self.roles.row((job, name))
+            self.roles.plain["job"][row] = job
+            self.roles.plain["names"][row] = name
+        return row
+
+    def _queue_row(self, name: str) -> int:
+        return self.queue_rows.setdefault(name, len(self.queue_rows))
+
+    def _job_priority(self, group: core.PodGroup) -> int:
+        return pod_fields.class_priority(group.spec.priority_class_name, self.priority_classes)
+
+    def _reprioritise(self) -> None:
+        for row in self.jobs.rows.values():
+            group = self.jobs.plain["groups"][row]
+            if group is not None:
+                self.jobs.plain["priority"][row] = self._job_priority(group)
+
+    def _widen(self, units: Iterable[str]) -> None:
+        """Make room on the axis for resources that were not known yet."""
+        if all(name in self.axis.index for name in units):
+            return
+        self.axis = Axis.of((*self.axis.names, *units))
+        for table in (self.nodes, self.jobs):
+            table.extend_axis(self.axis)
+
+    def traits(self, rows: Iterable[int]) -> NodeTraits:
+        """The traits of the nodes in these rows."""
+        return NodeTraits(tuple(self.nodes.plain["objects"][row] for row in rows))
+
+    def node_rows(self) -> list[int]:
+        """The rows of the nodes that exist, in the order of their names."""
+        objects = self.nodes.plain["objects"]
+        return [row for _, row in sorted(self.nodes.rows.items()) if objects[row] is not None]

@@ -1,0 +1,406 @@
+"""The columns of the state, and how they are frozen into a snapshot."""
+
+from collections.abc import Mapping, Sequence
+from copy import copy as shallow
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler.model import observed_queue_status, pod_fields
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints
+from volcanopy.scheduler.model.snapshot import (
+    NONE,
+    Index,
+    JobTable,
+    NodeTable,
+    NodeTraits,
+    QueueTable,
+    RoleTable,
+    ShapeTable,
+    Snapshot,
+    TaskTable,
+    UsageTable,
+)
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
+
+if TYPE_CHECKING:
+    from volcanopy.scheduler.cache.cluster_cache import State
+
+TASK_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "keys": (object, None),
+    "pods": (object, None),
+    "status": (np.int8, Status.ABSENT),
+    "job": (np.int32, NONE),
+    "role": (np.int32, NONE),
+    "shape": (np.int32, 0),
+    "node": (np.int32, NONE),
+    "nominated": (np.int32, NONE),
+    "priority": (np.int64, 0),
+    "created": (np.float64, 0.0),
+    "started": (np.float64, 0.0),
+    "runtime": (np.float64, 0.0),
+    "ordinal": (np.int64, NONE),
+    "preemptable": (np.bool_, False),
+    "gated": (np.bool_, False),
+    "mark": (np.int32, NONE),
+}
+NODE_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "names": (object, None),
+    "objects": (object, None),
+    "tasks": (np.int64, 0),
+    "holders": (object, None),
+}
+JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "keys": (object, None),
+    "groups": (object, None),
+    "queue": (np.int32, NONE),
+    "priority": (np.int64, 0),
+    "min_available": (np.int64, 0),
+    "created": (np.float64, 0.0),
+    "phase": (object, "Pending"),
+    "tasks": (np.int64, 0),
+    "best_effort": (np.int64, 0),
+    "has_min_resources": (np.bool_, False),
+    "preemptable": (np.bool_, False),
+    "unschedulable": (np.bool_, False),
+    "structured": (np.bool_, False),
+    "submitter": (np.int32, 0),
+}
+ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
+    "names": (object, ""),
+    "job": (np.int32, NONE),
+    "minimum": (np.int64, 0),
+    "best_effort": (np.int64, 0),
+}
+
+
+class Measured(NamedTuple):
+    """The real load of nodes by name: percent of cpu, percent of memory, when; and the time between measurements."""
+
+    loads: Mapping[str, tuple[float, float, datetime]]
+    interval: timedelta
+
+
+class Layout:
+    """The order of the nodes and their traits, kept between snapshots for as long as they hold."""
+
+    def __init__(self) -> None:
+        self._rows: list[int] | None = None
+        self._traits = NodeTraits(())
+        self._images_hold = True
+        self._shapes: tuple[int, int, ShapeTable] | None = None
+        self._usage: tuple[tuple[str, ...], Measured, UsageTable] | None = None
+        self._network: tuple[tuple[str, ...], NodeTraits, HyperNodeTable] | None = None
+        self._queues: QueueTable | None = None
+
+    def nodes_changed(self) -> None:
+        """A node came, went, or has other traits."""
+        self._rows = None
+
+    def images_changed(self) -> None:
+        """A node holds other images; what follows from the rest of its traits still holds."""
+        self._images_hold = False
+
+    def network_changed(self) -> None:
+        """A HyperNode came, went, or holds something else."""
+        self._network = None
+
+    def hypernodes(self, state: "State", names: tuple[str, ...], traits: NodeTraits) -> HyperNodeTable:
+        """The network: made anew when HyperNodes, the list of nodes, or labels that they are chosen by change."""
+        known = self._network
+        if known is not None and known[1] is not traits:
+            alike = known[0] == names and (
+                not looks_at_labels(state.hypernodes.values()) or same_labels(known[1].objects, traits.objects)
+            )
+            known = self._network = (names, traits, known[2]) if alike else None
+        if known is None:
+            made = forest(state.hypernodes, traits.objects) if state.hypernodes else without(len(names))
+            known = self._network = (names, traits, made)
+        return known[2]
+
+    def nodes(self, state: "State") -> tuple[list[int], NodeTraits]:
+        """The rows of the nodes in the order of their names, and what they are like."""
+        if self._rows is None:
+            self._rows = state.node_rows()
+            lasting = self._traits.lasting
+            self._traits = state.traits(self._rows)
+            self._traits.lasting = lasting
+        elif not self._images_hold:
+            self._traits = self._traits.with_images_of(state.traits(self._rows))
+        self._images_hold = True
+        return self._rows, self._traits
+
+    def shapes(self, state: "State") -> ShapeTable:
+        """The table of shapes: made anew only when there are more of them or of resources."""
+        size = (len(state.shapes.all), len(state.axis))
+        if self._shapes is None or self._shapes[:2] != size:
+            self._shapes = (*size, _shape_table(state))
+        return self._shapes[2]
+
+    def queues(self, state: "State") -> QueueTable:
+        """The queues: made anew when one came, went or claims something else; of changed statuses only those are read."""
+        known, names = self._queues, tuple(state.queue_rows)
+        if known is None or known.names != names or known.capability.axis is not state.axis:
+            known = _queue_table(state)
+        else:
+            objects = tuple(state.queues.get(name) for name in names)
+            changed = [row for row, (old, new) in enumerate(zip(known.objects, objects, strict=True)) if old is not new]
+            if not all(_same_claims(known.objects[row], objects[row]) for row in changed):
+                known = _queue_table(state)
+            elif changed:
+                known = _with_statuses(known, objects, changed)
+        self._queues = known
+        return known
+
+    def usage(self, state: "State", names: tuple[str, ...]) -> UsageTable | None:
+        """The measured load of the nodes, made anew when there is a new measurement or other nodes."""
+        if state.measured is None:
+            return None
+        if self._usage is None or self._usage[1] is not state.measured or self._usage[0] != names:
+            self._usage = (names, state.measured, _usage_table(state.measured, names))
+        return self._usage[2]
+
+
+def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
+    """Freeze the state."""
+    axis = state.axis
+    rows, traits = state.layout.nodes(state)
+    nodes = _node_table(state, rows, traits)
+    rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry serves row NONE
+    rank[rows] = np.arange(len(rows), dtype=np.int32)
+    queues = state.layout.queues(state)
+    return Snapshot(
+        axis=axis,
+        now=now,
+        version=state.version,
+        session=session,
+        nodes=nodes,
+        tasks=_held_back(_task_table(state, rank), state, queues),
+        shapes=state.layout.shapes(state),
+        jobs=_job_table(state),
+        roles=_role_table(state),
+        queues=queues,
+        namespaces=dict(state.namespaces),
+        quotas=tuple(state.quotas[key] for key in sorted(state.quotas)),
+        budgets=tuple(state.budgets[key] for key in sorted(state.budgets)),
+        numa=dict(state.numa),
+        priority_classes=dict(state.priority_classes),
+        usage=state.layout.usage(state, nodes.names),
+        previous=state.previous,
+        hypernodes=state.layout.hypernodes(state, nodes.names, traits),
+        supplies=state.stock.supplies(),
+        declared=tuple(state.hypernodes[name] for name in sorted(state.hypernodes)),
+    )
+
+
+def same_labels(old: Sequence[core.Node], new: Sequence[core.Node]) -> bool:
+    """Whether nodes, one by one, have the same labels."""
+    return all(a.metadata.labels == b.metadata.labels for a, b in zip(old, new, strict=True))
+
+
+def _columns(axis: Axis, values: Ints) -> Columns:
+    values.setflags(write=False)
+    return Columns(axis, values)
+
+
+def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTable:
+    names = tuple(state.nodes.plain["names"][rows].tolist())
+    nonzero = state.nodes.counts["nonzero"][:, rows]
+    nonzero.setflags(write=False)
+    return NodeTable(
+        names=names,
+        index={name: row for row, name in enumerate(names)},
+        traits=traits,
+        allocatable=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["allocatable"][:, rows])),
+        used=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["used"][:, rows])),
+        releasing=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["releasing"][:, rows])),
+        nonzero=nonzero,
+        holders=tuple(state.nodes.plain["holders"][rows].tolist()),
+    )
+
+
+def _task_table(state: "State", rank: Index) -> TaskTable:
+    copy = state.tasks.copy
+    node, nominated = rank[copy("node")], rank[copy("nominated")]
+    for column in (node, nominated):
+        column.setflags(write=False)
+    return TaskTable(
+        keys=copy("keys"),
+        pods=copy("pods"),
+        status=copy("status"),
+        job=copy("job"),
+        role=copy("role"),
+        shape=copy("shape"),
+        node=node,
+        nominated=nominated,
+        priority=copy("priority"),
+        created=copy("created"),
+        started=copy("started"),
+        runtime=copy("runtime"),
+        ordinal=copy("ordinal"),
+        preemptable=copy("preemptable"),
+        gated=copy("gated"),
+        mark=copy("mark"),
+        marks=tuple(state.marks.all),
+        selectors=tuple(rows.mask(state.tasks.size) for rows in state.matches),
+        hints=state.tasks.rows,
+    )
+
+
+def _held_back(tasks: TaskTable, state: "State", queues: QueueTable) -> TaskTable:
+    """The same tasks, those of queues that are stopped gated as well."""
+    if queues.terms.stops is None:
+        return tasks
+    held = np.append(queues.terms.stops.held, False)  # the last entry serves tasks without a queue
+    queue_of = np.append(state.jobs.copy("queue"), np.int32(NONE))
+    gated = tasks.gated | held[queue_of[tasks.job]]
+    gated.setflags(write=False)
+    return replace(tasks, gated=gated)
+
+
+def _job_table(state: "State") -> JobTable:
+    copy, size = state.jobs.copy, state.jobs.size
+    roles: list[tuple[int, ...]] = [()] * size
+    for job, known in state.job_roles.items():
+        roles[job] = tuple(known.values())
+    return JobTable(
+        keys=copy("keys"),
+        groups=copy("groups"),
+        queue=copy("queue"),
+        priority=copy("priority"),
+        min_available=copy("min_available"),
+        created=copy("created"),
+        phase=copy("phase"),
+        counts=copy("counts"),
+        best_effort=copy("best_effort"),
+        allocated=Columns(state.axis, copy("allocated")),
+        pending=Columns(state.axis, copy("pending")),
+        min_resources=Columns(state.axis, copy("min_resources")),
+        has_min_resources=copy("has_min_resources"),
+        preemptable=copy("preemptable"),
+        roles=tuple(roles),
+        reported=copy("reported"),
+        unschedulable=copy("unschedulable"),
+        structured=copy("structured"),
+        submitter=copy("submitter"),
+        submitters=state.submitters.all,
+    )
+
+
+def _role_table(state: "State") -> RoleTable:
+    copy = state.roles.copy
+    return RoleTable(
+        names=tuple(copy("names").tolist()),
+        job=copy("job"),
+        minimum=copy("minimum"),
+        counts=copy("counts"),
+        best_effort=copy("best_effort"),
+    )
+
+
+def _shape_table(state: "State") -> ShapeTable:
+    shapes, axis = state.shapes.all, state.axis
+    request = np.zeros((len(axis), len(shapes)), dtype=np.int64)
+    for number, shape in enumerate(shapes):
+        for name, units in shape.request.items():
+            request[axis.index[name], number] = units
+    nonzero = np.array([shape.nonzero for shape in shapes], dtype=np.int64).reshape(-1, 2).T
+    best_effort = np.array([shape.best_effort for shape in shapes], dtype=np.bool_)
+    return ShapeTable(
+        request=_columns(axis, request),
+        nonzero=nonzero,
+        best_effort=best_effort,
+        specs=tuple(shape.spec for shape in shapes),
+        namespaces=tuple(shape.namespace for shape in shapes),
+        matched=tuple(shape.matched for shape in shapes),
+        terms=tuple(shape.terms for shape in shapes),
+    )
+
+
+def _usage_table(measured: Measured, names: tuple[str, ...]) -> UsageTable:
+    values = np.full((3, len(names)), np.nan)
+    for row, name in enumerate(names):
+        load = measured.loads.get(name)
+        if load is not None:
+            values[:, row] = (load[0], load[1], load[2].timestamp())
+    values.setflags(write=False)
+    return UsageTable(cpu=values[0], memory=values[1], measured=values[2], interval=measured.interval)
+
+
+def _queue_table(state: "State") -> QueueTable:
+    names = tuple(state.queue_rows)
+    objects = tuple(state.queues.get(name) for name in names)
+    blank = core.Queue(metadata=core.Meta())
+    known = [queue or blank for queue in objects]
+    axis = state.axis
+    capability, capability_set = _limits(axis, [queue.spec.capability for queue in known], UNLIMITED)
+    deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0)
+    guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0)
+    index = {name: row for row, name in enumerate(names)}
+    said, shares = observed_queue_status.columns(axis, known)
+    for column in (said, shares):
+        column.setflags(write=False)
+    return QueueTable(
+        names=names,
+        index=index,
+        objects=objects,
+        parent=np.array([_parent(queue, index) for queue in known], dtype=np.int32),
+        weight=np.array([max(queue.spec.weight, 1) for queue in known], dtype=np.int64),
+        priority=np.array([queue.spec.priority for queue in known], dtype=np.int64),
+        is_open=np.array([queue.status.state in {"Open", ""} for queue in known], dtype=np.bool_),
+        reclaimable=np.array([queue.spec.reclaimable is not False for queue in known], dtype=np.bool_),
+        created=np.array([pod_fields.seconds(queue.metadata.creation_timestamp) for queue in known], dtype=np.float64),
+        capability=capability,
+        capability_set=capability_set,
+        deserved=deserved,
+        deserved_set=deserved_set,
+        guarantee=guarantee,
+        reported=said,
+        reported_share=shares,
+    )
+
+
+def _same_claims(old: core.Queue | None, new: core.Queue | None) -> bool:
+    """Whether nothing of a queue changed but what its status tells of."""
+    if old is None or new is None:
+        return False
+    before, after = old.metadata, new.metadata
+    return (
+        (old.spec is new.spec or old.spec == new.spec)
+        and old.status.state == new.status.state
+        and (before.name, before.uid, before.creation_timestamp) == (after.name, after.uid, after.creation_timestamp)
+        and (before.labels, before.annotations) == (after.labels, after.annotations)
+    )
+
+
+def _with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
+    """The same table with other statuses; what was reckoned from its columns is kept."""
+    said, shares = known.reported.copy(), known.reported_share.copy()
+    now = [queue for row in changed if (queue := objects[row]) is not None]
+    said[:, :, changed], shares[changed] = observed_queue_status.columns(known.capability.axis, now)
+    for column in (said, shares):
+        column.setflags(write=False)
+    table = shallow(known)
+    for name, value in (("objects", objects), ("reported", said), ("reported_share", shares)):
+        object.__setattr__(table, name, value)
+    return table
+
+
+def _parent(queue: core.Queue, index: dict[str, int]) -> int:
+    if queue.metadata.name in {"root", ""}:
+        return NONE
+    return index.get(queue.spec.parent or "root", NONE)
+
+
+def _limits(axis: Axis, lists: list[core.Quantities], absent: int) -> tuple[Columns, Any]:
+    values = np.full((len(axis), len(lists)), absent, dtype=np.int64)
+    given = np.zeros((len(axis), len(lists)), dtype=np.bool_)
+    for row, resources in enumerate(lists):
+        for name, units in quantity.amounts(resources).items():
+            values[axis.index[name], row] = units
+            given[axis.index[name], row] = True
+    return _columns(axis, values), given

@@ -1,0 +1,177 @@
+"""Shapes: tasks alike in everything that scheduling looks at share one.
+
+What a pod asks for is read once per shape: its request with init containers, sidecars and overhead as kube-scheduler
+counts them, its terms about other pods, and which of the cluster's selectors it matches itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from volcanopy.api import core, names, quantity
+from volcanopy.scheduler.model import pod_claims, selectors
+from volcanopy.scheduler.model.snapshot import Spread, Term, Terms
+
+_ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
+NONZERO = {"cpu": 100, "memory": 200 * 1024 * 1024}
+"""What a container that requests none is taken to use when nodes are scored (kube-scheduler's values)."""
+
+
+@dataclass
+class Shape:
+    """One shape: what its tasks ask for, and what they say about others."""
+
+    spec: core.PodSpec
+    namespace: str
+    request: dict[str, int]
+    nonzero: tuple[int, int]
+    terms: Terms | None
+    matched: frozenset[int]
+    best_effort: bool = field(init=False)
+    claims: bool = field(init=False)
+    """Whether there are claims behind its tasks, on volumes or on devices."""
+
+    def __post_init__(self) -> None:
+        self.claims = pod_claims.anything(self.spec)
+        self.best_effort = not any(units for name, units in self.request.items() if name != "pods")
+
+
+def request_of(spec: core.PodSpec, defaults: Mapping[str, int] | None = None) -> dict[str, int]:
+    """What a pod takes of a node, in base units by resource, with one of ``pods``.
+
+    The larger of the running sum (containers and sidecars) and the peak while init containers run (each beside the
+    sidecars started before it); pod-level requests replace both for the resources that they name; overhead on top.
+    ``defaults`` stands in for what a container does not request.
+    """
+    running: dict[str, int] = {}
+    for container in spec.containers:
+        _add(running, _requests(container, defaults))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in spec.init_containers:
+        own = _requests(container, defaults)
+        if container.restart_policy == "Always":
+            _add(running, own)
+            _add(sidecars, own)
+            own = sidecars
+        else:
+            own = {name: own.get(name, 0) + sidecars.get(name, 0) for name in own.keys() | sidecars.keys()}
+        for name, units in own.items():
+            peak[name] = max(peak.get(name, 0), units)
+    total = {name: max(running.get(name, 0), peak.get(name, 0)) for name in running.keys() | peak.keys()}
+    if spec.resources is not None:
+        total |= quantity.amounts(spec.resources.requests)
+    _add(total, quantity.amounts(spec.overhead))
+    total.pop(names.VGPU_PERCENTAGE, None)  # a part of whichever card it gets: no node has an amount of it
+    total["pods"] = 1
+    return total
+
+
+def _requests(container: core.Container, defaults: Mapping[str, int] | None) -> dict[str, int]:
+    resources = container.resources
+    if resources.limits:
+        own = quantity.amounts({**resources.limits, **resources.requests})
+    else:
+        own = quantity.amounts(resources.requests)
+    return {**defaults, **own} if defaults else own
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, units in more.items():
+        total[name] = total.get(name, 0) + units
+
+
+class Shapes:
+    """All shapes by number, and the numbered selectors that their terms use."""
+
+    def __init__(self) -> None:
+        self.all: list[Shape] = []
+        self.selectors: list[selectors.PodSelector] = []
+        self._numbers: dict[bytes, int] = {}
+        self._selector_numbers: dict[bytes, int] = {}
+
+    def number(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> int:
+        """The shape of a pod; new selectors in its terms are numbered on the way."""
+        spec = pod.spec
+        terms = self._terms(pod) if has_terms(spec) else None
+        matched = self._matched(pod, namespaces)
+        volumes = pod_claims.kept(spec.volumes)
+        bound_to_namespace = bool(volumes or spec.resource_claims)
+        key = _ENCODE(
+            (
+                [(c.resources, [p for p in c.ports if p.host_port], c.image) for c in spec.containers],
+                [
+                    (c.resources, [p for p in c.ports if p.host_port], c.restart_policy, c.image)
+                    for c in spec.init_containers
+                ],
+                spec.overhead,
+                spec.resources,
+                spec.node_selector,
+                spec.affinity and spec.affinity.node_affinity,
+                spec.tolerations,
+                pod.metadata.namespace if bound_to_namespace else "",
+                volumes,
+                spec.resource_claims,
+                sorted(matched),
+                terms and (terms.affinity, terms.anti_affinity, terms.preferred, terms.spread),
+            )
+        )
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = len(self.all)
+            scored = request_of(spec, NONZERO)
+            self.all.append(
+                Shape(
+                    spec=spec,
+                    namespace=pod.metadata.namespace if bound_to_namespace else "",
+                    request=request_of(spec),
+                    nonzero=(scored.get("cpu", 0), scored.get("memory", 0)),
+                    terms=terms,
+                    matched=matched,
+                )
+            )
+        return known
+
+    def _matched(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> frozenset[int]:
+        return frozenset(number for number, one in enumerate(self.selectors) if one.matches(pod, namespaces))
+
+    def _selector(self, selector: selectors.PodSelector) -> int:
+        number = self._selector_numbers.setdefault(selector.key(), len(self.selectors))
+        if number == len(self.selectors):
+            self.selectors.append(selector)
+        return number
+
+    def _terms(self, pod: core.Pod) -> Terms:
+        affinity = pod.spec.affinity or core.Affinity()
+        near, away = affinity.pod_affinity or core.PodAffinity(), affinity.pod_anti_affinity or core.PodAffinity()
+        liked = [(term.weight, term.pod_affinity_term) for term in near.preferred]
+        liked += [(-term.weight, term.pod_affinity_term) for term in away.preferred]
+        return Terms(
+            affinity=tuple(self._term(term, pod) for term in near.required),
+            anti_affinity=tuple(self._term(term, pod) for term in away.required),
+            preferred=tuple(self._term(term, pod, weight) for weight, term in liked),
+            spread=tuple(self._spread(constraint, pod) for constraint in pod.spec.topology_spread_constraints),
+        )
+
+    def _term(self, term: core.PodAffinityTerm, pod: core.Pod, weight: int = 0) -> Term:
+        return Term(self._selector(selectors.of_term(term, pod)), term.topology_key, weight)
+
+    def _spread(self, constraint: core.TopologySpreadConstraint, pod: core.Pod) -> Spread:
+        return Spread(
+            selector=self._selector(selectors.of_spread(constraint, pod)),
+            topology_key=constraint.topology_key,
+            max_skew=constraint.max_skew,
+            required=constraint.when_unsatisfiable == "DoNotSchedule",
+            min_domains=constraint.min_domains or 1,
+            honor_affinity=constraint.node_affinity_policy == "Honor",
+            honor_taints=constraint.node_taints_policy == "Honor",
+        )
+
+
+def has_terms(spec: core.PodSpec) -> bool:
+    """Whether a pod says something about other pods."""
+    affinity = spec.affinity
+    return bool(spec.topology_spread_constraints) or (
+        affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
+    )

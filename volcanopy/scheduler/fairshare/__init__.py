@@ -1,0 +1,1 @@
+"""Queue arithmetic: fair shares, borrowing, guarantees and demand."""

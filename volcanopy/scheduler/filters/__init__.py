@@ -1,0 +1,1 @@
+"""What nodes offer and pods need, as columns over the nodes; shared by the plugins that filter and score."""

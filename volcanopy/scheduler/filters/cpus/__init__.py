@@ -1,0 +1,1 @@
+"""CPUs by NUMA node."""

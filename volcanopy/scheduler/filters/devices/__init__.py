@@ -1,0 +1,1 @@
+"""Dynamic resource allocation: device claims, their requests and CEL selectors."""

@@ -1,0 +1,1 @@
+"""Filters on the pods of a node: affinity, spread constraints, host ports."""

@@ -1,0 +1,1 @@
+"""Node scores with the outcome of kube-scheduler's."""

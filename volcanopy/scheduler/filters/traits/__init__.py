@@ -1,0 +1,1 @@
+"""Filters on node properties that placements do not change: labels and taints."""

@@ -1,0 +1,1 @@
+"""Filters on volumes: binding, topology, attach limits."""

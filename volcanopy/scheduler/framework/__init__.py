@@ -1,0 +1,1 @@
+"""How plugins are declared, configured, combined and called."""

@@ -1,0 +1,221 @@
+"""How the answers of many plugins become one: Volcano's rules, as named values.
+
+Plugins stand in tiers. ``Tiers`` holds, for one hook, the bound methods of the plugins that answer it, tier by tier, in
+the order of the configuration file.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from volcanopy.scheduler.framework.plugin import ABSTAIN, PERMIT, Vote
+from volcanopy.scheduler.model.resources import Rows
+
+Method = Callable[..., Any]
+Tiers = tuple[tuple[Method, ...], ...]
+
+
+def flat(tiers: Tiers) -> tuple[Method, ...]:
+    """All methods, in order."""
+    return tuple(method for tier in tiers for method in tier)
+
+
+def lexicographic(tiers: Tiers) -> Method:
+    """A tuple of keys: the first that differs decides."""
+    methods = flat(tiers)
+    return lambda *asked: tuple(method(*asked) for method in methods)
+
+
+def columns(tiers: Tiers) -> Method:
+    """The columns of keys, the most important first."""
+    methods = flat(tiers)
+    return lambda *asked: [method(*asked) for method in methods]
+
+
+def first(tiers: Tiers) -> Method:
+    """The first answer that is not None."""
+    methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
+
+    def ask(*asked: Any) -> Any:
+        for method in methods:
+            answer = method(*asked)
+            if answer is not None:
+                return answer
+        return None
+
+    return ask
+
+
+def every(tiers: Tiers) -> Method:
+    """All must agree; nobody asked is agreement."""
+    methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
+    return lambda *asked: all(method(*asked) for method in methods)
+
+
+def each(tiers: Tiers) -> Method:
+    """All are told."""
+    methods = flat(tiers)
+
+    def tell(*asked: Any) -> None:
+        for method in methods:
+            method(*asked)
+
+    return tell
+
+
+def largest(tiers: Tiers) -> Method:
+    """The largest number, 0 of none."""
+    methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
+    return lambda *asked: max((method(*asked) for method in methods), default=0)
+
+
+def first_tier(tiers: Tiers) -> Method:
+    """All of the first tier that has anyone to ask must agree; with nobody at all the answer is no."""
+    methods = next((tier for tier in tiers if tier), ())
+    return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
+
+
+def unanimous(tiers: Tiers) -> Method:
+    """All must agree; with nobody to ask the answer is no."""
+    methods = flat(tiers)
+    return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
+
+
+def vote(tiers: Tiers) -> Method:
+    """The first rejection met decides; a tier that permits ends the vote; silence permits.
+
+    Of a rejection that yields the rest is still heard: one that does not goes before it.
+    """
+    tiers = tuple(tier for tier in tiers if tier)
+
+    def ask(*asked: Any) -> Vote:
+        permitted = False
+        yielding: Vote | None = None
+        for tier in tiers:
+            for method in tier:
+                answer: Vote = method(*asked)
+                if answer.value < 0 and not answer.yields:
+                    return answer
+                if answer.value < 0:
+                    yielding = yielding or answer
+                permitted = permitted or answer.value > 0
+            if permitted and yielding is None:
+                return PERMIT
+        return yielding or ABSTAIN
+
+    return ask
+
+
+def intersect(tiers: Tiers, protect: Method | None = None) -> Method:
+    """The victims that all plugins of a tier name, in the order of the first; the first tier that leaves any decides.
+
+    A plugin that names none at all makes its tier name none. ``protect`` leaves those of the victims that may go
+    whichever tier names them.
+    """
+    tiers = tuple(tier for tier in tiers if tier)
+
+    def ask(actor: Any, candidates: Sequence[Any]) -> list[Any]:
+        for tier in tiers:
+            victims: list[Any] | None = None
+            for method in tier:
+                named = method(actor, candidates)
+                if named is None:
+                    continue
+                rows = {candidate.row for candidate in named}
+                victims = list(named) if victims is None else [victim for victim in victims if victim.row in rows]
+                if not victims:
+                    break
+            if victims and protect is not None:
+                victims = protect(actor, victims)
+            if victims:
+                return victims
+        return []
+
+    return ask
+
+
+def union(tiers: Tiers) -> Method:
+    """The rows that any plugin of a tier names, each once; the first tier that names any decides."""
+    tiers = tuple(tier for tier in tiers if tier)
+
+    def ask(candidates: Rows) -> Rows:
+        for tier in tiers:
+            named = np.unique(np.concatenate([method(candidates) for method in tier]))
+            if len(named):
+                return named
+        return np.empty(0, dtype=np.intp)
+
+    return ask
+
+
+def narrow(tiers: Tiers) -> Method:
+    """What every plugin leaves of what the ones before it left."""
+    methods = flat(tiers)
+
+    def ask(*asked: Any) -> list[Any]:
+        *about, candidates = asked
+        left = list(candidates)
+        for method in methods:
+            left = list(method(*about, left))
+        return left
+
+    return ask
+
+
+def refusals(tiers: Tiers) -> Method:
+    """Every refusal of every plugin."""
+    methods = flat(tiers)
+    return lambda *asked: [refusal for method in methods for refusal in method(*asked)]
+
+
+def total(tiers: Tiers) -> Method:
+    """The sum of the scores, zeros of none."""
+    methods = flat(tiers)
+
+    def ask(task: Any, nodes: Any) -> Any:
+        scores = np.zeros(len(nodes), dtype=np.float64)
+        for method in methods:
+            scores += method(task, nodes)
+        return scores
+
+    return ask
+
+
+def annotations(tiers: Tiers) -> Method:
+    """All annotations; of two with one key the earlier plugin's."""
+    methods = flat(tiers)
+
+    def ask(*asked: Any) -> dict[str, str]:
+        merged: dict[str, str] = {}
+        for method in methods:
+            merged = {**method(*asked), **merged}
+        return merged
+
+    return ask
+
+
+RULES: dict[str, Callable[[Tiers], Method]] = {
+    "lexicographic": lexicographic,
+    "columns": columns,
+    "first": first,
+    "every": every,
+    "each": each,
+    "largest": largest,
+    "first_tier": first_tier,
+    "unanimous": unanimous,
+    "vote": vote,
+    "intersect": intersect,
+    "union": union,
+    "narrow": narrow,
+    "refusals": refusals,
+    "total": total,
+    "annotations": annotations,
+}
+"""The rules by the names that hooks are declared with."""

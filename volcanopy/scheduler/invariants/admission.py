@@ -1,0 +1,55 @@
+"""Whether the jobs that a plan admits fit the quotas of their namespaces."""
+
+import numpy as np
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler.invariants.plan_outcome import Kept
+from volcanopy.scheduler.model.plan import Plan, SetPodGroup
+from volcanopy.scheduler.model.snapshot import Snapshot
+
+
+def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
+    """What admitted jobs have yet to ask for fits every quota of their namespace beside what is used already.
+
+    Judged are the resources that newly admitted jobs ask for. Quotas with scopes are the API server's to judge.
+    """
+    if not snapshot.quotas or not kept("resourcequota", "enqueue"):
+        return []
+    jobs = snapshot.jobs
+    admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase != "Pending"}
+    by_key = {str(jobs.keys[row]): row for row in np.flatnonzero(jobs.phase == "Pending").tolist()} if admitted else {}
+    new = {by_key[key] for key in admitted & by_key.keys() if jobs.groups[by_key[key]] is not None}
+    found = []
+    for quota in snapshot.quotas:
+        namespace = quota.metadata.namespace
+        newcomers = [row for row in sorted(new) if str(jobs.keys[row]).startswith(f"{namespace}/")]
+        if not newcomers or quota.spec.scopes or quota.spec.scope_selector is not None:
+            continue
+        before = [
+            row
+            for row in np.flatnonzero(jobs.phase == "Inqueue").tolist()
+            if jobs.groups[row] is not None and str(jobs.keys[row]).startswith(f"{namespace}/")
+        ]
+        hard, used = _amounts(quota.status.hard), _amounts(quota.status.used)
+        wanted = {name for row in newcomers for name, units in _asks(snapshot, row).items() if units}
+        for name in sorted(wanted & hard.keys()):
+            asked = sum(_asks(snapshot, row).get(name, 0) for row in [*newcomers, *before])
+            if asked + used.get(name, 0) > hard[name]:
+                amounts = f"{quantity.text(name, asked + used.get(name, 0))} of {quantity.text(name, hard[name])}"
+                found.append(f"resource quota {quota.metadata.key} is promised beyond its limit: {amounts} {name}")
+    return found
+
+
+def _asks(snapshot: Snapshot, job: int) -> dict[str, int]:
+    """What of a job's minimum no pod asks for yet."""
+    group = snapshot.jobs.groups[job]
+    made = snapshot.jobs.allocated.values[:, job] + snapshot.jobs.pending.values[:, job]
+    there = dict(zip(snapshot.axis.names, made.tolist(), strict=True))
+    least = _amounts(group.spec.min_resources or {})
+    return {name: max(units - max(there.get(name, 0), 0), 0) for name, units in least.items()}
+
+
+def _amounts(resources: core.Quantities) -> dict[str, int]:
+    """Base units by resource; ``requests.cpu`` is ``cpu``, ``count/pods`` is ``pods``."""
+    names = {name: "pods" if name == "count/pods" else name.removeprefix("requests.") for name in resources}
+    return {names[name]: quantity.amount(names[name].removeprefix("limits."), text) for name, text in resources.items()}

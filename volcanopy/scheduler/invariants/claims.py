@@ -1,0 +1,88 @@
+"""Whether a plan hands out what is there, once: no volume and no device to two claims, and each where it can be used."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from volcanopy.api import core, devices
+from volcanopy.scheduler.model import selectors
+from volcanopy.scheduler.model.claim_tables import DeviceId
+from volcanopy.scheduler.model.plan import Bind, DeviceChoice, Plan, VolumeChoice
+from volcanopy.scheduler.model.snapshot import Snapshot
+
+
+def broken_claims(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """What is wrong with the volumes and devices that binds hand out."""
+    binds: list[Bind] = [effect for effect in plan.of(Bind) if effect.claims is not None]
+    return [*_volumes(snapshot, binds), *_devices(snapshot, binds)] if binds else []
+
+
+def _volumes(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
+    supplies = snapshot.supplies
+    taker: dict[str, str] = {}
+    for bind in binds:
+        for choice in bind.claims.volumes if bind.claims is not None else ():
+            claim = supplies.claims.get(choice.claim)
+            if claim is None or claim.metadata.uid != choice.uid:
+                yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
+            elif choice.volume:
+                yield from _given_volume(snapshot, bind, choice, taker)
+
+
+def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, taker: dict[str, str]) -> Iterator[str]:
+    volume = snapshot.supplies.volumes.get(choice.volume)
+    if volume is None:
+        yield f"claim {choice.claim} gets volume {choice.volume}, which does not exist"
+        return
+    reference = volume.spec.claim_ref
+    holder = "" if reference is None else f"{reference.namespace}/{reference.name}"
+    if taker.setdefault(choice.volume, choice.claim) != choice.claim or holder not in {"", choice.claim}:
+        yield f"claim {choice.claim} gets volume {choice.volume}, which is another's"
+    affinity = volume.spec.node_affinity
+    if affinity is not None and not _admits(affinity.required, snapshot, bind.node):
+        yield f"pod {bind.pod} is bound to {bind.node}, from where its volume {choice.volume} cannot be reached"
+
+
+def _devices(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
+    supplies = snapshot.supplies
+    given: dict[DeviceId, set[str]] = {}
+    for bind in binds:
+        for choice in bind.claims.devices if bind.claims is not None else ():
+            claim = supplies.device_claims.get(choice.claim)
+            if claim is None or claim.metadata.uid != choice.uid:
+                yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
+                continue
+            if choice.allocation is not None:
+                if claim.status.allocation is not None and claim.status.reserved_for:
+                    yield f"claim {choice.claim} is given devices, but others use those that it has"
+                yield from _given_devices(snapshot, bind, choice, given)
+    of_plan = {choice.claim for bind in binds for choice in (bind.claims.devices if bind.claims is not None else ())}
+    for device, claims in given.items():
+        holders = supplies.taken_devices.get(device, frozenset()) - (of_plan - _kept(snapshot, of_plan))
+        if len(claims | holders) > 1:
+            yield f"device {'/'.join(device)} is given to {' and '.join(sorted(claims | holders))}"
+
+
+def _kept(snapshot: Snapshot, claims: set[str]) -> set[str]:
+    """Those of the claims whose devices others use: they keep them."""
+    known = snapshot.supplies.device_claims
+    return {key for key in claims if key in known and known[key].status.reserved_for}
+
+
+def _given_devices(
+    snapshot: Snapshot, bind: Bind, choice: DeviceChoice, given: dict[DeviceId, set[str]]
+) -> Iterator[str]:
+    allocation = msgspec.convert(choice.allocation, devices.Allocation)
+    if allocation.node_selector is not None and not _admits(allocation.node_selector, snapshot, bind.node):
+        yield f"pod {bind.pod} is bound to {bind.node}, where the devices of claim {choice.claim} cannot be used"
+    own = Counter((one.driver, one.pool, one.device) for one in allocation.devices.results if not one.admin_access)
+    for device, times in own.items():
+        given.setdefault(device, set()).add(choice.claim)
+        if times > 1:
+            yield f"device {'/'.join(device)} is given to claim {choice.claim} twice"
+
+
+def _admits(selector: core.NodeSelector | None, snapshot: Snapshot, name: str) -> bool:
+    row = snapshot.nodes.index.get(name)
+    return row is not None and selectors.admits(selector, snapshot.nodes.traits.objects[row])

@@ -1,0 +1,81 @@
+"""Whether gangs are whole: those of which something is bound, and those for whom others leave."""
+
+import numpy as np
+
+from volcanopy.scheduler.invariants.plan_outcome import Moves
+from volcanopy.scheduler.model.resources import Ints, Mask
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import READY, Status
+
+_PAID_FOR = ("preempt", "reclaim")
+"""The actions whose evictions are for somebody."""
+
+
+def action_of(reason: str) -> str:
+    """The action behind the reason of an eviction: ``gangpreempt`` is a way to preempt."""
+    return reason.removeprefix("gang")
+
+
+def split(moves: Moves) -> list[str]:
+    """A job of which something is bound has its minimum, and that of its roles, afterwards."""
+    snapshot, jobs, roles = moves.snapshot, moves.snapshot.jobs, moves.snapshot.roles
+    affected = np.unique(snapshot.tasks.job[moves.bound])
+    affected = affected[affected != NONE]
+    if not len(affected):
+        return []
+    ready, idle = READY[moves.status], _idle(moves)
+    there, may_follow = _count(snapshot.tasks.job, ready, len(jobs)), _count(snapshot.tasks.job, idle, len(jobs))
+    of_role = _count(snapshot.tasks.role, ready | idle, len(roles.names))
+    minimum = jobs.min_available[affected]
+    found = [
+        f"gang {jobs.keys[job]} is split: {there[job]} of the {jobs.min_available[job]} pods that it needs have a node"
+        for job in affected[there[affected] + may_follow[affected] < minimum].tolist()
+    ]
+    short = np.flatnonzero((of_role < roles.minimum) & np.isin(roles.job, affected))
+    for role in short.tolist():
+        job = int(roles.job[role])
+        if jobs.min_available[job] >= sum(int(roles.minimum[one]) for one in jobs.roles[job]):
+            found.append(
+                f"gang {jobs.keys[job]} is split: {of_role[role]} of the {roles.minimum[role]} pods that its task"
+                f" {roles.names[role]} needs have a node"
+            )  # a job that is content with fewer than its roles together need is not bound by them
+    return found
+
+
+def unpaid(moves: Moves, whole: bool) -> list[str]:
+    """Whoever is evicted leaves for a job that gets a place for it; with ``whole`` gangs, for the minimum of the job."""
+    snapshot, jobs = moves.snapshot, moves.snapshot.jobs
+    found, gainers = [], dict[str, str]()
+    for evict in moves.evictions:
+        if evict.beneficiary:
+            gainers.setdefault(evict.beneficiary, evict.pod)
+        elif action_of(evict.reason) in _PAID_FOR:
+            found.append(f"pod {evict.pod} is evicted for nobody")
+    if not gainers:
+        return found
+    placed = {str(jobs.keys[job]): job for job in np.unique(snapshot.tasks.job[moves.placed]).tolist() if job != NONE}
+    enough = READY[moves.status] | moves.waits | _idle(moves)
+    counts = _count(snapshot.tasks.job, enough, len(jobs))
+    for gainer, pod in sorted(gainers.items()):
+        job = placed.get(gainer)
+        if job is None:
+            found.append(f"pod {pod} is evicted for {gainer}, which gets no place")
+        elif whole and counts[job] < jobs.min_available[job]:
+            found.append(
+                f"pod {pod} is evicted for {gainer}, which cannot start: {counts[job]} of the {jobs.min_available[job]}"
+                " pods that it needs have a place"
+            )
+    return found
+
+
+def _idle(moves: Moves) -> Mask:
+    """The pending tasks that request nothing: they count for their gang before they have a node."""
+    tasks, shapes = moves.snapshot.tasks, moves.snapshot.shapes
+    idle: Mask = (moves.status == Status.PENDING) & shapes.best_effort[tasks.shape]
+    return idle
+
+
+def _count(owners: np.ndarray[tuple[int], np.dtype[np.int32]], counted: Mask, size: int) -> Ints:
+    """(size,): how many of the counted tasks each owner has."""
+    rows = owners[counted]
+    return np.bincount(rows[rows != NONE], minlength=size).astype(np.int64)

@@ -1,0 +1,78 @@
+"""Whether a plan keeps to what queues show of themselves: nothing starts where it is held, and who looks more important stays."""
+
+from volcanopy.scheduler.invariants.gangs import action_of
+from volcanopy.scheduler.invariants.plan_outcome import Moves
+from volcanopy.scheduler.model.plan import Plan, SetPodGroup
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+
+
+def started_though_stopped(moves: Moves, plan: Plan) -> list[str]:
+    """Nothing is admitted or given a place in a queue that is on hold, by itself or from above; drained is who may be."""
+    snapshot, found = moves.snapshot, list[str]()
+    tasks, jobs = snapshot.tasks, snapshot.jobs
+    if snapshot.queues.terms.stops is None and all(evict.reason != "drain" for evict in moves.evictions):
+        return found
+    stopped = {
+        row: by for row in range(len(snapshot.queues)) if (by := _stopped_by(snapshot, row, ("Hold", "HoldAndDrain")))
+    }
+    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+        if evict.reason == "drain" and not _stopped_by(snapshot, _queue_of(snapshot, row), ("HoldAndDrain",)):
+            found.append(f"pod {evict.pod} is drained, and no queue that it is in is")
+    if not stopped:
+        return found
+    for row in moves.bound.tolist() + moves.nominated.tolist():
+        by = stopped.get(_queue_of(snapshot, row), "")
+        if by:
+            found.append(f"pod {tasks.keys[row]} is given a place although queue {by} is stopped")
+    admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"}
+    for row, key in enumerate(jobs.keys.tolist()) if admitted else ():
+        if key in admitted and jobs.phase[row] == "Pending" and int(jobs.queue[row]) in stopped:
+            found.append(f"job {key} is admitted although queue {stopped[int(jobs.queue[row])]} is stopped")
+    return found
+
+
+def outranked(moves: Moves) -> list[str]:
+    """Nobody's room is taken back by a job that looks less important, where the lines of their queues meet."""
+    snapshot, found = moves.snapshot, list[str]()
+    if snapshot.queues.terms.offsets is None:
+        return found
+    tasks, jobs = snapshot.tasks, snapshot.jobs
+    rows = {str(jobs.keys[job]): job for job in {int(tasks.job[row]) for row in moves.placed.tolist()} if job != NONE}
+    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+        gainer, loser = rows.get(evict.beneficiary), int(tasks.job[row])
+        if action_of(evict.reason) != "reclaim" or gainer is None or loser == NONE:
+            continue
+        theirs, its = _seen(snapshot, loser, gainer), _seen(snapshot, gainer, loser)
+        if theirs > its:
+            found.append(
+                f"pod {evict.pod}, seen with priority {theirs}, is reclaimed for {evict.beneficiary} with {its}"
+            )
+    return found
+
+
+def _seen(snapshot: Snapshot, job: int, by: int) -> int:
+    """The priority of a job as that of another queue sees it: out through each queue that does not hold both."""
+    queues, seen = snapshot.queues, int(snapshot.jobs.priority[job])
+    shared = set(queues.lines[snapshot.jobs.queue[by]].tolist())
+    for row in queues.lines[snapshot.jobs.queue[job]].tolist():
+        if row in shared:
+            break
+        queue = queues.objects[row]
+        if queue is not None:
+            seen = queue.spec.priority_offset + (0 if queue.spec.priority_fence else seen)
+    return seen
+
+
+def _queue_of(snapshot: Snapshot, task: int) -> int:
+    job = int(snapshot.tasks.job[task])
+    return NONE if job == NONE else int(snapshot.jobs.queue[job])
+
+
+def _stopped_by(snapshot: Snapshot, queue: int, policies: tuple[str, ...]) -> str:
+    """The first queue of a queue's line with one of these stop policies; the root stops nobody."""
+    queues = snapshot.queues
+    for row in queues.lines[queue].tolist() if queue != NONE else ():
+        found = queues.objects[row]
+        if found is not None and queues.names[row] != "root" and found.spec.stop_policy in policies:
+            return str(queues.names[row])
+    return ""

@@ -1,0 +1,133 @@
+"""What a plan moves, as rows of its snapshot: how things stand when all of it has come true.
+
+The oracle rests on this and on the snapshot's tables alone; nothing of the ledger that made the plan is used. Effects are
+read one by one, what exists is only touched as columns.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.model.task_status import EVICTABLE, Status
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Binds, evictions and nominations as (k,) rows, and the (T,) columns as they are after all of them."""
+
+    snapshot: Snapshot
+    bound: Rows
+    """The tasks that are bound, each once."""
+    evicted: Rows
+    """The tasks that are evicted, each once."""
+    evictions: tuple[Evict, ...]
+    """The eviction of each of them."""
+    nominated: Rows
+    """The tasks that this plan keeps room for."""
+    status: NDArray[np.int8]
+    """(T,): what is bound is Binding, what is evicted Releasing."""
+    node: NDArray[np.int32]
+    """(T,): where a task is, or where room is kept for it."""
+    waits: Mask
+    """(T,): the pending tasks for which room is kept, by this plan or since an earlier one."""
+
+    @property
+    def placed(self) -> Rows:
+        """The tasks that have a place by this plan, now or later."""
+        return np.concatenate((self.bound, np.flatnonzero(self.waits)))
+
+    def key(self, row: int) -> str:
+        """``namespace/name`` of a task."""
+        return str(self.snapshot.tasks.keys[row])
+
+    def requests(self, rows: Rows) -> Ints:
+        """(R, k): what tasks ask for."""
+        return self.snapshot.shapes.request.values[:, self.snapshot.tasks.shape[rows]]
+
+    def sums(self, rows: Rows, groups: Rows, count: int) -> Ints:
+        """(R, count): what the tasks of each group ask for in all; ``groups`` is the group of each row."""
+        shapes, asked = self.snapshot.tasks.shape[rows], self.snapshot.shapes.request.values
+        if count * asked.shape[1] < len(rows):  # few kinds of equal tasks: count these
+            kinds = np.bincount(groups * asked.shape[1] + shapes, minlength=count * asked.shape[1])
+            return asked @ kinds.reshape(count, -1).T.astype(np.int64)
+        totals = np.zeros((len(asked), count), dtype=np.int64)
+        for total, units in zip(totals, asked, strict=True):
+            if units.any():
+                np.add.at(total, groups, units[shapes])
+        return totals
+
+
+def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
+    """The moves of a plan, and what is wrong with them as they stand; what makes no sense moves nothing."""
+    tasks, found = snapshot.tasks, list[str]()
+    status, node = tasks.status.copy(), tasks.node.copy()
+    waits: Mask = (tasks.nominated != NONE) & (status == Status.PENDING)
+    nominations: dict[int, int] = {}
+    for effect in plan.of(Nominate):
+        row = snapshot.task_row(effect.pod)
+        if row is not None and status[row] == Status.PENDING:
+            waits[row] = False
+            position = snapshot.nodes.index.get(effect.node)
+            if position is not None:
+                nominations[row] = position
+            elif effect.node:
+                found.append(f"pod {effect.pod} is nominated to node {effect.node}, which does not exist")
+    binds, wrong = _binds(snapshot, plan.of(Bind))
+    found += wrong
+    victims: dict[int, Evict] = {}
+    for evict in plan.of(Evict):
+        row = snapshot.task_row(evict.pod)
+        if row is None or not EVICTABLE[status[row]]:
+            found.append(f"pod {evict.pod} is evicted but does not run")
+            continue
+        if not tasks.preemptable[row]:
+            found.append(f"pod {evict.pod} is evicted although it is not preemptable")
+        victims[row] = evict
+    found += _repeated("evicted", (effect.pod for effect in plan.of(Evict)))
+    bound, evicted, nominated = (np.array(list(rows), dtype=np.intp) for rows in (binds, victims, nominations))
+    waits[bound] = False
+    waits[nominated] = True
+    node[waits] = tasks.nominated[waits]
+    node[nominated] = list(nominations.values())
+    node[bound] = list(binds.values())
+    status[bound] = Status.BINDING
+    status[evicted] = Status.RELEASING
+    return Moves(snapshot, bound, evicted, tuple(victims.values()), nominated, status, node, waits), found
+
+
+def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], list[str]]:
+    """The node of each task that is bound, and what is wrong with the binds."""
+    at = [snapshot.task_row(bind.pod) for bind in binds]
+    on = [snapshot.nodes.index.get(bind.node) for bind in binds]
+    rows = np.array([NONE if row is None else row for row in at], dtype=np.intp)
+    settled = (rows != NONE) & (snapshot.tasks.status[rows] != Status.PENDING)
+    gated = (rows != NONE) & snapshot.tasks.gated[rows]
+    found = []
+    for place, (bind, row, node) in enumerate(zip(binds, at, on, strict=True)):
+        if row is None:
+            found.append(f"pod {bind.pod} is bound but does not exist")
+        elif settled[place]:
+            found.append(f"pod {bind.pod} is bound but is not waiting for a node")
+        elif gated[place]:
+            found.append(f"pod {bind.pod} is bound although a scheduling gate holds it back")
+        if node is None:
+            found.append(f"pod {bind.pod} is bound to node {bind.node}, which does not exist")
+    sound = {row: node for row, node in zip(at, on, strict=True) if row is not None and node is not None}
+    return sound, [*found, *_repeated("bound", (bind.pod for bind in binds))]
+
+
+def _repeated(what: str, pods: Iterable[str]) -> list[str]:
+    counts = Counter(pods)
+    if counts.total() == len(counts):
+        return []
+    return [f"pod {pod} is {what} {times} times" for pod, times in counts.items() if times > 1]
+
+
+Kept = Callable[[str, str], bool]
+"""Whether a plugin's promise is in force: the plugin's name, and the part of the promise (an action, say)."""

@@ -1,0 +1,68 @@
+"""The promise about the network, checked on its own: no bind takes a job, or a sub-group, further apart than it allows.
+
+It follows the parents of nodes one by one and shares nothing with the code that decides but the table they stand in.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from volcanopy.api import core
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.model.task_status import HOLDING
+from volcanopy.scheduler.model.topology import HyperNodeTable, bound
+
+
+def topology_crossed(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """A sentence for each job or sub-group that the plan's binds leave spanning a tier above the highest it allows."""
+    tasks, jobs = snapshot.tasks, snapshot.jobs
+    bound_to: dict[int, dict[int, int]] = {}
+    """By job: the tasks that are bound, each with its node."""
+    for bind in plan.of(Bind):
+        task = snapshot.task_row(bind.pod)
+        node = snapshot.nodes.index.get(bind.node)
+        if task is not None and node is not None and tasks.job[task] != NONE and jobs.structured[tasks.job[task]]:
+            bound_to.setdefault(int(tasks.job[task]), {})[task] = node
+    leaving = {snapshot.task_row(one.pod) for one in plan.of(Evict)} if bound_to else set()
+    return [said for job, binds in sorted(bound_to.items()) for said in _of_job(snapshot, job, binds, leaving)]
+
+
+def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], leaving: set[int | None]) -> Iterator[str]:
+    tasks, spec = snapshot.tasks, snapshot.jobs.groups[job].spec
+    where = dict(binds)
+    for task in snapshot.members(job).tolist():
+        if HOLDING[tasks.status[task]] and task not in leaving and task not in where:
+            where[task] = int(tasks.node[task])
+    key = str(snapshot.jobs.keys[job])
+    yield from _of_group(snapshot, key, spec.network_topology, [where[task] for task in sorted(where)])
+    for number, policy in enumerate(spec.sub_group_policy):
+        marks = {int(tasks.mark[task]) for task in binds if tasks.mark[task] != NONE}
+        for mark in sorted(mark for mark in marks if tasks.marks[mark].policy == number):
+            nodes = [node for task, node in sorted(where.items()) if tasks.mark[task] == mark]
+            name = "-".join((policy.name, *tasks.marks[mark].values))
+            yield from _of_group(snapshot, f"{key}/{name}", policy.network_topology, nodes)
+
+
+def _of_group(snapshot: Snapshot, name: str, asked: core.NetworkTopology | None, nodes: Iterable[int]) -> Iterator[str]:
+    table = snapshot.hypernodes
+    tier = bound(asked, table)
+    if asked is None or tier is None or asked.mode == "soft":
+        return
+    spans = _tier_of(table, {int(table.of_node[node]) for node in nodes if node != NONE})
+    if spans is not None and spans > tier:
+        yield f"{name} spans tier {spans} of the network and may span tier {tier} at most"
+
+
+def _tier_of(table: HyperNodeTable, rows: set[int]) -> int | None:
+    """The tier of the lowest hypernode that holds all of these; None of none."""
+    if not rows:
+        return None
+    lines = [_line(table, row) for row in sorted(rows)]
+    shared = set(lines[0]).intersection(*lines[1:])
+    return int(table.tiers[next(row for row in lines[0] if row in shared)])
+
+
+def _line(table: HyperNodeTable, row: int) -> list[int]:
+    line = [row]
+    while table.parent[line[-1]] != NONE:
+        line.append(int(table.parent[line[-1]]))
+    return line

@@ -1,0 +1,139 @@
+"""Whether a plan keeps what queues let their users and groups have, and how many jobs they run.
+
+Read from the queues themselves, entry by entry: nothing of what the session knows of limits is used.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler.invariants.plan_outcome import Moves
+from volcanopy.scheduler.model.plan import Plan, SetPodGroup
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE, JobTable, Snapshot
+from volcanopy.scheduler.model.submitters import Submitter
+from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
+
+_ADMITTED = ("Inqueue", "Running", "Unknown")
+
+
+def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
+    """No user and no group gets what it may not hold, and no job is admitted beside as many as there may be."""
+    snapshot = moves.snapshot
+    saying = [row for row, queue in enumerate(snapshot.queues.objects) if queue is not None and _limits(queue.spec)]
+    if not saying:
+        return []
+    new = _newly_admitted(snapshot, plan)
+    gainers = np.unique(snapshot.tasks.job[moves.placed])
+    gainers = gainers[gainers != NONE]
+    if not len(new) and not len(gainers):
+        return []
+    counted = _counted(snapshot)
+    counted[new] = True
+    rows = np.flatnonzero((HOLDING[moves.status] | moves.waits) & (snapshot.tasks.job != NONE))
+    held = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
+    rows = moves.placed[snapshot.tasks.job[moves.placed] != NONE]
+    added = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
+    found: list[str] = []
+    for row in saying:
+        queue = snapshot.queues.objects[row]
+        assert queue is not None
+        inside = _below(snapshot, row)
+        most = queue.spec.max_running_jobs
+        if most is not None and inside[new].any() and int(counted[inside].sum()) > most:
+            found.append(f"queue {queue.metadata.name} runs {int(counted[inside].sum())} jobs and may run {most}")
+        touched = np.concatenate((new, gainers))
+        for who, members, entry in _subjects(queue.spec, snapshot.jobs, inside, touched[inside[touched]]):
+            where = f"{who} in queue {queue.metadata.name}"
+            most, jobs = entry.max_running_jobs, int(counted[members].sum())
+            if most is not None and members[new].any() and jobs > most:
+                found.append(f"{where} runs {jobs} jobs and may run {most}")
+            found += _over(snapshot, where, entry, held[:, members].sum(axis=1), added[:, members].sum(axis=1))
+    return found
+
+
+def _over(snapshot: Snapshot, where: str, entry: core.QueueLimit, held: Ints, added: Ints) -> Iterator[str]:
+    for name, most in quantity.amounts(entry.resources).items():
+        dim = snapshot.axis.index[name]
+        if added[dim] > 0 and held[dim] > most:
+            has, may = (quantity.text(name, int(units)) for units in (held[dim], most))
+            yield f"{where} holds {has} {name} and may hold {may}"
+
+
+def _limits(spec: core.QueueSpec) -> bool:
+    return spec.max_running_jobs is not None or bool(spec.limits)
+
+
+def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
+    """The jobs that the plan admits: they were not, hold nothing, and do not run without having been admitted."""
+    jobs = snapshot.jobs
+    phases = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}
+    scheduled = jobs.counts[np.flatnonzero(SCHEDULED)].sum(axis=0) + jobs.counts[Status.RELEASING]
+    runs = (scheduled >= jobs.min_available) & (scheduled > 0)
+    fresh = np.flatnonzero(~_counted(snapshot) & ~runs)
+    keys = jobs.keys[fresh].tolist()
+    return np.array(
+        [row for row, key in zip(fresh.tolist(), keys, strict=True) if phases.get(key) in _ADMITTED], dtype=np.intp
+    )
+
+
+def _counted(snapshot: Snapshot) -> Mask:
+    """(J,): the jobs that are admitted, or hold room."""
+    jobs = snapshot.jobs
+    grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
+    admitted = np.logical_or.reduce([jobs.phase == phase for phase in _ADMITTED])
+    counted: Mask = grouped & (admitted | (jobs.counts[HOLDING].sum(axis=0) > 0))
+    return counted
+
+
+def _below(snapshot: Snapshot, row: int) -> Mask:
+    """(J,): the jobs in a queue and in those below it."""
+    queues = snapshot.queues
+    inside = np.zeros(len(queues) + 1, dtype=np.bool_)  # the last entry serves jobs without a queue
+    for start in range(len(queues)):
+        seen, at = set[int](), start
+        while at != NONE and at not in seen and at != row:
+            seen.add(at)
+            at = int(queues.parent[at])
+        inside[start] = at == row
+    return np.asarray(inside[snapshot.jobs.queue])
+
+
+def _subjects(
+    spec: core.QueueSpec, jobs: JobTable, inside: Mask, touched: Rows
+) -> Iterator[tuple[str, Mask, core.QueueLimit]]:
+    """The users and groups that the entries are about and that these jobs belong to, each with the mask of all its jobs."""
+    if not spec.limits:
+        return
+    concerned = set(jobs.submitter[touched].tolist())
+    of_user = [_of_user(spec, one) for one in jobs.submitters]
+    of_group = [_of_group(spec, one) for one in jobs.submitters]
+    told: set[tuple[str, str]] = set()
+    for number in sorted(concerned):
+        user, entry = jobs.submitters[number].user, of_user[number]
+        if entry is not None and ("user", user) not in told:
+            told.add(("user", user))
+            yield f"user {user}", _mask(jobs, inside, [one.user == user for one in jobs.submitters]), entry
+        group, entry = of_group[number]
+        if entry is not None and ("group", group) not in told:
+            told.add(("group", group))
+            yield f"group {group}", _mask(jobs, inside, [name == group for name, _ in of_group]), entry
+
+
+def _mask(jobs: JobTable, inside: Mask, who: list[bool]) -> Mask:
+    return inside & np.array(who, dtype=np.bool_)[jobs.submitter]
+
+
+def _of_user(spec: core.QueueSpec, one: Submitter) -> core.QueueLimit | None:
+    named = (entry for entry in spec.limits if one.user and one.user in entry.users)
+    others = (entry for entry in spec.limits if "*" in entry.users)
+    return next(named, None) or next(others, None)
+
+
+def _of_group(spec: core.QueueSpec, one: Submitter) -> tuple[str, core.QueueLimit | None]:
+    for entry in spec.limits:
+        for name in entry.groups:
+            if name in one.groups:
+                return name, entry
+    return "", None

@@ -1,0 +1,97 @@
+"""Whether those who are evicted may be: what the cluster needs, budgets, importance, and the time to cool down."""
+
+from datetime import timedelta
+
+from volcanopy.api import core
+from volcanopy.scheduler.invariants.gangs import action_of
+from volcanopy.scheduler.invariants.plan_outcome import Kept, Moves
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.selectors import matches
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
+
+_CRITICAL = ("system-cluster-critical", "system-node-critical")
+_COOLDOWN = "volcanopy.io/cooldown-time"
+
+
+def protected(moves: Moves, kept: Kept) -> list[str]:
+    """What the cluster needs stays, and so does what has only just started, where that is promised."""
+    found = []
+    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+        pod, action = moves.snapshot.tasks.pods[row], action_of(evict.reason)
+        if kept("conformance", action) and _is_critical(pod):
+            found.append(f"pod {evict.pod} is evicted although the cluster needs it")
+        if kept("cdp", action) and _is_hot(moves, row, pod):
+            found.append(f"pod {evict.pod} is evicted before its cooldown time is over")
+    return found
+
+
+def over_budget(moves: Moves, kept: Kept) -> list[str]:
+    """No more pods leave than their disruption budgets allow."""
+    budgets = moves.snapshot.budgets
+    if not budgets:
+        return []
+    pods = [
+        moves.snapshot.tasks.pods[row]
+        for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True)
+        if kept("pdb", action_of(evict.reason))
+    ]
+    found = []
+    for budget in budgets:
+        charged = sum(
+            pod.metadata.namespace == budget.metadata.namespace
+            and pod.metadata.name not in budget.status.disrupted_pods
+            and matches(budget.spec.selector, pod.metadata.labels)
+            for pod in pods
+        )
+        allowed = max(budget.status.disruptions_allowed, 0)
+        if charged > allowed:
+            found.append(
+                f"disruption budget {budget.metadata.key} allows {allowed} evictions, and {charged} of its pods are evicted"
+            )
+    return found
+
+
+def too_important(moves: Moves, kept: Kept) -> list[str]:
+    """Preempting is for more important jobs; within a job, for more important tasks."""
+    if not kept("priority", "preempt"):
+        return []
+    tasks, jobs = moves.snapshot.tasks, moves.snapshot.jobs
+    gainers: dict[str, tuple[int, int]] = {}
+    for row in moves.placed.tolist():
+        job = int(tasks.job[row])
+        if job != NONE:
+            key, priority = str(jobs.keys[job]), int(tasks.priority[row])
+            gainers[key] = (job, max(priority, gainers.get(key, (job, priority))[1]))
+    found = []
+    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+        own, gainer = int(tasks.job[row]), gainers.get(evict.beneficiary)
+        if action_of(evict.reason) != "preempt" or own == NONE or gainer is None:
+            continue
+        same = own == gainer[0]
+        theirs, its = (
+            (gainer[1], int(tasks.priority[row])) if same else (int(jobs.priority[gainer[0]]), int(jobs.priority[own]))
+        )
+        if its >= theirs:
+            found.append(
+                f"pod {evict.pod} of priority {its} is preempted for {evict.beneficiary}, which is of priority {theirs}"
+            )
+    return found
+
+
+def _is_critical(pod: core.Pod) -> bool:
+    return pod.spec.priority_class_name in _CRITICAL or pod.metadata.namespace == "kube-system"
+
+
+def _is_hot(moves: Moves, row: int, pod: core.Pod) -> bool:
+    if moves.snapshot.tasks.status[row] != Status.RUNNING:
+        return False
+    cooldown = _duration(pod.metadata.labels.get(_COOLDOWN)) or _duration(pod.metadata.annotations.get(_COOLDOWN))
+    since = [
+        one.last_transition_time for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "True"
+    ]
+    return bool(cooldown and since and since[0] and since[0] + cooldown > moves.snapshot.now)
+
+
+def _duration(text: str | None) -> timedelta | None:
+    return pod_fields.duration(text) if text else None

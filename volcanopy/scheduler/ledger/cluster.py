@@ -1,0 +1,219 @@
+"""The cluster as plugins see it: nodes as columns, and everything else by name.
+
+Like all views these are read-only and show the session as it is at the moment of asking.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+
+from volcanopy.scheduler.ledger.cross_queue_priority import Precedence
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.resources import Axis, Columns, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.snapshot import NodeTraits, Snapshot
+
+
+class NodesView:
+    """Some nodes, as columns. ``rows`` are their row numbers.
+
+    The same row may stand in a view several times, each time with another number of equal tasks taken as placed on it:
+    this is how a run of equal tasks is asked about in one call. A hook that reads only these columns need not care.
+    """
+
+    __slots__ = ("_allocatable", "_extra", "_ledger", "_nonzero", "_task_nonzero", "_task_request", "_used", "rows")
+
+    def __init__(self, ledger: Ledger, rows: Rows, task: TaskView | None = None, extra: Ints | None = None) -> None:
+        self._ledger = ledger
+        self.rows = rows
+        self._extra = extra
+        self._task_request = None if task is None or extra is None else task.request.values
+        self._task_nonzero = None if task is None or extra is None else task.nonzero
+        self._allocatable: Columns | None = None
+        self._used: Columns | None = None
+        self._nonzero: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def allocatable(self) -> Columns:
+        """What each node can hand out in all."""
+        if self._allocatable is None:
+            self._allocatable = self._ledger.columns(self._of(self._ledger.snapshot.nodes.allocatable.values))
+        return self._allocatable
+
+    @property
+    def used(self) -> Columns:
+        """What the tasks on each node take."""
+        if self._used is None:
+            self._used = self._ledger.columns(self._with_extra(self._of(self._ledger.used), +1))
+        return self._used
+
+    @property
+    def idle(self) -> Columns:
+        """What each node has left."""
+        return self._ledger.columns(self._with_extra(self._of(self._ledger.idle), -1))
+
+    @property
+    def future_idle(self) -> Columns:
+        """What each node will have left when those that leave are gone and those that wait for their room are in."""
+        return self._ledger.columns(self._with_extra(self._of(self._ledger.future), -1))
+
+    @property
+    def nonzero(self) -> Ints:
+        """(2, M): cpu and memory in use, with kube-scheduler's defaults for containers that request none."""
+        if self._nonzero is None:
+            taken = self._of(self._ledger.nonzero)
+            if self._extra is not None and self._task_nonzero is not None:
+                taken = taken + self._task_nonzero[:, None] * self._extra[None, :]
+            self._nonzero = taken
+        return self._nonzero
+
+    def _of(self, table: Ints) -> Ints:
+        """The columns of these nodes. The mode only spares numpy a copy of the rows: they are all valid."""
+        return table.take(self.rows, axis=1, mode="clip")
+
+    def _with_extra(self, values: Ints, sign: int) -> Ints:
+        if self._extra is not None and self._task_request is not None:
+            return values + self._task_request[:, None] * (sign * self._extra)[None, :]
+        return values
+
+
+class Together(Protocol):
+    """What all plugins of a session say together, for one that has to reckon with the others."""
+
+    def refused_for_good(self, task: TaskView) -> Mask:
+        """(N,): the nodes on which the task cannot be whoever leaves there."""
+        ...
+
+    def denied(self, queue: QueueView, task: TaskView, count: int) -> Any:
+        """Why the queue may not take ``count`` more tasks equal to this one: a Denial, None if it may."""
+        ...
+
+    def displaceable(self, taker: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
+        """Those of the others, of the same queue, that could be made to leave for the task."""
+        ...
+
+
+class Cluster:
+    """All that a plugin may read: the snapshot's tables, and views of things as the session has moved them."""
+
+    together: Together
+    """The other plugins' say; not there yet while plugins are opened."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._job_rows: Rows | None = None
+        self.precedence = Precedence(ledger)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The frozen tables."""
+        return self._ledger.snapshot
+
+    @property
+    def axis(self) -> Axis:
+        """The resources that are counted."""
+        return self._ledger.snapshot.axis
+
+    @property
+    def now(self) -> datetime:
+        """The moment of the snapshot."""
+        return self._ledger.snapshot.now
+
+    @property
+    def total(self) -> Resources:
+        """What all nodes together can hand out."""
+        return Resources(self.axis, self._ledger.snapshot.total)
+
+    @property
+    def traits(self) -> NodeTraits:
+        """Labels, taints and images of the nodes, with a memo that lives as long as they hold."""
+        return self._ledger.snapshot.nodes.traits
+
+    @property
+    def ledger(self) -> "LedgerView":
+        """The session's columns over all rows, read-only."""
+        return LedgerView(self._ledger)
+
+    def task(self, row: int) -> TaskView:
+        """One task."""
+        return TaskView(self._ledger, row)
+
+    def job(self, row: int) -> JobView:
+        """One job."""
+        return JobView(self._ledger, row)
+
+    def parts(self, job: JobView) -> tuple[SubJobView, ...]:
+        """The sub-groups of a job in the order of their keys; of a job that does not divide one, which is all of it."""
+        return parts(self._ledger, job)
+
+    def part_of(self, task: TaskView) -> SubJobView | None:
+        """The sub-group that a task is in."""
+        job = task.job
+        return None if job is None else part_of(self._ledger, job, task.row)
+
+    def spanned(self, tasks: Rows) -> int:
+        """The lowest hypernode that holds all of these tasks that have a place; NONE if there are none."""
+        return spanned(self._ledger, tasks)
+
+    def queue(self, row: int) -> QueueView:
+        """One queue."""
+        return QueueView(self._ledger, row)
+
+    def nodes(self, rows: Rows | None = None) -> NodesView:
+        """Some nodes, all if no rows are given."""
+        return NodesView(self._ledger, np.arange(len(self.snapshot.nodes)) if rows is None else rows)
+
+    def jobs(self) -> Iterator[JobView]:
+        """The jobs that have a pod group and a queue that exists."""
+        return (JobView(self._ledger, int(row)) for row in self.job_rows())
+
+    def job_rows(self) -> Rows:
+        """The rows of the jobs that have a pod group and a queue that exists."""
+        if self._job_rows is None:
+            jobs, queues = self.snapshot.jobs, self.snapshot.queues
+            with_queue = np.array([queue is not None for queue in queues.objects] + [False], dtype=np.bool_)
+            with_group = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
+            self._job_rows = np.flatnonzero(with_group & with_queue[jobs.queue])
+            self._job_rows.setflags(write=False)
+        return self._job_rows
+
+
+class LedgerView:
+    """The ledger's columns, for plugins that reckon over all tasks or nodes at once. They are read-only."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    @property
+    def changes(self) -> int:
+        """How many changes to nodes there were so far: what was reckoned before the last one may be stale."""
+        return len(self._ledger.touched)
+
+    def touched_since(self, change: int) -> Rows:
+        """The rows of the nodes that changed after the first ``change`` changes, a node as often as it did."""
+        return self._ledger.touched[change:]
+
+    @property
+    def moves(self) -> int:
+        """How many changes to tasks there were so far."""
+        return len(self._ledger.moved)
+
+    def moved_since(self, move: int) -> Rows:
+        """The rows of the tasks whose status or node changed after the first ``move`` changes to tasks."""
+        return self._ledger.moved[move:]
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._ledger, name)
+        if isinstance(value, np.ndarray):
+            view = value.view()
+            view.setflags(write=False)
+            return view
+        if isinstance(value, Mapping):
+            return dict(value)
+        raise AttributeError(f"the ledger has no column {name!r}")

@@ -1,0 +1,277 @@
+"""The session's mutable columns: who is where, and all the sums that follow from it.
+
+A ledger starts as a copy of its snapshot's columns. Every total that a policy may want is kept here once, per node, job,
+role and queue; no plugin keeps its own books. Only :mod:`volcanopy.scheduler.ledger.statement` writes it, through
+:meth:`Ledger.move` and :meth:`Ledger.place`, and each write can be taken back exactly.
+"""
+
+import numpy as np
+
+from volcanopy.scheduler.ledger.user_usage import Pools
+from volcanopy.scheduler.model.resources import Columns, Ints, Rows
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
+
+_HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
+
+
+class Changes:
+    """Row numbers in the order in which something happened to them, a row as often as it did."""
+
+    __slots__ = ("_count", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: Rows = np.empty(256, dtype=np.intp)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, part: slice) -> Rows:
+        found: Rows = self._rows[: self._count][part]
+        found.setflags(write=False)
+        return found
+
+    def add(self, row: int) -> None:
+        """Something happened to one row."""
+        try:
+            self._rows[self._count] = row
+        except IndexError:
+            self._grow(1)
+            self._rows[self._count] = row
+        self._count += 1
+
+    def extend(self, rows: Rows) -> None:
+        """Something happened to some rows."""
+        end = self._count + len(rows)
+        if end > len(self._rows):
+            self._grow(len(rows))
+        self._rows[self._count : end] = rows
+        self._count = end
+
+    def _grow(self, more: int) -> None:
+        longer: Rows = np.empty(2 * (self._count + more), dtype=np.intp)
+        longer[: self._count] = self._rows[: self._count]
+        self._rows = longer
+
+
+class Ledger:
+    """The state of a session that placing, evicting and admitting change."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        tasks, nodes, jobs, roles = snapshot.tasks, snapshot.nodes, snapshot.jobs, snapshot.roles
+        axis = snapshot.axis
+        self.status = tasks.status.copy()
+        self.node = tasks.node.copy()
+        self.releasing: Ints = nodes.releasing.values.copy()
+        self.pipelined: Ints = np.zeros_like(self.releasing)
+        # What one placement changes of a node lies in one table: it is one addition.
+        size, requests = len(axis), snapshot.shapes.request.values
+        self._sheet: Ints = np.empty((3 * size + 2, len(nodes)), dtype=np.int64)
+        self.used: Ints = self._sheet[:size]
+        self.idle: Ints = self._sheet[size : 2 * size]
+        self.future: Ints = self._sheet[2 * size : 3 * size]
+        self.nonzero: Ints = self._sheet[3 * size :]
+        self.used[:] = nodes.used.values
+        np.subtract(nodes.allocatable.values, self.used, out=self.idle)
+        np.add(self.idle, self.releasing, out=self.future)
+        self.nonzero[:] = nodes.nonzero
+        taken = np.concatenate((requests, -requests, -requests, snapshot.shapes.nonzero))
+        self._taken: Ints = np.ascontiguousarray(taken.T)
+        """(S, 3R + 2): what a task of each shape adds to the sheet of its node."""
+        self.is_plain = not self.releasing.any()
+        """Whether no room is, or was in this session, on its way from one task to another: idle and future are equal."""
+        self.job_counts: Ints = jobs.counts.copy()
+        self.job_best_effort: Ints = jobs.best_effort.copy()
+        self.job_allocated: Ints = jobs.allocated.values.copy()
+        self.role_counts: Ints = roles.counts.copy()
+        self.role_best_effort: Ints = roles.best_effort.copy()
+        self.phase = jobs.phase.copy()
+        known = np.flatnonzero(jobs.queue != NONE)
+        self.queue_allocated: Ints = np.zeros((len(axis), len(snapshot.queues)), dtype=np.int64)
+        self.queue_pending: Ints = np.zeros_like(self.queue_allocated)
+        np.add.at(self.queue_allocated.T, jobs.queue[known], jobs.allocated.values.T[known])
+        np.add.at(self.queue_pending.T, jobs.queue[known], jobs.pending.values.T[known])
+        self.tree_allocated: Ints = snapshot.queues.rolled_up(self.queue_allocated)
+        """What each queue holds together with the queues below it."""
+        self.queue_inqueue: Ints = np.zeros_like(self.queue_allocated)
+        """What jobs that were enqueued in this session will ask for: their minimal resources."""
+        self.tree_inqueue: Ints = np.zeros_like(self.queue_allocated)
+        """The same for each queue together with the queues below it."""
+        self.touched = Changes()
+        """The nodes whose columns changed, in the order of the changes: what was asked of them before is stale."""
+        self.moved = Changes()
+        """The tasks whose status or node changed, in the order of the changes."""
+        self.pools = Pools.of(snapshot)
+        """What those hold whom limits in queues are about; None if there are no such limits."""
+        self.evictions: dict[int, str] = {}
+        """The tasks that this session evicts, each with the reason."""
+        self._request = requests
+        self._requests: Ints = np.ascontiguousarray(requests.T)
+        self._best_effort: list[bool] = snapshot.shapes.best_effort.tolist()
+        self._singles: Rows = np.arange(max(len(tasks), len(nodes)))
+        self._singles.setflags(write=False)
+        self._lines = [line.tolist() for line in snapshot.queues.lines]
+
+    def request(self, task: int) -> Ints:
+        """The (R,) request of a task."""
+        return self._request[:, self.snapshot.tasks.shape[task]]
+
+    def single(self, row: int) -> Rows:
+        """One row as an array of rows."""
+        return self._singles[row : row + 1]
+
+    def move(self, task: int, status: Status, node: int = NONE) -> tuple[int, int]:
+        """Give a task a status and a node; returns the status and node that it had."""
+        before, node_before = int(self.status[task]), int(self.node[task])
+        self._count(task, before, node_before, -1)
+        self.status[task] = status
+        self.node[task] = node
+        self._count(task, int(status), node, +1)
+        self.moved.add(task)
+        return before, node_before
+
+    def place(self, tasks: Rows, nodes: Rows, status: Status) -> None:
+        """Move pending tasks of one shape, role and job to nodes, all at once: as :meth:`move` for each would."""
+        self._move_run(tasks, nodes, Status.PENDING, status, +1)
+        self.status[tasks] = status
+        self.node[tasks] = nodes
+
+    def place_one(self, task: int, node: int, status: Status) -> None:
+        """As :meth:`place` of one task that requests something, to a status that holds room of the node."""
+        table = self.snapshot.tasks
+        shape, job, role = int(table.shape[task]), int(table.job[task]), int(table.role[task])
+        self._sheet[:, node] += self._taken[shape]
+        self.touched.add(node)
+        self.moved.add(task)
+        self.job_counts[Status.PENDING, job] -= 1
+        self.job_counts[status, job] += 1
+        if role != NONE:
+            self.role_counts[Status.PENDING, role] -= 1
+            self.role_counts[status, role] += 1
+        self._hold(job, self._requests[shape])
+        self.status[task] = status
+        self.node[task] = node
+
+    def unplace(self, tasks: Rows, nodes: Rows, status: Status) -> None:
+        """Take :meth:`place` back."""
+        self._move_run(tasks, nodes, Status.PENDING, status, -1)
+        self.status[tasks] = Status.PENDING
+        self.node[tasks] = NONE
+
+    def relabel(self, tasks: Rows, before: Status, after: Status) -> None:
+        """Change the status of tasks of one job and role between statuses that hold the same room."""
+        table, first, count = self.snapshot.tasks, tasks[0], len(tasks)
+        job, role = table.job[first], table.role[first]
+        self.status[tasks] = after
+        self.moved.extend(tasks)
+        self.job_counts[before, job] -= count
+        self.job_counts[after, job] += count
+        if role != NONE:
+            self.role_counts[before, role] -= count
+            self.role_counts[after, role] += count
+
+    def _move_run(self, tasks: Rows, nodes: Rows, before: Status, after: Status, sign: int) -> None:
+        table, first = self.snapshot.tasks, int(tasks[0])
+        shape, job, role = int(table.shape[first]), int(table.job[first]), int(table.role[first])
+        if len(tasks) == 1:
+            where = nodes
+            self._shift(shape, int(nodes[0]), int(after), sign)
+        else:
+            where, times = np.unique(nodes, return_counts=True)
+            self._shift_many(shape, where, times * sign, after)
+        self.touched.extend(where)
+        self.moved.extend(tasks)
+        count = len(tasks) * sign
+        self.job_counts[before, job] -= count
+        self.job_counts[after, job] += count
+        if role != NONE:
+            self.role_counts[before, role] -= count
+            self.role_counts[after, role] += count
+        if self._best_effort[shape]:
+            self.job_best_effort[job] -= count
+            if role != NONE:
+                self.role_best_effort[role] -= count
+        self._hold(job, self._requests[shape] * count)
+
+    def _shift(self, shape: int, node: int, status: int, sign: int) -> None:
+        """Count a task among those on a node, or no longer."""
+        if _ON_NODE[status]:
+            taken = self._taken[shape]
+            self._sheet[:, node] += taken if sign > 0 else -taken
+            if status != Status.RELEASING:
+                return
+        request = self._requests[shape] * sign
+        if status == Status.PIPELINED:
+            self.is_plain = False
+            self.pipelined[:, node] += request
+            self.future[:, node] -= request
+        elif status == Status.RELEASING:
+            self.is_plain = False
+            self.releasing[:, node] += request
+            self.future[:, node] += request
+
+    def _shift_many(self, shape: int, where: Rows, times: Ints, status: Status) -> None:
+        """Count tasks of one shape on nodes, ``times`` on each, negative for no longer; not for such as are leaving."""
+        if status == Status.PIPELINED:
+            self.is_plain = False
+            amounts = self._requests[shape][:, None] * times
+            self.pipelined[:, where] += amounts
+            self.future[:, where] -= amounts
+        else:
+            self._sheet[:, where] += self._taken[shape][:, None] * times
+
+    def _count(self, task: int, status: int, node: int, sign: int) -> None:
+        table = self.snapshot.tasks
+        shape, job = int(table.shape[task]), int(table.job[task])
+        if node != NONE:
+            self._shift(shape, node, status, sign)
+            self.touched.add(node)
+        if job == NONE:
+            return
+        role = int(table.role[task])
+        self.job_counts[status, job] += sign
+        if role != NONE:
+            self.role_counts[status, role] += sign
+        if status == Status.PENDING and self._best_effort[shape]:
+            self.job_best_effort[job] += sign
+            if role != NONE:
+                self.role_best_effort[role] += sign
+        if _HOLDING[status] or status == Status.PIPELINED:
+            request = self._requests[shape]
+            self._hold(job, request if sign > 0 else -request)
+
+    def _hold(self, job: int, amount: Ints) -> None:
+        """Count an amount as held by a job, its queue and the queues above."""
+        self.job_allocated[:, job] += amount
+        if self.pools is not None:
+            self.pools.hold(job, amount)
+        queue = int(self.snapshot.jobs.queue[job])
+        if queue != NONE:
+            self.queue_allocated[:, queue] += amount
+            for row in self._lines[queue]:
+                self.tree_allocated[:, row] += amount
+
+    def promise(self, queue: int, amount: Ints) -> None:
+        """Count what a job that is enqueued will ask for."""
+        self.queue_inqueue[:, queue] += amount
+        self.tree_inqueue[:, self.snapshot.queues.lines[queue]] += amount[:, None]
+
+    def state_of(self, node: int) -> bytes:
+        """Equal for nodes that have as much, and have as much of everything in use, free, and free later."""
+        return self._sheet[:, node].tobytes()
+
+    def free(self, dims: Rows, nodes: Rows) -> Ints:
+        """(dims, nodes): the room that can be taken now: idle, and not spoken for by tasks that wait for other room."""
+        where = np.ix_(dims, nodes)
+        return self.idle[where] if self.is_plain else np.minimum(self.idle[where], self.future[where])
+
+    def free_of(self, nodes: Rows) -> Ints:
+        """(R, M): as :meth:`free`, of every resource."""
+        idle = self.idle.take(nodes, axis=1, mode="clip")
+        return idle if self.is_plain else np.minimum(idle, self.future.take(nodes, axis=1, mode="clip"))
+
+    def columns(self, values: Ints) -> Columns:
+        """One of the ledger's tables with names."""
+        return Columns(self.snapshot.axis, values)

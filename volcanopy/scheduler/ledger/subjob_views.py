@@ -1,0 +1,164 @@
+"""Sub-groups of a job, as views, and how close together a job and each of its sub-groups must run.
+
+A job whose group has no sub-group policies is one sub-group: all of it. Otherwise each mark is a sub-group, and the pods
+that no policy captures form one more that wants any of them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from volcanopy.api import core
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model import topology
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.subgroups import Mark
+from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
+
+_PLACED = HOLDING.copy()
+_PLACED[Status.PIPELINED] = True
+
+
+class SubJobView:
+    """A sub-group of a job: some of its tasks, which start together or not at all."""
+
+    __slots__ = ("_ledger", "job", "mark", "rows")
+
+    def __init__(self, ledger: Ledger, job: JobView, mark: Mark | None, rows: Rows) -> None:
+        self._ledger = ledger
+        self.job = job
+        self.mark = mark
+        self.rows = rows
+
+    @property
+    def policy(self) -> core.SubGroupPolicy | None:
+        """The policy that makes it one; None for the tasks that none captures."""
+        return None if self.mark is None else self.job.group.spec.sub_group_policy[self.mark.policy]
+
+    @property
+    def number(self) -> int:
+        """The number of its policy, NONE without one."""
+        return NONE if self.mark is None else self.mark.policy
+
+    @property
+    def key(self) -> str:
+        """The job's key, the policy's name and the values that its pods share."""
+        policy = self.policy
+        if policy is None or self.mark is None:
+            return self.job.key
+        return f"{self.job.key}/{'-'.join((policy.name, *self.mark.values))}"
+
+    @property
+    def order(self) -> int:
+        """Its place among the sub-groups of its policy, if its pods say a number; else 0."""
+        return 0 if self.mark is None else self.mark.order
+
+    @property
+    def topology(self) -> core.NetworkTopology | None:
+        """How close together its tasks must run; as its job's where no policy captures them."""
+        policy = self.policy
+        return self.job.group.spec.network_topology if policy is None else policy.network_topology
+
+    @property
+    def tier(self) -> int | None:
+        """The highest tier that its tasks may span, None if that is not limited."""
+        return topology.bound(self.topology, self._ledger.snapshot.hypernodes)
+
+    @property
+    def min_available(self) -> int:
+        """How many of its tasks must run together."""
+        policy = self.policy
+        if policy is not None:
+            return 1 if policy.sub_group_size is None else policy.sub_group_size
+        return 1 if self.job.group.spec.sub_group_policy else self.job.min_available
+
+    @property
+    def priority(self) -> int:
+        """The highest priority of its tasks, 0 at least."""
+        return int(self._ledger.snapshot.tasks.priority[self.rows].max(initial=0))
+
+    def tasks(self, *statuses: Status) -> Rows:
+        """The rows of its tasks that have one of these statuses (of all of them if none is named)."""
+        return self.rows[np.isin(self._ledger.status[self.rows], statuses)] if statuses else self.rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def ready_count(self) -> int:
+        """Tasks that have a place or have succeeded."""
+        return int(READY[self._ledger.status[self.rows]].sum())
+
+    @property
+    def waiting_count(self) -> int:
+        """Tasks placed on room that is being freed."""
+        return int((self._ledger.status[self.rows] == Status.PIPELINED).sum())
+
+    @property
+    def best_effort_pending(self) -> int:
+        """Pending tasks that request nothing."""
+        pending = self.tasks(Status.PENDING)
+        return int(self._ledger.snapshot.shapes.best_effort[self._ledger.snapshot.tasks.shape[pending]].sum())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether enough of its tasks have a place."""
+        return self.ready_count + self.best_effort_pending >= self.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether enough of its tasks have a place, counting those that is being freed."""
+        return self.waiting_count + self.ready_count + self.best_effort_pending >= self.min_available
+
+    @property
+    def shortfall(self) -> int:
+        """The tasks that its minimum lacks."""
+        return self.min_available - self.ready_count - self.best_effort_pending
+
+    @property
+    def spanned(self) -> int:
+        """The lowest hypernode that holds all of its tasks that have a place; NONE if there are none."""
+        return spanned(self._ledger, self.rows)
+
+
+def parts(ledger: Ledger, job: JobView) -> tuple[SubJobView, ...]:
+    """The sub-groups of a job in the order of their keys."""
+    if not job.group.spec.sub_group_policy:
+        return (SubJobView(ledger, job, None, job.tasks()),)
+    marks = ledger.snapshot.tasks.marks
+    found = [
+        SubJobView(ledger, job, None if mark == NONE else marks[mark], rows)
+        for mark, rows in ledger.snapshot.parts(job.row).items()
+    ]
+    return tuple(sorted(found, key=lambda part: (part.number, part.key)))
+
+
+def part_of(ledger: Ledger, job: JobView, task: int) -> SubJobView:
+    """The sub-group that a task of the job is in."""
+    if not job.group.spec.sub_group_policy:
+        return SubJobView(ledger, job, None, job.tasks())
+    mark = int(ledger.snapshot.tasks.mark[task])
+    rows = ledger.snapshot.parts(job.row)[mark]
+    return SubJobView(ledger, job, None if mark == NONE else ledger.snapshot.tasks.marks[mark], rows)
+
+
+def job_tier(ledger: Ledger, job: JobView) -> int | None:
+    """The highest tier that a job's tasks may span, None if that is not limited."""
+    return topology.bound(job.group.spec.network_topology, ledger.snapshot.hypernodes)
+
+
+def spanned(ledger: Ledger, tasks: Rows) -> int:
+    """The lowest hypernode that holds all of these tasks that have a place, be it one that is being freed; NONE if none has."""
+    placed = tasks[_PLACED[ledger.status[tasks]]]
+    return ledger.snapshot.hypernodes.spanned(ledger.node[placed].astype(np.intp))
+
+
+def lacking(job: JobView, found: Sequence[SubJobView], counts: Callable[[SubJobView], bool]) -> str:
+    """The name of a policy of the job which has fewer sub-groups that count than it needs; empty if none has."""
+    for number, policy in enumerate(job.group.spec.sub_group_policy):
+        least = policy.min_sub_groups or 0
+        if least and sum(1 for part in found if part.number == number and counts(part)) < least:
+            return policy.name or f"number {number}"
+    return ""

@@ -1,0 +1,175 @@
+"""What those hold whom the limits in queues are about, as a session moves it: a part of the ledger.
+
+A *pool* is what one limit is about: a queue's jobs, or one user's or group's in a queue and the queues below it. Jobs of
+one queue and one submitter are in the same pools: they are of one *kind*. A session without limits has no pools at all.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from volcanopy.scheduler.model.queue_limits import Cap, Limits, Subject
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.model.task_status import HOLDING
+
+_HOLDING = np.flatnonzero(HOLDING)
+
+
+class Pools:
+    """How much each pool holds and how many of its jobs are admitted. A job that holds room counts as admitted."""
+
+    def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
+        jobs, submitters = snapshot.jobs, snapshot.jobs.submitters
+        self._snapshot = snapshot
+        self.subjects: list[Subject] = []
+        self.caps: list[Cap] = []
+        known = np.flatnonzero(jobs.queue != NONE)
+        pairs = jobs.queue[known].astype(np.int64) * len(submitters) + jobs.submitter[known]
+        pairs, kinds = np.unique(pairs, return_inverse=True)
+        column = np.full(len(jobs), len(pairs), dtype=np.intp)  # the last kind, of jobs in no queue, is in no pool
+        column[known] = kinds
+        self.kind: Rows = column
+        """(J,): which kind each job is of."""
+        numbers: dict[Subject, int] = {}
+        self.counting: list[tuple[int, ...]] = []
+        """By kind: the pools that limit the number of jobs, in the order of the limits."""
+        self.bounding: list[tuple[int, ...]] = []
+        """By kind: the pools that limit amounts."""
+        for pair in pairs.tolist():
+            row, submitter = divmod(pair, len(submitters))
+            mine = [self._number(numbers, *one) for one in limits.of(row, submitters[submitter])]
+            self.counting.append(tuple(pool for pool in mine if self.caps[pool].jobs is not None))
+            self.bounding.append(tuple(pool for pool in mine if self.caps[pool].amounts))
+        self.counting.append(())
+        self.bounding.append(())
+        self._requests: list[list[int]] = snapshot.shapes.request.values.T.tolist()
+        self.held = self._sums(jobs.allocated.values)
+        """By pool: how much is held, of each amount that is limited."""
+        self.admitted: list[int] = [0] * len(self.subjects)
+        """By pool: how many jobs are admitted."""
+        self._counts = _admitted(snapshot)
+        numbers_by_kind = np.bincount(column[self._counts], minlength=len(self.counting)).tolist()
+        for count, counting in zip(numbers_by_kind, self.counting, strict=True):
+            for pool in counting:
+                self.admitted[pool] += count
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self | None:
+        """The pools of a snapshot; None if no queue limits anybody."""
+        limits = snapshot.queues.terms.limits
+        return None if limits is None else cls(snapshot, limits)
+
+    def hold(self, job: int, amount: Ints) -> None:
+        """Count an (R,) amount as held by a job; a negative one no longer."""
+        for pool in self.bounding[int(self.kind[job])]:
+            held = self.held[pool]
+            for place, (dim, _) in enumerate(self.caps[pool].amounts):
+                held[place] += int(amount[dim])
+
+    def exceeded(self, job: int, shape: int, count: int) -> int | None:
+        """The first pool that cannot take ``count`` more tasks of a shape; only what they ask for counts."""
+        request = self._requests[shape]
+        for pool in self.bounding[int(self.kind[job])]:
+            for (dim, most), held in zip(self.caps[pool].amounts, self.held[pool], strict=True):
+                if request[dim] and held + request[dim] * count > most:
+                    return pool
+        return None
+
+    def full(self, job: int) -> int | None:
+        """The first pool that has as many jobs as it may have already; None if this is one of them, or may be."""
+        if self._counts[job]:
+            return None
+        for pool in self.counting[int(self.kind[job])]:
+            most = self.caps[pool].jobs
+            if most is not None and self.admitted[pool] >= most:
+                return pool
+        return None
+
+    def admit(self, job: int) -> None:
+        """Count a job as admitted, and what it will ask for as promised."""
+        kind = int(self.kind[job])
+        if not self._counts[job]:
+            self._counts[job] = True
+            for pool in self.counting[kind]:
+                self.admitted[pool] += 1
+        for pool in self.bounding[kind]:
+            promised = self.promised[pool]
+            for place, (dim, _) in enumerate(self.caps[pool].amounts):
+                promised[place] += int(self.asks[dim, job])
+
+    def promises_too_much(self, job: int, spared: Callable[[int], Ints] | None = None) -> int | None:
+        """The first pool that cannot promise what a job will ask for, beside what it holds and has promised.
+
+        ``spared`` says what (R,) of the pool's could be taken from others of it for the job.
+        """
+        for pool in self.bounding[int(self.kind[job])]:
+            gone: Ints | None = None
+            table = zip(self.caps[pool].amounts, self.held[pool], self.promised[pool], strict=True)
+            for (dim, most), held, promised in table:
+                asked = int(self.asks[dim, job])
+                if asked and held + promised + asked > most:
+                    gone = spared(pool) if spared is not None and gone is None else gone
+                    if gone is None or held + promised + asked - int(gone[dim]) > most:
+                        return pool
+        return None
+
+    @cached_property
+    def asks(self) -> Ints:
+        """(R, J): what each job needs to start and does not hold yet; what scheduling gates hold back is not asked for."""
+        jobs = self._snapshot.jobs
+        lacking: Ints = np.maximum(jobs.min_resources.values - jobs.allocated.values - self._snapshot.gated, 0)
+        return lacking
+
+    @cached_property
+    def promised(self) -> list[list[int]]:
+        """By pool: what admitted jobs will ask for beside what they hold, of each amount that is limited."""
+        return self._sums(np.where(self._snapshot.jobs.phase == "Inqueue", self.asks, 0))
+
+    def members(self, pool: int) -> Mask:
+        """(J,): the jobs of a pool."""
+        mine = [pool in one or pool in other for one, other in zip(self.counting, self.bounding, strict=True)]
+        return np.array(mine, dtype=np.bool_)[self.kind]
+
+    def admitted_in(self, pool: int) -> Rows:
+        """The jobs of a pool that are admitted."""
+        return np.flatnonzero(self.members(pool) & self._counts)
+
+    def holding_in(self, pool: int, allocated: Ints) -> Rows:
+        """The jobs of a pool that hold something of what is limited, of the (R, J) amounts that jobs hold."""
+        dims = [dim for dim, _ in self.caps[pool].amounts]
+        return np.flatnonzero(self.members(pool) & (allocated[dims] > 0).any(axis=0))
+
+    def _number(self, numbers: dict[Subject, int], subject: Subject, cap: Cap) -> int:
+        number = numbers.get(subject)
+        if number is None:
+            number = numbers[subject] = len(numbers)
+            self.subjects.append(subject)
+            self.caps.append(cap)
+        return number
+
+    def _sums(self, amounts: Ints) -> list[list[int]]:
+        """By pool: the sums of (R, J) amounts over its jobs, of what is limited."""
+        sums: dict[int, list[int]] = {}
+        for dim in {dim for cap in self.caps for dim, _ in cap.amounts}:
+            column = np.zeros(len(self.counting), dtype=np.int64)
+            np.add.at(column, self.kind, amounts[dim])
+            sums[dim] = column.tolist()
+        found = [[0] * len(cap.amounts) for cap in self.caps]
+        for kind, pools in enumerate(self.bounding):
+            for pool in pools:
+                for place, (dim, _) in enumerate(self.caps[pool].amounts):
+                    found[pool][place] += sums[dim][kind]
+        return found
+
+
+def _admitted(snapshot: Snapshot) -> Mask:
+    """(J,): the jobs that count as admitted: those that are, and those that hold room."""
+    jobs = snapshot.jobs
+    phase = jobs.phase
+    admitted: Mask = (phase == "Inqueue") | (phase == "Running") | (phase == "Unknown")
+    grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
+    counts: Mask = grouped & (admitted | (jobs.counts[_HOLDING].sum(axis=0) > 0))
+    return counts

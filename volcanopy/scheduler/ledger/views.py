@@ -1,0 +1,364 @@
+"""What plugins see: read-only views of the snapshot and the ledger, one for each kind of thing.
+
+A view is a row number with a name for each column. Views are made when they are asked for and always show the ledger as
+it is at that moment.
+"""
+
+import numpy as np
+
+from volcanopy.api import core
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.model.resources import Ints, Resources, Rows
+from volcanopy.scheduler.model.snapshot import NONE, Terms
+from volcanopy.scheduler.model.task_status import HOLDING, READY, SCHEDULED, VALID, Status
+
+_READY: list[int] = np.flatnonzero(READY).tolist()
+_VALID: list[int] = np.flatnonzero(VALID).tolist()
+_HOLDING = np.flatnonzero(HOLDING)
+_SCHEDULED = np.flatnonzero(SCHEDULED)
+
+
+class TaskView:
+    """A task: one pod of a job."""
+
+    __slots__ = ("_ledger", "row")
+
+    def __init__(self, ledger: Ledger, row: int) -> None:
+        self._ledger = ledger
+        self.row = row
+
+    @property
+    def key(self) -> str:
+        """``namespace/name`` of the pod."""
+        return str(self._ledger.snapshot.tasks.keys[self.row])
+
+    @property
+    def pod(self) -> core.Pod:
+        """The pod itself, for what no column holds."""
+        pod: core.Pod = self._ledger.snapshot.tasks.pods[self.row]
+        return pod
+
+    @property
+    def shape(self) -> int:
+        """The number of the task's shape: equal for tasks that ask alike."""
+        return int(self._ledger.snapshot.tasks.shape[self.row])
+
+    @property
+    def spec(self) -> core.PodSpec:
+        """A pod spec of the task's shape."""
+        return self._ledger.snapshot.shapes.specs[self.shape]
+
+    @property
+    def terms(self) -> Terms | None:
+        """What the task says about other pods, if anything."""
+        return self._ledger.snapshot.shapes.terms[self.shape]
+
+    @property
+    def matched(self) -> frozenset[int]:
+        """The numbers of the selectors that this task matches."""
+        return self._ledger.snapshot.shapes.matched[self.shape]
+
+    @property
+    def request(self) -> Resources:
+        """What the task takes of a node."""
+        return Resources(self._ledger.snapshot.axis, self._ledger.request(self.row))
+
+    @property
+    def nonzero(self) -> Ints:
+        """(2,): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
+        return self._ledger.snapshot.shapes.nonzero[:, self.shape]
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether the task requests nothing."""
+        return bool(self._ledger.snapshot.shapes.best_effort[self.shape])
+
+    @property
+    def status(self) -> Status:
+        """Where the task stands now."""
+        return Status(int(self._ledger.status[self.row]))
+
+    @property
+    def node(self) -> int:
+        """The row of the task's node, NONE without one."""
+        return int(self._ledger.node[self.row])
+
+    @property
+    def nominated(self) -> int:
+        """The row of the node whose room was freed for this task, NONE without one."""
+        return int(self._ledger.snapshot.tasks.nominated[self.row])
+
+    @property
+    def priority(self) -> int:
+        """The task's priority within its job."""
+        return int(self._ledger.snapshot.tasks.priority[self.row])
+
+    @property
+    def created(self) -> float:
+        """When the pod was created, in seconds."""
+        return float(self._ledger.snapshot.tasks.created[self.row])
+
+    @property
+    def ordinal(self) -> int:
+        """The number that the pod's name ends with, NONE if there is none."""
+        return int(self._ledger.snapshot.tasks.ordinal[self.row])
+
+    @property
+    def preemptable(self) -> bool:
+        """Whether the pod may be evicted at all."""
+        return bool(self._ledger.snapshot.tasks.preemptable[self.row])
+
+    @property
+    def gated(self) -> bool:
+        """Whether a scheduling gate holds the pod back."""
+        return bool(self._ledger.snapshot.tasks.gated[self.row])
+
+    @property
+    def role(self) -> int:
+        """The row of the task's role in its job, NONE without one."""
+        return int(self._ledger.snapshot.tasks.role[self.row])
+
+    @property
+    def job(self) -> "JobView | None":
+        """The job that the task belongs to."""
+        row = int(self._ledger.snapshot.tasks.job[self.row])
+        return None if row == NONE else JobView(self._ledger, row)
+
+
+class RoleView:
+    """A role: one task template of a job."""
+
+    __slots__ = ("_ledger", "row")
+
+    def __init__(self, ledger: Ledger, row: int) -> None:
+        self._ledger = ledger
+        self.row = row
+
+    @property
+    def name(self) -> str:
+        """The template's name."""
+        return self._ledger.snapshot.roles.names[self.row]
+
+    @property
+    def minimum(self) -> int:
+        """How many tasks of it the job needs."""
+        return int(self._ledger.snapshot.roles.minimum[self.row])
+
+    @property
+    def valid(self) -> int:
+        """Tasks that are there, or can still be."""
+        return int(self._ledger.role_counts[_VALID, self.row].sum())
+
+    @property
+    def ready(self) -> int:
+        """Tasks that have a place, or have succeeded, or need none to speak of."""
+        ledger = self._ledger
+        return int(ledger.role_counts[_READY, self.row].sum() + ledger.role_best_effort[self.row])
+
+    @property
+    def holding(self) -> int:
+        """Tasks that hold room."""
+        return int(self._ledger.role_counts[_HOLDING, self.row].sum())
+
+    @property
+    def pending(self) -> int:
+        """Tasks that wait for a place."""
+        return int(self._ledger.role_counts[Status.PENDING, self.row])
+
+    @property
+    def pipelined(self) -> int:
+        """Tasks that have a place which is being freed."""
+        return int(self._ledger.role_counts[Status.PIPELINED, self.row])
+
+
+class JobView:
+    """A job: a pod group and its tasks. The definitions of ready, pipelined and starving are Volcano's."""
+
+    __slots__ = ("_ledger", "row")
+
+    def __init__(self, ledger: Ledger, row: int) -> None:
+        self._ledger = ledger
+        self.row = row
+
+    @property
+    def key(self) -> str:
+        """``namespace/name`` of the pod group."""
+        return str(self._ledger.snapshot.jobs.keys[self.row])
+
+    @property
+    def group(self) -> core.PodGroup:
+        """The pod group itself, for what no column holds."""
+        group: core.PodGroup = self._ledger.snapshot.jobs.groups[self.row]
+        return group
+
+    @property
+    def queue(self) -> "QueueView":
+        """The queue that the job is in."""
+        return QueueView(self._ledger, int(self._ledger.snapshot.jobs.queue[self.row]))
+
+    @property
+    def priority(self) -> int:
+        """The value of the job's priority class."""
+        return int(self._ledger.snapshot.jobs.priority[self.row])
+
+    @property
+    def created(self) -> float:
+        """When the pod group was created, in seconds."""
+        return float(self._ledger.snapshot.jobs.created[self.row])
+
+    @property
+    def phase(self) -> str:
+        """The pod group's phase, as this session has moved it."""
+        return str(self._ledger.phase[self.row])
+
+    @property
+    def min_available(self) -> int:
+        """How many tasks must run together."""
+        return int(self._ledger.snapshot.jobs.min_available[self.row])
+
+    @property
+    def preemptable(self) -> bool:
+        """Whether the pod group offers itself for eviction."""
+        return bool(self._ledger.snapshot.jobs.preemptable[self.row])
+
+    @property
+    def min_resources(self) -> Resources | None:
+        """What the gang needs to start, None if the pod group does not say."""
+        jobs = self._ledger.snapshot.jobs
+        return jobs.min_resources.row(self.row) if jobs.has_min_resources[self.row] else None
+
+    @property
+    def allocated(self) -> Resources:
+        """What the job's tasks hold, or will hold on room that is being freed."""
+        return Resources(self._ledger.snapshot.axis, self._ledger.job_allocated[:, self.row].copy())
+
+    @property
+    def roles(self) -> list[RoleView]:
+        """The job's task templates."""
+        return [RoleView(self._ledger, row) for row in self._ledger.snapshot.jobs.roles[self.row]]
+
+    def count(self, *statuses: Status) -> int:
+        """How many of the job's tasks have one of these statuses; all of them if none is named."""
+        counts = self._ledger.job_counts[:, self.row].tolist()
+        return sum([counts[status] for status in statuses]) if statuses else sum(counts)
+
+    @property
+    def tally(self) -> tuple[bytes, int, int]:
+        """Equal for jobs that need as many tasks and have as many of each status."""
+        ledger = self._ledger
+        row = self.row
+        least, idle = ledger.snapshot.jobs.min_available[row], ledger.job_best_effort[row]
+        return (ledger.job_counts[:, row].tobytes(), int(least), int(idle))
+
+    @property
+    def ready_count(self) -> int:
+        """Tasks that have a place or have succeeded."""
+        counts = self._ledger.job_counts[:, self.row].tolist()
+        return sum([counts[status] for status in _READY])
+
+    @property
+    def valid_count(self) -> int:
+        """Tasks that are there for the gang, or can still be."""
+        counts = self._ledger.job_counts[:, self.row].tolist()
+        return sum([counts[status] for status in _VALID])
+
+    @property
+    def scheduled_count(self) -> int:
+        """Tasks that the API server knows to have a node, or to be over."""
+        return int(self._ledger.job_counts[_SCHEDULED, self.row].sum())
+
+    @property
+    def waiting_count(self) -> int:
+        """Tasks placed on room that is being freed."""
+        return int(self._ledger.job_counts[Status.PIPELINED, self.row])
+
+    @property
+    def best_effort_pending(self) -> int:
+        """Pending tasks that request nothing."""
+        return int(self._ledger.job_best_effort[self.row])
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether enough tasks have a place for the gang to start."""
+        return self.ready_count + self.best_effort_pending >= self.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether the gang can start once room that is being freed is free."""
+        return self.waiting_count + self.ready_count + self.best_effort_pending >= self.min_available
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether the gang lacks members even with those that wait for freed room."""
+        return self.waiting_count + self.ready_count < self.min_available
+
+    def tasks(self, *statuses: Status) -> Rows:
+        """The rows of the job's tasks that have one of these statuses (of all of them if none is named)."""
+        rows = self._ledger.snapshot.members(self.row)
+        return rows[np.isin(self._ledger.status[rows], statuses)] if statuses else rows
+
+
+class QueueView:
+    """A queue."""
+
+    __slots__ = ("_ledger", "row")
+
+    def __init__(self, ledger: Ledger, row: int) -> None:
+        self._ledger = ledger
+        self.row = row
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._ledger.snapshot.queues.names[self.row]
+
+    @property
+    def object(self) -> core.Queue | None:
+        """The queue itself, None where jobs name a queue that does not exist."""
+        return self._ledger.snapshot.queues.objects[self.row]
+
+    @property
+    def created(self) -> float:
+        """When the queue was created, in seconds."""
+        return float(self._ledger.snapshot.queues.created[self.row])
+
+    @property
+    def priority(self) -> int:
+        """Larger goes first."""
+        return int(self._ledger.snapshot.queues.priority[self.row])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the queue takes jobs."""
+        return bool(self._ledger.snapshot.queues.is_open[self.row])
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether its jobs are served strictly in turn: while the first gets nothing, nobody behind it does."""
+        queue = self.object
+        return queue is not None and queue.spec.dequeue_strategy == "fifo"
+
+    @property
+    def line(self) -> Rows:
+        """The rows of this queue, its parent, the parent's parent and so on."""
+        return self._ledger.snapshot.queues.lines[self.row]
+
+    @property
+    def is_parent(self) -> bool:
+        """Whether other queues are below this one."""
+        return bool(self._ledger.snapshot.queues.is_parent[self.row])
+
+    @property
+    def reclaimable(self) -> bool:
+        """Whether other queues may take back what this one holds."""
+        return bool(self._ledger.snapshot.queues.reclaimable[self.row])
+
+    @property
+    def allocated(self) -> Resources:
+        """What the queue's own jobs hold, or will hold on room that is being freed."""
+        return Resources(self._ledger.snapshot.axis, self._ledger.queue_allocated[:, self.row].copy())
+
+    @property
+    def inqueue(self) -> Resources:
+        """What jobs enqueued in this session will ask for."""
+        return Resources(self._ledger.snapshot.axis, self._ledger.queue_inqueue[:, self.row].copy())

@@ -1,0 +1,60 @@
+"""What the statuses of queues say already, as columns beside those of what is to be said: only what differs is written.
+
+Statuses are read once, when they change, and not once a cycle.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler.model.resources import Axis, Ints
+
+AMOUNTS = ("allocated", "deserved", "guaranteed", "borrowed", "waiting")
+"""The fields of a queue's status that are amounts, in the order of the columns."""
+NO_SHARE = -1
+"""In a column of shares: none is told."""
+MOST = 999_999
+"""The largest share that is told, in hundredths."""
+_UNREADABLE = -2
+
+
+def columns(axis: Axis, queues: Sequence[core.Queue]) -> tuple[Ints, Ints]:
+    """(5, R, Q) amounts and (Q,) shares of these queues' statuses."""
+    amounts = np.zeros((len(AMOUNTS), len(axis), len(queues)), dtype=np.int64)
+    shares = np.full(len(queues), NO_SHARE, dtype=np.int64)
+    for row, queue in enumerate(queues):
+        read(axis, queue.status, amounts[:, :, row])
+        shares[row] = hundredths(queue.status.share)
+    return amounts, shares
+
+
+def read(axis: Axis, status: core.QueueStatus, into: Ints) -> None:
+    """Write one status into its (5, R) columns, which are zero."""
+    for name, column in zip(AMOUNTS, into, strict=True):
+        said: Mapping[str, str] = getattr(status, name)
+        for resource, text in said.items():
+            place = axis.index.get(resource)
+            if place is not None:
+                column[place] = _units(resource, text)
+
+
+def _units(resource: str, text: str) -> int:
+    try:
+        return quantity.amount(resource, text)
+    except quantity.QuantityError:
+        return _UNREADABLE  # differs from whatever is to be said, so that it is written over
+
+
+def hundredths(share: str) -> int:
+    """A share as it is told, in hundredths; NO_SHARE if none is."""
+    if not share:
+        return NO_SHARE
+    whole, _, rest = share.partition(".")
+    readable = whole.isdecimal() and rest.isdecimal() and len(rest) == 2 and len(whole) < 8
+    return int(whole) * 100 + int(rest) if readable else _UNREADABLE
+
+
+def told(share: int) -> str:
+    """The text of a share in hundredths: ``0.42``; empty for NO_SHARE."""
+    return "" if share == NO_SHARE else f"{share // 100}.{share % 100:02}"

@@ -1,0 +1,190 @@
+"""How scheduling reads Kubernetes objects: status, priority, role, flags, and what makes two of them alike."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from enum import IntEnum
+
+from volcanopy.api import core, quantity
+from volcanopy.api.model import parse_duration
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
+
+GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcanopy.io/group-name")
+ROLE_KEY = "volcanopy.io/task-spec"
+PRIORITY_KEY = "volcanopy.io/task-priority"
+RUNTIME_KEY = "volcanopy.io/max-runtime"
+_PHASES = {
+    "Running": Status.RUNNING,
+    "Succeeded": Status.SUCCEEDED,
+    "Failed": Status.FAILED,
+    "Unknown": Status.UNKNOWN,
+}
+
+
+class Quality(IntEnum):
+    """Kubernetes' quality of service of a pod: the higher, the better its claim to what it requests."""
+
+    BEST_EFFORT = 0
+    BURSTABLE = 1
+    GUARANTEED = 2
+
+
+def quality_of_service(spec: core.PodSpec) -> Quality:
+    """What the kubelet promises a pod: guaranteed are those of which all containers request their limits of cpu and memory."""
+    containers = (*spec.containers, *spec.init_containers)
+    if not any(one.resources.requests or one.resources.limits for one in containers):
+        return Quality.BEST_EFFORT
+    for one in containers:
+        limits = quantity.amounts(one.resources.limits)
+        requests = limits | quantity.amounts(one.resources.requests)
+        if any(name not in limits or requests[name] != limits[name] for name in ("cpu", "memory")):
+            return Quality.BURSTABLE
+    return Quality.GUARANTEED
+
+
+def job_key(pod: core.Pod) -> str:
+    """``namespace/name`` of the pod's group, empty if it names none."""
+    for key in GROUP_KEYS:
+        name = pod.metadata.annotations.get(key)
+        if name:
+            return f"{pod.metadata.namespace}/{name}"
+    return ""
+
+
+def role_of(pod: core.Pod) -> str:
+    """The task template that a pod comes from, empty if it does not say."""
+    return pod.metadata.annotations.get(ROLE_KEY) or pod.metadata.labels.get(ROLE_KEY, "")
+
+
+def is_over(pod: core.Pod) -> bool:
+    """Whether a pod has run to its end: it takes no room any more."""
+    return pod.status.phase in {"Succeeded", "Failed"}
+
+
+def status_of(pod: core.Pod, assumed_node: str, evicted: bool) -> tuple[Status, str]:
+    """A pod's status and the node that it is on, with what a plan did to it taken as done."""
+    phase, node = pod.status.phase, pod.spec.node_name
+    if phase in {"Succeeded", "Failed"}:
+        return _PHASES[phase], node
+    if pod.metadata.deletion_timestamp is not None or evicted:
+        return Status.RELEASING, node or assumed_node
+    if phase in _PHASES:
+        return _PHASES[phase], node
+    if node:
+        return Status.BOUND, node
+    return (Status.BINDING, assumed_node) if assumed_node else (Status.PENDING, "")
+
+
+def task_priority(pod: core.Pod) -> int:
+    """The priority of a task within its job: the annotation's, else the pod's, else 1."""
+    said = pod.metadata.annotations.get(PRIORITY_KEY)
+    if said is not None:
+        with suppress(ValueError):
+            return int(said)
+    return 1 if pod.spec.priority is None else pod.spec.priority
+
+
+def class_priority(name: str, classes: Mapping[str, core.PriorityClass]) -> int:
+    """The value of a priority class; of the global default where none is named or it is unknown; else 0."""
+    if name in classes:
+        return classes[name].value
+    defaults = [one for one in classes.values() if one.global_default]
+    return min(defaults, key=lambda one: (one.value, one.metadata.name)).value if defaults else 0
+
+
+def flag(meta: core.Meta, key: str, absent: bool) -> bool:
+    """A boolean annotation, or else a label of the same key."""
+    said = meta.annotations.get(key, meta.labels.get(key))
+    if said is None:
+        return absent
+    return said.lower() in {"true", "1", "t"}
+
+
+def duration(text: str) -> timedelta | None:
+    """A duration such as ``1h30m``; None for a text that is none, or is not above zero."""
+    try:
+        found = parse_duration(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, timedelta) and found > timedelta(0) else None
+
+
+def runtime(pod: core.Pod) -> float:
+    """The longest that a pod runs, in seconds: by its deadline or by what it says; 0 for one that says nothing."""
+    said = duration(pod.metadata.annotations[RUNTIME_KEY]) if RUNTIME_KEY in pod.metadata.annotations else None
+    deadline = pod.spec.active_deadline_seconds or 0
+    if said is None:
+        return float(deadline)
+    return min(said.total_seconds(), deadline) if deadline else said.total_seconds()
+
+
+def seconds(moment: datetime | None) -> float:
+    """A moment as seconds, 0 for none."""
+    return 0.0 if moment is None else moment.timestamp()
+
+
+def ordinal(name: str) -> int:
+    """The number after the last dash of a name of three parts or more, NONE if that is no number."""
+    first, _, last = name.rpartition("-")
+    return int(last) if "-" in first and last.isascii() and last.isdigit() and len(last) < 18 else NONE
+
+
+def countable(resources: core.Quantities | None) -> dict[str, int]:
+    """A group's minimal resources without what is a quota's name and no node's resource."""
+    names = {} if resources is None else resources
+    return quantity.amounts({n: q for n, q in names.items() if not n.startswith(("requests.", "limits.", "count/"))})
+
+
+def queue_resources(queue: core.Queue) -> set[str]:
+    """The resources that a queue's limits, or its status, speak about."""
+    spec, status = queue.spec, queue.status
+    limits = spec.capability.keys() | spec.deserved.keys() | spec.guarantee.resource.keys()
+    limits |= spec.borrowing_limit.keys() | spec.lending_limit.keys()
+    limits |= {name for entry in spec.limits for name in entry.resources}
+    return limits.union(status.allocated, status.deserved, status.guaranteed, status.borrowed, status.waiting)
+
+
+def same_shape(old: core.Pod, new: core.Pod) -> bool:
+    """Whether nothing changed that could give the pod another shape."""
+    return old.spec is new.spec or (old.metadata.labels == new.metadata.labels and same_spec(old, new))
+
+
+def same_spec(old: core.Pod, new: core.Pod) -> bool:
+    """As :func:`same_shape`, where nobody looks at labels."""
+    return (
+        old.spec.containers == new.spec.containers
+        and old.spec.init_containers == new.spec.init_containers
+        and old.spec.node_selector == new.spec.node_selector
+        and old.spec.affinity == new.spec.affinity
+        and old.spec.tolerations == new.spec.tolerations
+        and old.spec.topology_spread_constraints == new.spec.topology_spread_constraints
+        and old.spec.resources == new.spec.resources
+        and old.spec.volumes == new.spec.volumes
+        and old.spec.resource_claims == new.spec.resource_claims
+        and old.spec.overhead == new.spec.overhead
+    )
+
+
+def same_traits(old: core.Node, new: core.Node) -> bool:
+    """Whether a node's labels, annotations, taints and schedulability are unchanged."""
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and old.spec == new.spec
+    )
+
+
+def same_node(old: core.Node, new: core.Node) -> bool:
+    """Whether nothing about a node changed that scheduling looks at."""
+    return (
+        same_traits(old, new)
+        and old.status.images == new.status.images
+        and old.status.allocatable == new.status.allocatable
+        and (bool(new.status.allocatable) or old.status.capacity == new.status.capacity)
+    )
+
+
+def condition(group: core.PodGroup, kind: str) -> core.Condition | None:
+    """The condition of this type that a pod group's status says is true."""
+    return next((one for one in group.status.conditions if one.type == kind and one.status == "True"), None)

@@ -1,0 +1,109 @@
+"""What queues say about the jobs, the users and the groups in them, and whom each of these limits is about.
+
+A limit is about a *subject*: the queue itself (how many jobs), a user, or a group of users; with all that is in the queue
+and in the queues below it. Whatever stands in a queue, of a user, is found here once for all jobs that share the queue
+and the submitter.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from volcanopy.api import core, quantity
+from volcanopy.scheduler.model.resources import Axis, Rows
+from volcanopy.scheduler.model.submitters import Submitter
+
+EVERYBODY = "*"
+"""In place of a user: each of those whom no entry names."""
+
+Kind = Literal["queue", "user", "group"]
+
+
+class Subject(NamedTuple):
+    """Whom a limit is about: a queue by its row, or one user or group in it and in the queues below it."""
+
+    queue: int
+    kind: Kind
+    name: str = ""
+
+
+class Cap(NamedTuple):
+    """The most that a subject may have: amounts, each by its place on the axis; and how many jobs, None without end."""
+
+    amounts: tuple[tuple[int, int], ...] = ()
+    jobs: int | None = None
+
+
+Capped = tuple[Subject, Cap]
+
+
+class _Entries(NamedTuple):
+    """The limits of one queue by whom they name, the first entry that does."""
+
+    own: Cap
+    users: dict[str, Cap]
+    groups: dict[str, Cap]
+    """In the order of the entries, and of the names in them."""
+
+
+class Limits:
+    """All limits of a tree of queues."""
+
+    def __init__(self, axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> None:
+        self._entries = {
+            row: _entries(axis, queue) for row, queue in enumerate(queues) if queue is not None and _limits(queue)
+        }
+        self._lines = lines
+        self._found: dict[tuple[int, Submitter], tuple[Capped, ...]] = {}
+
+    def of(self, queue: int, submitter: Submitter) -> tuple[Capped, ...]:
+        """Every limit that a job of this submitter in this queue is subject to: the queue's own first, then those above."""
+        key = (queue, submitter)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = tuple(
+                one for row in self._lines[queue].tolist() if row in self._entries for one in self._in(row, submitter)
+            )
+        return found
+
+    def _in(self, row: int, submitter: Submitter) -> Iterator[Capped]:
+        entries = self._entries[row]
+        if entries.own != Cap():
+            yield Subject(row, "queue"), entries.own
+        cap = entries.users.get(submitter.user) if submitter.user else None
+        cap = cap or entries.users.get(EVERYBODY)
+        if cap is not None and cap != Cap():
+            yield Subject(row, "user", submitter.user), cap
+        group = next((name for name in entries.groups if name in submitter.groups), None)
+        if group is not None and entries.groups[group] != Cap():
+            yield Subject(row, "group", group), entries.groups[group]
+
+
+def limits(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Limits | None:
+    """What the queues say; None if none says anything. ``lines`` lead from each queue upwards."""
+    if not any(queue is not None and _limits(queue) for queue in queues):
+        return None
+    return Limits(axis, queues, lines)
+
+
+def resources(queue: core.Queue) -> set[str]:
+    """The resources that the limits of a queue's users and groups name."""
+    return {name for entry in queue.spec.limits for name in entry.resources}
+
+
+def _limits(queue: core.Queue) -> bool:
+    spec = queue.spec
+    entries = any(entry.resources or entry.max_running_jobs is not None for entry in spec.limits)
+    return spec.max_running_jobs is not None or entries
+
+
+def _entries(axis: Axis, queue: core.Queue) -> _Entries:
+    users: dict[str, Cap] = {}
+    groups: dict[str, Cap] = {}
+    for entry in queue.spec.limits:
+        amounts = quantity.amounts(entry.resources)
+        cap = Cap(tuple((axis.index[name], max(units, 0)) for name, units in amounts.items()), entry.max_running_jobs)
+        for name in entry.users:
+            users.setdefault(name, cap)
+        for name in entry.groups:
+            groups.setdefault(name, cap)
+    return _Entries(Cap((), queue.spec.max_running_jobs), users, groups)

@@ -1,0 +1,445 @@
+"""The world at one moment, as frozen tables.
+
+A snapshot is made by :class:`~volcanopy.scheduler.cache.cluster_cache.State` in the time it takes to copy a few arrays. Rows
+of tasks, jobs and queues keep their place while the thing exists, so there may be gaps (status ABSENT, no object); rows of
+nodes are in the order of their names, so that the first of equals is the first by name. Nothing here can be written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanopy.api import core, network, nodeinfo, policy
+from volcanopy.scheduler.model import pod_claims, queue_policy
+from volcanopy.scheduler.model.assigned_devices import Holders
+from volcanopy.scheduler.model.claim_tables import Supplies
+from volcanopy.scheduler.model.resources import Axis, Columns, Ints, Mask, Rows
+from volcanopy.scheduler.model.subgroups import Mark
+from volcanopy.scheduler.model.submitters import Submitter
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.model.topology import HyperNodeTable, without
+
+Objects = NDArray[np.object_]
+Index = NDArray[np.int32]
+NONE = -1
+"""In a column of row numbers: there is none."""
+
+
+OF_IMAGES = frozenset({"any images", "image locality", "image sizes"})
+"""The kinds of answers in a memo that follow from nodes' images."""
+
+
+class NodeTraits:
+    """What of the nodes does not change with placements: labels, taints, images.
+
+    It is shared by all snapshots until a node's traits change, and so are the answers kept in ``memo`` (the mask of a
+    node selector, say): what only depends on traits is asked once, not once a cycle.
+    """
+
+    def __init__(self, objects: tuple[core.Node, ...]) -> None:
+        self.objects = objects
+        self.memo: dict[Any, Any] = {}
+        self.lasting: dict[Any, Any] = {}
+        """Handed on to the traits that come after: who keeps something here sees to it that it still holds."""
+        self._codes: dict[str, tuple[Index, dict[str, int]]] = {}
+
+    def with_images_of(self, newer: "NodeTraits") -> "NodeTraits":
+        """The traits of the same nodes when nothing but their images changed: only answers about images are forgotten."""
+        newer.memo = {kind: answers for kind, answers in self.memo.items() if kind not in OF_IMAGES}
+        newer._codes = self._codes
+        newer.lasting = self.lasting
+        return newer
+
+    def label(self, key: str) -> tuple[Index, dict[str, int]]:
+        """A label as an (N,) column of value numbers, NONE where a node lacks it, and the number of each value."""
+        known = self._codes.get(key)
+        if known is None:
+            numbers: dict[str, int] = {}
+            codes = np.full(len(self.objects), NONE, dtype=np.int32)
+            for row, node in enumerate(self.objects):
+                value = node.metadata.labels.get(key)
+                if value is not None:
+                    codes[row] = numbers.setdefault(value, len(numbers))
+            known = self._codes[key] = (codes, numbers)
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """N nodes, ordered by name. ``used`` counts every pod that takes room now; ``releasing`` those of them that leave."""
+
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+    traits: NodeTraits
+    allocatable: Columns
+    used: Columns
+    releasing: Columns
+    nonzero: Ints
+    """(2, N): cpu and memory in use, counting 100m and 200Mi for containers that request none."""
+    holders: tuple[Holders | None, ...] = ()
+    """(N,): the pods on each node that hold particular cards or cpus of it; None where there never were any."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeTable:
+    """S shapes: what tasks ask for, kept once for all that ask alike."""
+
+    request: Columns
+    nonzero: Ints
+    """(2, S): cpu and memory requested, counting 100m and 200Mi for containers that request none."""
+    best_effort: Mask
+    specs: tuple[core.PodSpec, ...]
+    namespaces: tuple[str, ...]
+    """(S,): the namespace for shapes whose answer depends on it, else empty."""
+    matched: tuple[frozenset[int], ...]
+    """(S,): the selectors of pod affinity and spread terms, anywhere in the cluster, that such a task matches."""
+    terms: tuple["Terms | None", ...]
+    """(S,): the task's own affinity and spread terms."""
+
+    @cached_property
+    def with_terms(self) -> tuple[int, ...]:
+        """The shapes that have pod affinity, anti-affinity or spread terms of their own."""
+        return tuple(number for number, terms in enumerate(self.terms) if terms is not None)
+
+    @cached_property
+    def claiming(self) -> frozenset[int]:
+        """The shapes of tasks behind which there are claims, on volumes or on devices."""
+        return frozenset(number for number, spec in enumerate(self.specs) if pod_claims.anything(spec))
+
+
+@dataclass(frozen=True)
+class Term:
+    """One pod (anti-)affinity term: the number of its selector, its topology key, its weight (0 if required)."""
+
+    selector: int
+    topology_key: str
+    weight: int = 0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One topology spread constraint, its selector by number."""
+
+    selector: int
+    topology_key: str
+    max_skew: int
+    required: bool
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All that a shape says about other pods."""
+
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    preferred: tuple[Term, ...] = ()
+    """Preferences; those against are of negative weight."""
+    spread: tuple[Spread, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TaskTable:
+    """T rows of tasks."""
+
+    keys: Objects
+    pods: Objects
+    status: NDArray[np.int8]
+    job: Index
+    role: Index
+    shape: Index
+    node: Index
+    nominated: Index
+    priority: Ints
+    created: NDArray[np.float64]
+    started: NDArray[np.float64]
+    """When the pod began to run, in seconds; 0 before."""
+    runtime: NDArray[np.float64]
+    """The longest that the pod runs, in seconds; 0 if it does not say."""
+    ordinal: Ints
+    """The number that the pod's name ends with, NONE if it does not end with one."""
+    preemptable: Mask
+    gated: Mask
+    mark: Index
+    """The number of the sub-group mark that the pod carries in its job, NONE without one."""
+    marks: tuple[Mark, ...]
+    selectors: tuple[Mask, ...]
+    """For each affinity or spread selector: the (T,) mask of the tasks that match it."""
+    hints: Mapping[str, int] = field(default_factory=dict)
+    """Where each task's row was last seen, by key: it may be newer than the table, so what it says is to be verified."""
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+
+@dataclass(frozen=True, eq=False)
+class RoleTable:
+    """K roles: the task templates of jobs, with the minimum of each."""
+
+    names: tuple[str, ...]
+    job: Index
+    minimum: Ints
+    counts: Ints
+    """(statuses, K): tasks by status."""
+    best_effort: Ints
+    """(K,): the pending tasks that request nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable:
+    """J rows of jobs: pod groups and their tasks."""
+
+    keys: Objects
+    groups: Objects
+    """(J,): the PodGroup, None for pods that name a group which does not exist."""
+    queue: Index
+    priority: Ints
+    min_available: Ints
+    created: NDArray[np.float64]
+    phase: Objects
+    counts: Ints
+    """(statuses, J): tasks by status."""
+    best_effort: Ints
+    """(J,): the pending tasks that request nothing."""
+    allocated: Columns
+    """What the tasks that hold room request."""
+    pending: Columns
+    """What the pending tasks request."""
+    min_resources: Columns
+    has_min_resources: Mask
+    preemptable: Mask
+    roles: tuple[tuple[int, ...], ...]
+    """(J,): the rows of each job's roles."""
+    reported: Ints
+    """(3, J): the running, succeeded and failed pods that the pod group's status tells of."""
+    unschedulable: Mask
+    """(J,): whether the pod group's status says Unschedulable."""
+    structured: Mask
+    """(J,): whether the pod group says how close its pods must run, or divides into sub-groups."""
+    submitter: Index
+    """(J,): the number of whoever asked for the job."""
+    submitters: tuple[Submitter, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class QueueTable:
+    """Q rows of queues; ``objects`` holds None for a queue that jobs name but nobody made."""
+
+    names: tuple[str, ...]
+    index: Mapping[str, int]
+    objects: tuple[core.Queue | None, ...]
+    parent: Index
+    weight: Ints
+    priority: Ints
+    is_open: Mask
+    reclaimable: Mask
+    created: NDArray[np.float64]
+    capability: Columns
+    """UNLIMITED where nothing is said."""
+    capability_set: Mask
+    """(R, Q): where a capability is given."""
+    deserved: Columns
+    deserved_set: Mask
+    guarantee: Columns
+    reported: Ints
+    """(5, R, Q): the amounts that each queue's status tells of, in the order of :mod:`.observed_queue_status`."""
+    reported_share: Ints
+    """(Q,): the share that it tells of, in hundredths; NONE without one."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def lines(self) -> tuple[Rows, ...]:
+        """(Q,): each queue's row, its parent's, the parent's parent's and so on up; a circle is cut where it closes."""
+        return tuple(np.array(self._line(row), dtype=np.intp) for row in range(len(self)))
+
+    @cached_property
+    def rooted(self) -> Mask:
+        """(Q,): whether the line of parents ends at the queue ``root``."""
+        return np.array([self.names[line[-1]] == "root" for line in self.lines], dtype=np.bool_)
+
+    @cached_property
+    def is_parent(self) -> Mask:
+        """(Q,): whether other queues are below the queue."""
+        parents = np.zeros(len(self), dtype=np.bool_)
+        parents[self.parent[self.parent != NONE]] = True
+        return parents
+
+    @cached_property
+    def above(self) -> Index:
+        """(Q,): the parent of each queue; NONE also for those whose line of parents runs in a circle, which stand alone."""
+        ends = [bool(self.parent[line[-1]] == NONE) for line in self.lines]
+        return np.where(ends, self.parent, np.int32(NONE))
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether there are queues below others than the root."""
+        parents = self.above[self.above != NONE]
+        return any(self.names[row] != "root" for row in set(parents.tolist()))
+
+    @cached_property
+    def terms(self) -> queue_policy.Terms:
+        """What few queues say beside their claims."""
+        return queue_policy.terms(self.capability.axis, self.objects, self.lines)
+
+    def rolled_up(self, values: Ints) -> Ints:
+        """(R, Q) amounts of queues with those of all queues below them added to each."""
+        rolled = np.zeros_like(values)
+        below, above = self._pairs
+        for sums, own in zip(rolled, values, strict=True):
+            np.add.at(sums, above, own[below])
+        return rolled
+
+    def covering(self, claims: Ints) -> Ints:
+        """(R, Q) claims of queues, each raised to what the queues right below it claim together."""
+        covered, below = claims.copy(), np.zeros_like(claims)
+        for rows in self._levels:
+            covered[:, rows] = np.maximum(claims[:, rows], below[:, rows])
+            under = rows[self.parent[rows] != NONE]
+            for sums, own in zip(below, covered, strict=True):
+                np.add.at(sums, self.parent[under], own[under])
+        return covered
+
+    @cached_property
+    def _pairs(self) -> tuple[Rows, Rows]:
+        """Each queue beside each queue of its line: the rows of the one and of the other."""
+        lengths = [len(line) for line in self.lines]
+        above = np.concatenate(self.lines) if lengths else np.empty(0, dtype=np.intp)
+        return np.repeat(np.arange(len(lengths)), lengths), above
+
+    @cached_property
+    def _levels(self) -> tuple[Rows, ...]:
+        """The rows of the queues by the length of their lines, the longest first."""
+        lengths = np.array([len(line) for line in self.lines], dtype=np.intp)
+        return tuple(np.flatnonzero(lengths == length) for length in sorted(set(lengths.tolist()), reverse=True))
+
+    def _line(self, row: int) -> list[int]:
+        line = [row]
+        above = int(self.parent[row])
+        while above != NONE and above not in line:
+            line.append(above)
+            above = int(self.parent[above])
+        return line
+
+
+@dataclass(frozen=True, eq=False)
+class UsageTable:
+    """How busy N nodes really are, as measured: an average over some minutes."""
+
+    cpu: NDArray[np.float64]
+    """(N,): percent of the node's cpu; NaN where it was not measured. So are the others."""
+    memory: NDArray[np.float64]
+    measured: NDArray[np.float64]
+    """(N,): when, in seconds."""
+    interval: timedelta
+    """The time between two measurements: what began to run less than this before one does not show in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything that a cycle decides upon."""
+
+    axis: Axis
+    now: datetime
+    version: int
+    session: str
+    nodes: NodeTable
+    tasks: TaskTable
+    shapes: ShapeTable
+    jobs: JobTable
+    roles: RoleTable
+    queues: QueueTable
+    namespaces: Mapping[str, core.Namespace] = field(default_factory=dict)
+    quotas: tuple[policy.ResourceQuota, ...] = ()
+    """Ordered by namespace and name, as are the budgets."""
+    budgets: tuple[policy.PodDisruptionBudget, ...] = ()
+    numa: Mapping[str, nodeinfo.NumaTopology] = field(default_factory=dict)
+    """What the agents of nodes report of their cpus, by the nodes' names."""
+    priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
+    usage: UsageTable | None = None
+    """The nodes' real load, if anyone measures it."""
+    previous: datetime | None = None
+    """The moment of the cycle before this one; None for the first."""
+    hypernodes: HyperNodeTable = field(default_factory=lambda: without(0))
+    """The network that the nodes stand in."""
+    supplies: Supplies = field(default_factory=Supplies)
+    """The volumes and devices that pods may claim, and the claims on them."""
+    declared: tuple[network.HyperNode, ...] = ()
+    """The HyperNodes that declare it, by name."""
+
+    def begins(self, period: timedelta) -> bool:
+        """Whether a new period began since the cycle before, periods being counted from 1970; not in the first cycle.
+
+        This is how something is done once in a while without remembering when it was done last.
+        """
+        if self.previous is None:
+            return False
+        length = period.total_seconds()
+        return self.now.timestamp() // length > self.previous.timestamp() // length
+
+    @cached_property
+    def total(self) -> Ints:
+        """(R,): what all nodes together can hand out."""
+        total: Ints = self.nodes.allocatable.values.sum(axis=1)
+        return total
+
+    @cached_property
+    def gated(self) -> Ints:
+        """(R, J): what the pending pods of each job ask for that scheduling gates hold back; nobody can be given it yet."""
+        table, jobs = self.tasks, len(self.jobs)
+        rows = np.flatnonzero(table.gated & (table.status == Status.PENDING) & (table.job != NONE))
+        if not len(rows):
+            return np.broadcast_to(np.int64(0), (len(self.axis), jobs))
+        amounts = np.zeros((len(self.axis), jobs), dtype=np.int64)
+        np.add.at(amounts.T, table.job[rows], self.shapes.request.values.T[table.shape[rows]])
+        return amounts
+
+    def task_row(self, key: str) -> int | None:
+        """The row of a task; None if there is no such task."""
+        row = self.tasks.hints.get(key)
+        if row is not None and row < len(self.tasks) and self.tasks.keys[row] == key:
+            return row
+        return self.task_rows.get(key)
+
+    @cached_property
+    def task_rows(self) -> Mapping[str, int]:
+        """The row of each task by its key."""
+        return {key: row for row, key in enumerate(self.tasks.keys) if key is not None}
+
+    @cached_property
+    def _members(self) -> tuple[Rows, Rows]:
+        order = np.argsort(self.tasks.job, kind="stable")
+        starts = np.searchsorted(self.tasks.job[order], np.arange(len(self.jobs) + 1))
+        return order, starts
+
+    def members(self, job: int) -> Rows:
+        """The rows of a job's tasks."""
+        order, starts = self._members
+        return order[starts[job] : starts[job + 1]]
+
+    @cached_property
+    def _parts(self) -> dict[int, Mapping[int, Rows]]:
+        return {}
+
+    def parts(self, job: int) -> Mapping[int, Rows]:
+        """The rows of a job's tasks by the number of their mark: its sub-groups, and with NONE who is in none of them."""
+        known = self._parts.get(job)
+        if known is None:
+            rows = self.members(job)
+            marks = self.tasks.mark[rows]
+            known = self._parts[job] = {mark: rows[marks == mark] for mark in np.unique(marks).tolist()}
+        return known

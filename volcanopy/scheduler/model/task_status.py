@@ -1,0 +1,52 @@
+"""Where a task stands in a session, and what the sets of statuses are called."""
+
+from enum import IntEnum
+
+import numpy as np
+
+from volcanopy.scheduler.model.resources import Mask
+
+
+class Status(IntEnum):
+    """The status of a task. ALLOCATED and PIPELINED exist only within a session."""
+
+    PENDING = 0
+    ALLOCATED = 1
+    PIPELINED = 2
+    BINDING = 3
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+    ABSENT = 10
+
+
+COUNT = len(Status)
+
+
+def _set(*statuses: Status) -> Mask:
+    members = np.zeros(COUNT, dtype=np.bool_)
+    members[list(statuses)] = True
+    members.setflags(write=False)
+    return members
+
+
+HOLDING = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
+"""Holds room on a node for good: what Volcano calls the allocated statuses."""
+
+READY = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
+"""Counts towards the minimum of its gang."""
+
+VALID = _set(Status.PENDING, Status.PIPELINED, *(Status(code) for code in np.flatnonzero(READY).tolist()))
+"""Is there for its gang, or can still be."""
+
+EVICTABLE = _set(Status.BOUND, Status.RUNNING)
+"""May be a victim of preemption."""
+
+SCHEDULED = _set(Status.RUNNING, Status.BOUND, Status.FAILED, Status.SUCCEEDED)
+"""Has been given a node, as the API server knows it."""
+
+ON_NODE = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)
+"""Takes room of its node now."""

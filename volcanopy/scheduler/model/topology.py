@@ -1,0 +1,264 @@
+"""The network as a forest of hypernodes, frozen for a snapshot.
+
+A hypernode holds nodes or hypernodes of lower tiers. Above all that the cluster declares stands one more, TOP, that
+holds every node: so any two nodes have something in common, and how far apart they are is a tier. The forest is made
+anew when HyperNodes, the list of nodes or labels that it looks at change, not with each cycle.
+
+A hypernode that contradicts another takes no part, and nothing else suffers: its nodes and members stand where they
+would without it. What is wrong is said in ``faults``.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from volcanopy.api import core, network
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.selectors import matches
+
+TOP = "<cluster>"
+"""The name of what holds everything; no object can have it."""
+_NOTHING = -1
+
+
+@dataclass(frozen=True, eq=False)
+class HyperNodeTable:
+    """H hypernodes in the order of their tiers and names over N nodes; the last one holds everything."""
+
+    names: tuple[str, ...]
+    tiers: Ints
+    parent: Rows
+    """(H,): what holds it; -1 for the last."""
+    of_node: Rows
+    """(N,): the hypernode that a node is a member of."""
+    tier_numbers: Mapping[str, int] = field(default_factory=dict)
+    """The tiers that have a name."""
+    faults: tuple[str, ...] = ()
+    """Which HyperNodes take no part and why, a sentence each, by name."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def top(self) -> int:
+        """The row of what holds everything."""
+        return len(self.names) - 1
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """The rows by name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def lines(self) -> tuple[Rows, ...]:
+        """(H,): each one's row, its parent's and so on up to the top."""
+        found: list[Rows] = [np.empty(0, dtype=np.intp)] * len(self)
+        for row in range(self.top, -1, -1):  # a parent's row is larger than its members'
+            above = found[self.parent[row]] if row != self.top else found[row]
+            found[row] = np.concatenate([np.array([row], dtype=np.intp), above])
+        return tuple(found)
+
+    @cached_property
+    def holds(self) -> Mask:
+        """(H, H): whether the first is the second or stands above it."""
+        table = np.zeros((len(self), len(self)), dtype=np.bool_)
+        for row, line in enumerate(self.lines):
+            table[line, row] = True
+        return table
+
+    @cached_property
+    def _node_rows(self) -> dict[int, Rows]:
+        return {}
+
+    def nodes(self, row: int) -> Rows:
+        """The rows of the nodes below a hypernode."""
+        known = self._node_rows.get(row)
+        if known is None:
+            known = self._node_rows[row] = np.flatnonzero(self.holds[row, self.of_node])
+        return known
+
+    def common(self, rows: Iterable[int]) -> int:
+        """The lowest hypernode that holds all of these; -1 of none."""
+        found = _NOTHING
+        for row in rows:
+            if found == _NOTHING:
+                found = int(row)
+            elif not self.holds[found, row]:
+                found = next(int(above) for above in self.lines[found] if self.holds[above, row])
+        return found
+
+    def spanned(self, nodes: Rows) -> int:
+        """The lowest hypernode that holds all of these nodes; -1 of none."""
+        return self.common(np.unique(self.of_node[nodes]).tolist())
+
+    def widest(self, row: int, tier: int) -> int:
+        """The highest hypernode that holds this one, or is it, and whose tier is at most ``tier``; -1 if there is none."""
+        line = self.lines[row]
+        allowed = line[self.tiers[line] <= tier]
+        return int(allowed[-1]) if len(allowed) else _NOTHING
+
+    def below(self, row: int, tier: int) -> Rows:
+        """The hypernodes of tiers up to ``tier`` that this one holds, itself included, the lowest first."""
+        return np.flatnonzero(self.holds[row] & (self.tiers <= tier))
+
+    def by_tier(self, rows: Rows) -> list[Rows]:
+        """Hypernodes in groups of one tier, the lowest first."""
+        ordered = np.sort(rows)
+        return [part for part in np.split(ordered, np.flatnonzero(np.diff(self.tiers[ordered])) + 1) if len(part)]
+
+    def sums(self, amounts: Ints) -> Ints:
+        """(R, H): (R, N) amounts of nodes, added up for each hypernode."""
+        totals = np.zeros((amounts.shape[0], len(self)), dtype=np.int64)
+        for position in range(amounts.shape[0]):
+            np.add.at(totals[position], self.of_node, amounts[position])
+        for rows in self._levels:
+            np.add.at(totals.T, self.parent[rows], totals[:, rows].T)
+        return totals
+
+    @cached_property
+    def _levels(self) -> list[Rows]:
+        return self.by_tier(np.arange(self.top))
+
+
+def without(count: int) -> HyperNodeTable:
+    """The forest of ``count`` nodes about whose network nothing is said."""
+    return HyperNodeTable(
+        names=(TOP,),
+        tiers=np.ones(1, dtype=np.int64),
+        parent=np.full(1, _NOTHING, dtype=np.intp),
+        of_node=np.zeros(count, dtype=np.intp),
+    )
+
+
+def forest(declared: Mapping[str, network.HyperNode], nodes: Sequence[core.Node]) -> HyperNodeTable:
+    """The forest that HyperNodes declare over nodes, which are in the order of their names."""
+    return _Planting(declared, nodes).table()
+
+
+def looks_at_labels(declared: Iterable[network.HyperNode]) -> bool:
+    """Whether labels of nodes decide what a hypernode holds."""
+    return any(member.selector.label_match is not None for one in declared for member in one.spec.members)
+
+
+def bound(topology: core.NetworkTopology | None, table: HyperNodeTable) -> int | None:
+    """The highest tier that pods may span; None where nothing is asked, the top's where closeness is only preferred."""
+    if topology is None:
+        return None
+    if topology.mode == "soft":
+        return int(table.tiers[-1])
+    if topology.highest_tier_allowed is not None:
+        return topology.highest_tier_allowed
+    return table.tier_numbers.get(topology.highest_tier_name)
+
+
+def is_hard(topology: core.NetworkTopology | None, table: HyperNodeTable) -> bool:
+    """Whether closeness is demanded, up to a tier that is known."""
+    return topology is not None and topology.mode != "soft" and bound(topology, table) is not None
+
+
+class _Planting:
+    """One making of a forest: who claims what, who contradicts whom, and what is left."""
+
+    def __init__(self, declared: Mapping[str, network.HyperNode], nodes: Sequence[core.Node]) -> None:
+        self._declared = {name: declared[name] for name in sorted(declared)}
+        self._nodes = nodes
+        self._rows = {node.metadata.name: row for row, node in enumerate(nodes)}
+        self._faults: dict[str, str] = {}
+        self._node_claims: dict[int, set[str]] = {}
+        self._member_claims: dict[str, set[str]] = {}
+
+    def table(self) -> HyperNodeTable:
+        """The forest without those that contradict each other."""
+        if not self._declared:
+            return without(len(self._nodes))
+        for name, one in self._declared.items():
+            self._claim(name, one.spec)
+        for row, claims in sorted(self._node_claims.items()):
+            self._contested(f"node {self._nodes[row].metadata.name}", claims)
+        for member, claims in sorted(self._member_claims.items()):
+            self._contested(f"hypernode {member}", claims)
+        kept = [name for name in self._declared if name not in self._faults]
+        kept.sort(key=lambda name: (self._declared[name].spec.tier, name))
+        return self._planted(kept)
+
+    def _claim(self, name: str, spec: network.HyperNodeSpec) -> None:
+        rows: set[int] = set()
+        members: set[str] = set()
+        for member in spec.members:
+            selector = member.selector
+            if member.type == "HyperNode":
+                if selector.exact_match is not None and selector.exact_match.name in self._declared:
+                    members.add(selector.exact_match.name)
+                continue
+            if selector.regex_match is not None and not _compiles(selector.regex_match.pattern):
+                self._faults[name] = f"its pattern {selector.regex_match.pattern!r} is not a regular expression"
+                return
+            rows |= self._selected(selector)
+        higher = sorted(member for member in members if self._declared[member].spec.tier >= spec.tier)
+        if higher:
+            tier = self._declared[higher[0]].spec.tier
+            self._faults[name] = f"it is of tier {spec.tier} and holds {higher[0]}, which is of tier {tier}"
+            return
+        for row in rows:
+            self._node_claims.setdefault(row, set()).add(name)
+        for member_name in members:
+            self._member_claims.setdefault(member_name, set()).add(name)
+
+    def _selected(self, selector: network.MemberSelector) -> set[int]:
+        if selector.exact_match is not None:
+            row = self._rows.get(selector.exact_match.name)
+            return set() if row is None else {row}
+        if selector.regex_match is not None:
+            search = re.compile(selector.regex_match.pattern).search
+            return {row for name, row in self._rows.items() if search(name)}
+        label_match = selector.label_match
+        if label_match is None or not (label_match.match_labels or label_match.match_expressions):
+            return set()  # an empty selector holds nothing, rather than everything
+        return {row for row, node in enumerate(self._nodes) if matches(label_match, node.metadata.labels)}
+
+    def _contested(self, what: str, claims: set[str]) -> None:
+        if len(claims) > 1:
+            listed = " and ".join(sorted(claims))
+            for name in claims:
+                self._faults.setdefault(name, f"{what} is claimed by {listed}")
+
+    def _planted(self, kept: list[str]) -> HyperNodeTable:
+        index = {name: row for row, name in enumerate(kept)}
+        top = len(kept)
+        parent = np.full(top + 1, top, dtype=np.intp)
+        parent[top] = _NOTHING
+        of_node = np.full(len(self._nodes), top, dtype=np.intp)
+        for member, claims in self._member_claims.items():
+            holder = index.get(next(iter(claims))) if len(claims) == 1 else None
+            if member in index and holder is not None:
+                parent[index[member]] = holder
+        for row, claims in self._node_claims.items():
+            holder = index.get(next(iter(claims))) if len(claims) == 1 else None
+            if holder is not None:
+                of_node[row] = holder
+        tiers = [self._declared[name].spec.tier for name in kept]
+        numbers: dict[str, int] = {}
+        for one in self._declared.values():
+            if one.spec.tier_name:
+                numbers[one.spec.tier_name] = min(one.spec.tier, numbers.get(one.spec.tier_name, one.spec.tier))
+        for column in (parent, of_node):
+            column.setflags(write=False)
+        return HyperNodeTable(
+            names=(*kept, TOP),
+            tiers=np.array([*tiers, max(tiers, default=0) + 1], dtype=np.int64),
+            parent=parent,
+            of_node=of_node,
+            tier_numbers=numbers,
+            faults=tuple(f"hypernode {name} takes no part: {why}" for name, why in sorted(self._faults.items())),
+        )
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""From filters and scores to a node."""

@@ -1,0 +1,155 @@
+"""The end of a session: what becomes of pod groups and queues, and why who waits.
+
+Only what changed, and what waits, is looked at one by one.
+"""
+
+import operator
+from collections.abc import Iterator
+
+import numpy as np
+
+from volcanopy.api import core
+from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.messages import Words
+from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
+from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import SCHEDULED, Status
+from volcanopy.scheduler.report.explanation import Explainer
+from volcanopy.scheduler.report.queue_status import books
+from volcanopy.scheduler.session.session import Session
+
+_REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
+
+
+def close(session: Session) -> list[Effect]:
+    """All effects of a session, in order of application."""
+    why = Explainer(session)
+    told = [*_groups(session, why), *_homeless(session, why), *_groupless(session)]
+    kept = books(session)
+    session.observer.queues(kept)
+    return [*session.effects, *_nominations(session), *told, *kept.effects()]
+
+
+def _nominations(session: Session) -> Iterator[Effect]:
+    """Where room is kept for whom, as far as that changed.
+
+    Tasks of a gang that waits for room that is being freed keep the free room that the others of it found as well.
+    """
+    table, names = session.snapshot.tasks, session.snapshot.nodes.names
+    groups = session.snapshot.jobs.keys
+    status = session.ledger.status
+    waits = (status == Status.PIPELINED) | (status == Status.ALLOCATED)
+    wanted = np.where(waits, session.ledger.node, NONE)
+    rows = np.flatnonzero((waits | (status == Status.PENDING)) & (wanted != table.nominated))
+    for row in sorted(rows.tolist(), key=lambda row: str(table.keys[row])):
+        node = "" if wanted[row] == NONE else names[wanted[row]]
+        yield Nominate(str(table.keys[row]), node, str(groups[table.job[row]]))
+
+
+def _groups(session: Session, why: Explainer) -> Iterator[Effect]:
+    jobs = session.snapshot.jobs
+    rows = session.job_rows
+    phases = _phases(session, rows)
+    counts = session.ledger.job_counts
+    reported = counts[np.ix_(_REPORTED, rows)]
+    changed = (phases != jobs.phase[rows]) | (reported != jobs.reported[:, rows]).any(axis=0)
+    # what ended or runs with all its pods placed has no more to say
+    waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
+    waits |= (phases == "Pending") | (phases == "Unknown")
+    look = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
+    looked = rows[look]
+    columns = zip(
+        jobs.keys[looked].tolist(),
+        looked.tolist(),
+        phases[look].tolist(),
+        counts[np.ix_(_REPORTED, looked)].T.tolist(),
+        jobs.groups[looked].tolist(),
+        strict=True,
+    )
+    for _, row, phase, now, group in sorted(columns, key=operator.itemgetter(0)):
+        yield from _group(session, JobView(session.ledger, row), (phase, tuple(now)), group.status, why)
+
+
+def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+    """The phase of each of these jobs, before conditions are looked at (Volcano's rules 2 to 4).
+
+    An admitted job that has been given room stays admitted: were it to queue up anew, others could have left in vain.
+    """
+    counts = session.ledger.job_counts[:, rows]
+    over = counts[Status.SUCCEEDED] + counts[Status.FAILED]
+    scheduled = counts[np.flatnonzero(SCHEDULED)].sum(axis=0) + counts[Status.RELEASING]
+    enough = (scheduled >= session.snapshot.jobs.min_available[rows]) & (scheduled > 0)
+    given = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
+    phase = session.ledger.phase[rows]
+    admitted = (phase == "Inqueue") | (given & (phase != "Pending"))
+    phases = np.where(admitted, "Inqueue", "Pending").astype(object)
+    phases[enough] = "Running"
+    phases[enough & (scheduled == over)] = "Completed"
+    return phases
+
+
+def _group(
+    session: Session, job: JobView, now: tuple[str, tuple[int, ...]], status: core.PodGroupStatus, why: Explainer
+) -> list[Effect]:
+    """What is said of a job, whose phase and reported counts are given: nothing that its status says already."""
+    phase, counts = now
+    condition = session.hooks.job_condition(job)
+    waits = condition is not None and condition.type == "Unschedulable"
+    explain = why.explain(job)
+    if waits and condition is not None and explain is not None:
+        condition = GroupCondition(condition.type, condition.reason, explain.message)
+        if counts[0]:
+            phase = "Unknown"
+    elif phase == "Pending" and explain is not None:
+        condition, waits = GroupCondition("Unschedulable", "NotAdmitted", explain.message), True
+    said = pod_fields.condition(job.group, "Unschedulable") if session.snapshot.jobs.unschedulable[job.row] else None
+    noted = None if said is None else (said.reason, said.message)
+    wanted = (condition.reason, condition.message) if waits and condition is not None else None
+    before = (status.phase or "Pending", (status.running, status.succeeded, status.failed), noted)
+    effects: list[Effect] = []
+    if (phase, counts, wanted) != before:
+        running, succeeded, failed = counts
+        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed))
+    if explain is not None:
+        effects.append(explain)
+    return effects
+
+
+def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
+    """Pod groups whose queue does not exist."""
+    jobs, queues = session.snapshot.jobs, session.snapshot.queues
+    rows = np.flatnonzero(jobs.queue != NONE)
+    missing = np.array([queue is None for queue in queues.objects], dtype=np.bool_)
+    if not missing.any():
+        return
+    for row in sorted(rows[missing[jobs.queue[rows]]].tolist(), key=lambda row: str(jobs.keys[row])):
+        if jobs.groups[row] is None:
+            continue
+        job = JobView(session.ledger, row)
+        name = job.queue.name
+        words = Words(f"queue {name} does not exist", {"queue": name}, unblock=f"queue {name} must be made")
+        session.refuse(job, Denial("queue", words))
+        explain = why.explain(job)
+        said = pod_fields.condition(job.group, "Unschedulable")
+        if explain is not None:
+            if said is None or said.message != explain.message:
+                condition = GroupCondition("Unschedulable", "NoQueue", explain.message)
+                status = job.group.status
+                counts = (status.running, status.succeeded, status.failed)
+                yield SetPodGroup(job.key, status.phase or "Pending", condition, *counts)
+            yield explain
+
+
+def _groupless(session: Session) -> Iterator[Effect]:
+    """Pods whose pod group does not exist."""
+    jobs, counts = session.snapshot.jobs, session.ledger.job_counts
+    rows = [row for row in np.flatnonzero(counts[Status.PENDING]).tolist() if jobs.groups[row] is None]
+    for row in sorted(rows, key=lambda row: str(jobs.keys[row])):
+        key, job = str(jobs.keys[row]), JobView(session.ledger, row)
+        sentence = f"pod group {key} does not exist"
+        pods = sorted(str(session.snapshot.tasks.keys[task]) for task in job.tasks(Status.PENDING).tolist())
+        unblock = f"pod group {key} must be made"
+        yield Explain(key, "gang", sentence, pods=dict.fromkeys(pods, sentence), unblock=unblock)

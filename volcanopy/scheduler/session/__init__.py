@@ -1,0 +1,1 @@
+"""The session, and the policies that every configuration enforces."""

@@ -1,0 +1,295 @@
+"""Admission as a service: an HTTPS server that answers AdmissionReviews, and the configurations that point to it.
+
+It knows the cluster through watches of its own; everything else that it says follows from the request alone. Any number
+of servers may stand side by side.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from aiohttp import web
+
+from volcanopy.admission.pod_dry_run import trials
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.request import Request, at
+from volcanopy.admission.review import Context, mutate, validate
+from volcanopy.admission.verdict import Verdict
+from volcanopy.api.model import Problem
+from volcanopy.jobcontroller.plugins.registry import plugin_problems
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import KubeError, NotFound
+from volcanopy.kube.client.kinds import Json
+from volcanopy.services.admission import cert_manager, request_limits
+from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, SharedKeyring, Terms
+from volcanopy.services.admission.cluster_cache import QUEUES, Knowledge
+from volcanopy.services.admission.pod_dry_run import Trials, pod_maker
+from volcanopy.services.admission.policy_file import PolicyFile
+from volcanopy.services.admission.queue_edits import QueueEdits
+from volcanopy.services.admission.review_metrics import Answering, measured
+from volcanopy.services.admission.webhook_configuration import (
+    CONFIGURATION,
+    MUTATING,
+    VALIDATING,
+    Registration,
+    published,
+    register,
+    unregister,
+)
+from volcanopy.services.process.entry_points import job_registry
+from volcanopy.services.process.health import Health, deaf
+
+__all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettings", "application", "run"]
+
+log = logging.getLogger(__name__)
+
+LARGEST_BODY = 3 * 1024 * 1024
+LOOKUP_DEADLINE = 3.0
+
+
+@dataclass(frozen=True)
+class AdmissionSettings:
+    """Where the server listens and how the API server reaches it.
+
+    ``service`` is ``namespace/name`` of the Service in front of it; without one the API server is told ``url``, or,
+    if that is empty too, the address that is listened on. ``fail_closed`` refuses what cannot be judged because the
+    server is down. With ``register`` the configurations are written and kept; with ``unregister`` they are taken away again
+    when the server ends (a cluster on this machine would be left with webhooks that nobody answers).
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    service: str = ""
+    url: str = ""
+    fail_closed: bool = True
+    register: bool = True
+    unregister: bool = True
+    namespace: str = "kube-system"
+    """Where its Secret and its ConfigMap are; the Service's namespace, if there is a Service."""
+    config: Path | None = None
+    """The configuration file. It is read again when it changes."""
+    policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
+    """What holds if there is no file."""
+    certificates: Literal["auto", "memory", "secret", "cert-manager"] = "auto"
+    """Who makes the certificate: ``auto`` is cert-manager or a shared Secret behind a Service, this process otherwise."""
+    terms: Terms = field(default_factory=Terms)
+    """How long certificates last."""
+    period: float = 30.0
+    """Seconds between two looks at certificates, configurations and the file."""
+    deaf_after: float = 300.0
+    """With a watch that has failed for so many seconds, the process counts as unhealthy."""
+
+    @property
+    def home(self) -> str:
+        """The namespace of what we keep in the cluster."""
+        return self.service.partition("/")[0] or self.namespace
+
+
+def application(mutating: Answering, validating: Answering, health: Health | None = None) -> web.Application:
+    """The server's paths: ``/mutate``, ``/validate``, and those of ``health``."""
+    app = web.Application(client_max_size=LARGEST_BODY, middlewares=[_as_json])
+    app.router.add_post("/mutate", partial(_answer, measured("mutate", mutating)))
+    app.router.add_post("/validate", partial(_answer, measured("validate", validating)))
+    app.add_routes((health or Health()).routes())
+    return app
+
+
+@web.middleware
+async def _as_json(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """What is refused before it is read is refused in JSON as well."""
+    try:
+        return await handler(request)
+    except web.HTTPException as refusal:
+        return web.json_response({"error": refusal.text or refusal.reason}, status=refusal.status)
+
+
+async def _answer(judge: Answering, request: web.Request) -> web.Response:
+    try:
+        answer = await judge(request_limits.read(await request.read()))
+    except request_limits.NoReviewError as fault:
+        raise web.HTTPBadRequest(text=str(fault)) from None
+    except request_limits.TooDenseError as dense:
+        answer = dense.answer
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+
+class Answers:
+    """What the two webhooks say, with all that is known and, for changes of queues, with what is on its way."""
+
+    def __init__(
+        self, client: Client, knowledge: Knowledge, edits: QueueEdits, tried: Trials, *, fail_closed: bool
+    ) -> None:
+        self._client, self._knowledge, self._edits, self._closed = client, knowledge, edits, fail_closed
+        self._trials = tried
+
+    async def mutating(self, body: Json) -> Json:
+        """The patch."""
+        return mutate(body, self._knowledge.context())
+
+    async def validating(self, body: Json) -> Json:
+        """The verdict."""
+        context = self._knowledge.context()
+        request = self._edits.concerns(body)
+        if request is None:
+            return validate(body, await self._with_trials(body, await self._with_new_queue(body, context)))
+        try:
+            return await self._edits.judge(body, request, context, validate)
+        except KubeError as fault:
+            log.warning("a change of queue %s cannot be judged: %s", request.name, fault)
+            if not self._closed:
+                return validate(body, context)
+            told = Problem("", f"changes of queues cannot be judged at this moment, try again: {fault}")
+            return Verdict((told,)).answer(request.uid)
+
+    async def _with_trials(self, body: Json, context: Context) -> Context:
+        """With what the API server says of the pods that the object would lead to."""
+        request = Request.of(body)
+        asked = trials(request, context) if request is not None else ()
+        return replace(context, tried=await self._trials.answers(asked)) if asked else context
+
+    async def _with_new_queue(self, body: Json, context: Context) -> Context:
+        """A queue that was made a moment ago may not have been heard of: it is asked for before it is said not to be."""
+        found = Request.of(body)
+        if found is None or context.queues is None or found.object is None:
+            return context
+        name = at(found.object, "spec", "queue")
+        if not isinstance(name, str) or not name or name in context.queues or "/" in name or len(name) > 253:
+            return context
+        try:
+            queue = await self._client.get(QUEUES, None, name, deadline=LOOKUP_DEADLINE)
+        except NotFound:
+            return context
+        except KubeError as fault:
+            log.warning("queue %s cannot be looked up: %s", name, fault)
+            return context
+        return replace(context, queues={**context.queues, name: queue})
+
+
+async def run(
+    connection: Connection,
+    settings: AdmissionSettings | None = None,
+    stop: asyncio.Event | None = None,
+    ready: asyncio.Event | None = None,
+) -> None:
+    """Serve until ``stop`` is set. ``ready`` is set when the queues are known and the API server knows of us.
+
+    Raises ThirdPartyError when an installed package with job plugins is broken, PolicyError when the file is.
+    """
+    settings = settings or AdmissionSettings()
+    registry = job_registry()
+    check_plugins = partial(plugin_problems, registry=registry)
+    stop = stop or asyncio.Event()
+    policy = PolicyFile(settings.config, settings.policy)
+    is_ready = ready or asyncio.Event()
+    async with Client(connection) as client, Trials(client) as tried:
+        keyring = await _keyring(client, settings)
+        await keyring.renew()
+        knowledge = Knowledge(client, check_plugins, lambda: policy.current, pod_maker(registry))
+        edits = QueueEdits(client, settings.home, _now)
+        answers = Answers(client, knowledge, edits, tried, fail_closed=settings.fail_closed)
+        health = Health()
+        health.live["watches"] = deaf(lambda: knowledge.watches, settings.deaf_after)
+        health.ready["cluster"] = lambda: "" if is_ready.is_set() else "the cluster is not known yet"
+        app = application(answers.mutating, answers.validating, health)
+        async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
+            watching = knowledge.watching(tasks)
+            await knowledge.complete()
+            await _publish(client, settings, keyring, policy.current, address)
+            log.info("admission answers at %s", address)
+            _spare_the_collector()
+            is_ready.set()
+            watching.append(tasks.create_task(_keep(client, settings, keyring, policy, address)))
+            await stop.wait()
+            for one in watching:
+                one.cancel()
+        if settings.register and settings.unregister:
+            await unregister(client)
+
+
+def _spare_the_collector() -> None:
+    """What is known of the cluster stays: looking through it for garbage would hold up reviews."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
+    way, hosts = settings.certificates, _hosts(settings)
+    if way == "auto":
+        way = "memory" if not settings.service else "cert-manager" if await cert_manager.is_there(client) else "secret"
+    if way == "cert-manager":
+        await cert_manager.ask(client, settings.home, hosts)
+        return ForeignKeyring(partial(cert_manager.made, client, settings.home), _now)
+    if way == "secret":
+        return SharedKeyring(client, settings.home, hosts, _now, settings.terms)
+    return Keyring(hosts, _now, settings.terms)
+
+
+async def _publish(
+    client: Client, settings: AdmissionSettings, keyring: Keyring, policy: AdmissionPolicy, address: str
+) -> None:
+    if not settings.register:
+        return
+    registration = Registration(
+        address=settings.url or address,
+        service=settings.service,
+        authority=keyring.trusted,
+        inject_from=f"{settings.home}/{cert_manager.NAME}",
+        fail_closed=settings.fail_closed,
+        policy=policy,
+    )
+    await register(client, registration)
+
+
+async def _keep(
+    client: Client, settings: AdmissionSettings, keyring: Keyring, policy: PolicyFile, address: str
+) -> None:
+    """Keep certificates, configurations and the file up to date, for ever."""
+    while True:
+        await asyncio.sleep(settings.period)
+        policy.reload()
+        try:
+            told = await published(client) if settings.register else b""
+            await keyring.renew(told)
+            await _publish(client, settings, keyring, policy.current, address)
+        except KubeError as fault:
+            log.warning("certificates and configurations cannot be looked after now: %s", fault)
+
+
+@contextlib.asynccontextmanager
+async def _serving(app: web.Application, settings: AdmissionSettings, keyring: Keyring) -> AsyncIterator[str]:
+    """The server at work; gives its address."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=keyring.context)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        yield f"https://{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def _hosts(settings: AdmissionSettings) -> list[str]:
+    hosts = ["localhost", "127.0.0.1"]
+    if settings.host not in {"0.0.0.0", "::", *hosts}:
+        hosts.append(settings.host)
+    if settings.service:
+        namespace, _, name = settings.service.partition("/")
+        hosts = [f"{name}.{namespace}.svc", f"{name}.{namespace}", name, *hosts]
+    return hosts

@@ -1,0 +1,232 @@
+"""The certificates of admission through time: made, renewed before they end, and shared by all its servers.
+
+What is kept is a small dict of PEM texts, as a Secret holds it. :func:`renewed` says what it should be now. An authority is
+replaced in two steps: first the next one is trusted everywhere, and only then anything is signed by it; so there is no
+moment in which a server shows what the API server does not trust.
+"""
+
+import asyncio
+import base64
+import contextlib
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.admission.certificates import Authority, ServerCertificate, issue, make_authority
+
+log = logging.getLogger(__name__)
+
+SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
+SECRET = "volcanopy-admission-certificates"
+CERTIFICATE, KEY, TRUSTED, AUTHORITY_KEY, NEXT, NEXT_KEY = (
+    "tls.crt",
+    "tls.key",
+    "ca.crt",
+    "ca.key",
+    "next-ca.crt",
+    "next-ca.key",
+)
+Material = Mapping[str, str]
+"""PEM texts by the key of the Secret: ``ca.crt`` is all that is trusted, the authority that signs first."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How long things last, and when they are renewed."""
+
+    lifetime: timedelta = timedelta(days=365)
+    authority_lifetime: timedelta = timedelta(days=3650)
+    renew_share: float = 1 / 3
+    """Of its life, what is left of a certificate when it is renewed."""
+
+
+def renewed(
+    material: Material, hosts: Sequence[str], now: datetime, published: bytes = b"", terms: Terms | None = None
+) -> Material:
+    """What the material should be now; the same if nothing is due. ``published`` is what API servers are told to trust."""
+    terms = terms or Terms()
+    try:
+        return _renewed(material, hosts, now, published, terms)
+    except (ValueError, KeyError, IndexError, TypeError, UnsupportedAlgorithm) as error:
+        if material:
+            log.warning("the certificates that are kept cannot be used (%s): new ones are made", error)
+        return _begun(hosts, now, terms)
+
+
+def _begun(hosts: Sequence[str], now: datetime, terms: Terms) -> Material:
+    authority = make_authority(now, terms.authority_lifetime)
+    return _signed({TRUSTED: authority.certificate.decode()}, authority, hosts, now, terms)
+
+
+def _signed(rest: Material, authority: Authority, hosts: Sequence[str], now: datetime, terms: Terms) -> Material:
+    made = issue(authority, hosts, now, terms.lifetime)
+    return {
+        **rest,
+        AUTHORITY_KEY: authority.key.decode(),
+        CERTIFICATE: made.certificate.decode(),
+        KEY: made.key.decode(),
+    }
+
+
+def _renewed(material: Material, hosts: Sequence[str], now: datetime, published: bytes, terms: Terms) -> Material:
+    trusted = x509.load_pem_x509_certificates(material[TRUSTED].encode())
+    texts = [_text(one) for one in trusted]
+    authority = Authority(texts[0].encode(), material[AUTHORITY_KEY].encode())
+    leaf = x509.load_pem_x509_certificate(material[CERTIFICATE].encode())
+    if authority.ends <= now:
+        return _begun(hosts, now, terms)
+    if NEXT in material:
+        if material[NEXT].strip().encode() not in published:
+            return material
+        following = Authority(material[NEXT].encode(), material[NEXT_KEY].encode())
+        kept = [text for one, text in zip(trusted, texts, strict=True) if one.not_valid_after_utc > now]
+        others = [text for text in kept if text.strip() != material[NEXT].strip()]
+        return _signed({TRUSTED: "".join([material[NEXT], *others])}, following, hosts, now, terms)
+    if _is_due(authority.begins, authority.ends, now, terms):
+        following = make_authority(now, terms.authority_lifetime)
+        pem = following.certificate.decode()
+        return {**material, TRUSTED: "".join([*texts, pem]), NEXT: pem, NEXT_KEY: following.key.decode()}
+    stale = _is_due(leaf.not_valid_before_utc, leaf.not_valid_after_utc, now, terms)
+    if stale or not set(hosts) <= _hosts(leaf) or leaf.issuer != trusted[0].subject:
+        return _signed({TRUSTED: material[TRUSTED]}, authority, hosts, now, terms)
+    return material
+
+
+def _is_due(begins: datetime, ends: datetime, now: datetime, terms: Terms) -> bool:
+    return ends - now <= (ends - begins) * terms.renew_share
+
+
+def _text(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def _hosts(certificate: x509.Certificate) -> set[str]:
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+
+
+class Keyring:
+    """The certificate that is served with, renewed while it is served. ``trusted`` is what the API server must trust."""
+
+    def __init__(self, hosts: Sequence[str], now: Callable[[], datetime], terms: Terms | None = None) -> None:
+        self._hosts, self._now, self._terms = list(hosts), now, terms
+        self.material: Material = {}
+        self.context: ssl.SSLContext | None = None
+        """The TLS context of the server; the same one for ever."""
+
+    @property
+    def trusted(self) -> bytes | None:
+        """In PEM; None if somebody else tells the API server."""
+        return self.material[TRUSTED].encode()
+
+    async def renew(self, published: bytes = b"") -> None:
+        """Bring the certificate up to date; another one is served with from the next connection on."""
+        await self._take(
+            await asyncio.to_thread(renewed, self.material, self._hosts, self._now(), published, self._terms)
+        )
+
+    async def _take(self, material: Material) -> None:
+        served = [self.material.get(key) for key in (CERTIFICATE, KEY)]
+        self.material = material
+        if self.context is not None and served == [material[CERTIFICATE], material[KEY]]:
+            return
+        pair = ServerCertificate(material[CERTIFICATE].encode(), material[KEY].encode(), b"", self._now())
+        if self.context is None:
+            self.context = await asyncio.to_thread(pair.context)
+        else:
+            await asyncio.to_thread(pair.put_into, self.context)
+            log.info("admission serves with a new certificate")
+
+
+class SharedKeyring(Keyring):
+    """The same, kept in a Secret that all servers share: whoever sees first that something is due writes it."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        hosts: Sequence[str],
+        now: Callable[[], datetime],
+        terms: Terms | None = None,
+    ) -> None:
+        super().__init__(hosts, now, terms)
+        self._client, self._namespace = client, namespace
+
+    async def renew(self, published: bytes = b"") -> None:
+        """Bring the Secret up to date and take over what it holds."""
+        while True:
+            found: Json | None = None
+            with contextlib.suppress(NotFound):
+                found = await self._client.get(SECRETS, self._namespace, SECRET)
+            kept = decoded(found)
+            wanted = await asyncio.to_thread(renewed, kept, self._hosts, self._now(), published, self._terms)
+            try:
+                if found is None:
+                    await self._client.create(SECRETS, self._namespace, _secret(self._namespace, wanted))
+                elif wanted != kept:
+                    await self._client.update(SECRETS, self._namespace, SECRET, {**found, "data": _encoded(wanted)})
+            except (Conflict, AlreadyExists, NotFound):
+                continue
+            await self._take(wanted)
+            return
+
+
+class ForeignKeyring(Keyring):
+    """A certificate that somebody else makes and renews (cert-manager), in a Secret; the API server is told by them, too."""
+
+    def __init__(
+        self, read: Callable[[], Awaitable[Material]], now: Callable[[], datetime], period: float = 1.0
+    ) -> None:
+        super().__init__((), now)
+        self._read, self._period = read, period
+
+    @property
+    def trusted(self) -> bytes | None:
+        """Somebody else's to tell."""
+        return None
+
+    async def renew(self, published: bytes = b"") -> None:
+        """Take over what there is; the first time, wait until there is something."""
+        while True:
+            material = await self._read()
+            if material.get(CERTIFICATE) and material.get(KEY):
+                await self._take(material)
+                return
+            if self.context is not None:
+                return
+            await asyncio.sleep(self._period)
+
+
+def decoded(secret: Json | None) -> Material:
+    """What a Secret holds; what is no text is left out."""
+    found: dict[str, str] = {}
+    for key, value in ((secret or {}).get("data") or {}).items():
+        try:
+            found[key] = base64.b64decode(value, validate=True).decode()
+        except (ValueError, TypeError):
+            continue
+    return found
+
+
+def _encoded(material: Material) -> dict[str, str]:
+    return {key: base64.b64encode(text.encode()).decode() for key, text in material.items()}
+
+
+def _secret(namespace: str, material: Material) -> Json:
+    metadata = {"name": SECRET, "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/tls",
+        "metadata": metadata,
+        "data": _encoded(material),
+    }

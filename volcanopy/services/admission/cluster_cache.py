@@ -1,0 +1,162 @@
+"""What admission knows of the cluster, through watches of its own: queues, PodGroups, namespaces, nodes, priorities."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from volcanopy.admission.context import Context, MakePod
+from volcanopy.admission.feasibility import maximal
+from volcanopy.admission.plugins import PluginCheck
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.queue_tree import Amounts, amounts_of
+from volcanopy.api import names
+from volcanopy.api.access import Job, Queue
+from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup
+from volcanopy.api.scheduling import PodGroupPhase
+from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.services.admission.waiting_jobs import JOBS, Waiting, slim_job, slim_meta
+
+QUEUES = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, Queue)
+
+_Shape = tuple[tuple[str, str | int | float], ...]
+
+
+class Knowledge:
+    """Live copies of what the rules ask about. :meth:`context` is what is known now."""
+
+    def __init__(
+        self,
+        client: Client,
+        check_plugins: PluginCheck,
+        policy: Callable[[], AdmissionPolicy] = AdmissionPolicy,
+        make_pod: MakePod | None = None,
+    ) -> None:
+        self._check_plugins, self._policy, self._make_pod = check_plugins, policy, make_pod
+        self.queues: Reflector[Queue] = Reflector(client, QUEUES)
+        self._groups: Reflector[PodGroup] = Reflector(client, POD_GROUPS, transform=_slim_group)
+        self._namespaces = Reflector(client, NAMESPACES)
+        self._nodes: Reflector[Node] = Reflector(client, NODES, transform=_slim_node)
+        self._classes = Reflector(client, PRIORITY_CLASSES)
+        self._hyper_nodes = Reflector(client, HYPER_NODES)
+        self._sizes = Sizes()
+        self._jobs: Reflector[Job] = Reflector(client, JOBS, transform=slim_job)
+        self._unfinished = Unfinished()
+        self._waiting = Waiting()
+
+    def watching(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Start the watches; cancel what is returned to end them."""
+        followed: list[tuple[Reflector[Any], Callable[[list[Change[Any]]], object]]] = [
+            (self.queues, _nothing),
+            (self._groups, self._take_groups),
+            (self._jobs, self._waiting.take_jobs),
+            (self._namespaces, _nothing),
+            (self._nodes, self._sizes.take),
+            (self._classes, _nothing),
+            (self._hyper_nodes, _nothing),
+        ]
+        return [tasks.create_task(reflector.run(sink)) for reflector, sink in followed]
+
+    @property
+    def watches(self) -> tuple[Reflector[Any], ...]:
+        """All of them, those of kinds that a cluster need not have left out."""
+        return (self.queues, self._groups, self._jobs, self._namespaces, self._nodes, self._classes)
+
+    def _take_groups(self, changes: list[Change[PodGroup]]) -> None:
+        self._unfinished.take(changes)
+        self._waiting.take_groups(changes)
+
+    async def complete(self) -> None:
+        """Wait until everything is known that every cluster of ours has."""
+        for one in self.watches:
+            await one.synced.wait()
+
+    def context(self) -> Context:
+        """What is known now."""
+        return Context(
+            queues=self.queues.objects if self.queues.synced.is_set() else None,
+            check_plugins=self._check_plugins,
+            policy=self._policy(),
+            namespaces=self._namespaces.objects if self._namespaces.synced.is_set() else None,
+            rooms=self._sizes.largest() if self._nodes.synced.is_set() else (),
+            priority_classes=self._classes.objects if self._classes.synced.is_set() else None,
+            pod_groups=self._groups.objects if self._groups.synced.is_set() else None,
+            unfinished=self._unfinished.by_queue,
+            hyper_nodes=self._hyper_nodes.objects if self._hyper_nodes.synced.is_set() else None,
+            waiting=self._waiting.count if self._groups.synced.is_set() and self._jobs.synced.is_set() else None,
+            make_pod=self._make_pod,
+        )
+
+
+class Sizes:
+    """The sizes of nodes, of which only the largest matter: found again when one comes that was not there, or one goes."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Shape] = {}
+        self._count: Counter[_Shape] = Counter()
+        self._largest: tuple[Amounts, ...] | None = ()
+
+    def take(self, changes: Sequence[Change[Node]]) -> None:
+        """Nodes have changed."""
+        for change in changes:
+            name = change.object.metadata.name
+            gone = change.type is ChangeType.DELETED
+            shape = None if gone else tuple(sorted(change.object.status.allocatable.items()))
+            before = self._of.pop(name, None)
+            if shape is not None:
+                self._of[name] = shape
+            if before == shape:
+                continue
+            if before is not None:
+                self._count[before] -= 1
+                if not self._count[before]:
+                    del self._count[before]
+                    self._largest = None
+            if shape is not None:
+                self._count[shape] += 1
+                if self._count[shape] == 1:
+                    self._largest = None
+
+    def largest(self) -> tuple[Amounts, ...]:
+        """The sizes that none has more of everything than."""
+        if self._largest is None:
+            self._largest = maximal(amounts_of(dict(shape)) for shape in self._count)
+        return self._largest
+
+
+class Unfinished:
+    """How many PodGroups of each queue have not come to their end."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, str] = {}
+        self.by_queue: Counter[str] = Counter()
+
+    def take(self, changes: Sequence[Change[PodGroup]]) -> None:
+        """PodGroups have changed."""
+        for change in changes:
+            group = change.object
+            over = change.type is ChangeType.DELETED or group.status.phase == PodGroupPhase.COMPLETED
+            before = self._of.pop(group.metadata.key, None)
+            now = None if over else group.spec.queue or names.DEFAULT_QUEUE
+            if now is not None:
+                self._of[group.metadata.key] = now
+                self.by_queue[now] += 1
+            if before is not None:
+                self.by_queue[before] -= 1
+
+
+def _nothing(_: Sequence[Change[Any]]) -> None:
+    """The copy itself is what is read."""
+
+
+def _slim_node(node: Node) -> Node:
+    meta = Meta(name=node.metadata.name, uid=node.metadata.uid, resource_version=node.metadata.resource_version)
+    return Node(metadata=meta, status=NodeStatus(allocatable=node.status.allocatable))
+
+
+def _slim_group(group: PodGroup) -> PodGroup:
+    spec = type(group.spec)(queue=group.spec.queue)
+    return PodGroup(metadata=slim_meta(group.metadata), spec=spec, status=type(group.status)(phase=group.status.phase))

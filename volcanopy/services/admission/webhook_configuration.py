@@ -1,0 +1,233 @@
+"""The webhook configurations: which requests the API server sends to admission, and whom it trusts there."""
+
+import base64
+import contextlib
+from dataclasses import dataclass, field
+
+from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.api import names
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.admission import cert_manager
+
+_REGISTRATION = "admissionregistration.k8s.io"
+MUTATING: Kind[Json] = Kind(
+    _REGISTRATION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, dict
+)
+VALIDATING: Kind[Json] = Kind(
+    _REGISTRATION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False, dict
+)
+CONFIGURATION = "volcanopy-admission"
+
+_CREATE, _CHANGE, _ALL = ["CREATE"], ["CREATE", "UPDATE"], ["CREATE", "UPDATE", "DELETE"]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """How the API server reaches us, and what it does when it does not.
+
+    ``address`` is ``https://host:port``; a ``service`` (``namespace/name``) comes before it. ``authority`` is what the server
+    must trust, in PEM; None if cert-manager tells it, from the Certificate ``inject_from`` (``namespace/name``).
+    """
+
+    address: str
+    service: str = ""
+    authority: bytes | None = None
+    inject_from: str = ""
+    fail_closed: bool = True
+    policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
+
+    def configurations(self) -> tuple[tuple[Kind[Json], Json], ...]:
+        """The objects that point the API server to us."""
+        ours, foreign = self._conditions()
+        return (
+            self._configuration(
+                MUTATING,
+                [
+                    self._webhook("jobs.mutate", [_rule(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")]),
+                    self._webhook("flows.mutate", [_rule(names.FLOW, _CHANGE, "jobflows")]),
+                    self._webhook("podgroups.mutate", [_rule(names.SCHEDULING, _CHANGE, "podgroups")], foreign),
+                    self._webhook("queues.mutate", [_rule(names.SCHEDULING, _CREATE, "queues")]),
+                    self._webhook("pods.mutate", [_rule("", _CREATE, "pods")], ours, elsewhere=True),
+                ],
+            ),
+            self._configuration(
+                VALIDATING,
+                [
+                    self._webhook("jobs.validate", [_rule(names.BATCH, _CHANGE, "batchjobs", "cronbatchjobs")]),
+                    self._webhook("flows.validate", [_rule(names.FLOW, _CHANGE, "jobflows", "jobtemplates")]),
+                    self._webhook("podgroups.validate", [_rule(names.SCHEDULING, _CHANGE, "podgroups")], foreign),
+                    self._webhook("queues.validate", [_rule(names.SCHEDULING, _ALL, "queues")], writes=True),
+                    self._webhook("hypernodes.validate", [_rule(names.TOPOLOGY, _ALL, "hypernodes")]),
+                    self._webhook("commands.validate", [_rule(names.BUS, _CREATE, "commands")]),
+                    self._webhook("pods.validate", [_rule("", _CREATE, "pods")], ours, elsewhere=True),
+                    self._webhook("podorigins.validate", [_rule("", ["UPDATE"], "pods")], _RENAMED, elsewhere=True),
+                ],
+            ),
+        )
+
+    def _conditions(self) -> tuple[list[Json], list[Json]]:
+        """Which pods concern us, and which PodGroups: not those that our own controllers make."""
+        policy = self.policy
+        ours = _condition(
+            "our-scheduler",
+            f"has(object.spec.schedulerName) && object.spec.schedulerName in {_list(policy.scheduler_names)}",
+        )
+        foreign = _condition("not-by-us", f"!(request.userInfo.username in {_list(policy.controllers)})")
+        if policy.controllers:
+            return [ours, foreign, _NO_TRIAL], [foreign]
+        # Nobody can be told apart by name here (a cluster on one machine): what says that it is a job's is believed.
+        loose = (
+            "!(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'BatchJob'))"
+        )
+        return [ours, _condition("not-of-a-job", loose), _NO_TRIAL], []
+
+    def _webhook(
+        self,
+        name: str,
+        rules: list[Json],
+        conditions: list[Json] | None = None,
+        *,
+        writes: bool = False,
+        elsewhere: bool = False,
+    ) -> Json:
+        made: Json = {
+            "name": f"{name}.volcanopy.io",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "NoneOnDryRun" if writes else "None",
+            "failurePolicy": "Fail" if self.fail_closed else "Ignore",
+            "matchPolicy": "Equivalent",
+            "timeoutSeconds": 10,
+            "clientConfig": self._client_config("/mutate" if ".mutate" in name else "/validate"),
+            "rules": rules,
+        }
+        if conditions:
+            made["matchConditions"] = conditions
+        if elsewhere:
+            made["namespaceSelector"] = {"matchExpressions": [_not_in(self._own_namespaces())]}
+        return made
+
+    def _own_namespaces(self) -> list[str]:
+        """Where the cluster's own pods live, which must start when we are down."""
+        own = self.service.partition("/")[0]
+        return sorted({"kube-system", *([own] if own else [])})
+
+    def _client_config(self, path: str) -> Json:
+        made: Json
+        if self.service:
+            namespace, _, name = self.service.partition("/")
+            made = {"service": {"namespace": namespace, "name": name, "path": path, "port": 443}}
+        else:
+            made = {"url": f"{self.address}{path}"}
+        if self.authority is not None:
+            made["caBundle"] = base64.b64encode(self.authority).decode()
+        return made
+
+    def _configuration(self, kind: Kind[Json], webhooks: list[Json]) -> tuple[Kind[Json], Json]:
+        metadata: Json = {"name": CONFIGURATION}
+        if self.authority is None and self.inject_from:
+            metadata["annotations"] = {cert_manager.INJECT: self.inject_from}
+        return kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "webhooks": webhooks}
+
+
+_NOTE = "(has({0}.metadata.annotations) && '{1}' in {0}.metadata.annotations ? {0}.metadata.annotations['{1}'] : '')"
+_RENAMED: list[Json] = [
+    {
+        "name": "says-someone-else",
+        "expression": " || ".join(
+            f"{_NOTE.format('object', key)} != {_NOTE.format('oldObject', key)}"
+            for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
+        ),
+    }
+]
+
+
+def _rule(group: str, operations: list[str], *resources: str) -> Json:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "resources": list(resources),
+        "operations": operations,
+        "scope": "*",
+    }
+
+
+def _condition(name: str, expression: str) -> Json:
+    return {"name": name, "expression": expression}
+
+
+# Only what is not kept can pass as a trial: the label of a pod that is kept means nothing.
+_NO_TRIAL = _condition(
+    "not-our-trial",
+    "!(has(request.dryRun) && request.dryRun && has(object.metadata.labels) &&"
+    f" '{names.TRIAL}' in object.metadata.labels)",
+)
+
+
+def _list(texts: list[str]) -> str:
+    return "[" + ", ".join("'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'" for text in texts) + "]"
+
+
+def _not_in(namespaces: list[str]) -> Json:
+    return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": namespaces}
+
+
+async def register(client: Client, registration: Registration) -> None:
+    """Make the configurations, or bring them to this form; what is right already is not written."""
+    for kind, wanted in registration.configurations():
+        while True:
+            try:
+                found = await client.get(kind, None, CONFIGURATION)
+            except NotFound:
+                try:
+                    await client.create(kind, None, wanted)
+                except AlreadyExists:
+                    continue
+                break
+            changed = _merged(found, wanted)
+            if changed != found:
+                try:
+                    await client.update(kind, None, CONFIGURATION, changed)
+                except (Conflict, NotFound):
+                    continue
+            break
+
+
+def _merged(found: Json, wanted: Json) -> Json:
+    """What there is with what is wanted; a bundle that somebody else put in stays where we have none of our own."""
+    there = {one.get("name"): one for one in found.get("webhooks") or ()}
+    webhooks = []
+    for one in wanted["webhooks"]:
+        old = there.get(one["name"], {})
+        # What the API server has filled in is taken as it is, so that nothing is written where nothing differs.
+        config = {**one["clientConfig"]}
+        if "caBundle" not in config and (bundle := (old.get("clientConfig") or {}).get("caBundle")):
+            config["caBundle"] = bundle
+        merged = {**old, **one, "clientConfig": config}
+        for key in ("matchConditions", "namespaceSelector"):
+            if key not in one and old.get(key) not in (None, {}, []):
+                merged.pop(key)
+        webhooks.append(merged)
+    metadata = found["metadata"]
+    notes = {**(metadata.get("annotations") or {}), **(wanted["metadata"].get("annotations") or {})}
+    return {**found, "metadata": {**metadata, **({"annotations": notes} if notes else {})}, "webhooks": webhooks}
+
+
+async def published(client: Client) -> bytes:
+    """What API servers are told to trust by every one of our webhooks; empty if they do not agree."""
+    bundles: set[str] = set()
+    for kind in (MUTATING, VALIDATING):
+        try:
+            found = await client.get(kind, None, CONFIGURATION)
+        except NotFound:
+            return b""
+        bundles |= {one["clientConfig"].get("caBundle", "") for one in found.get("webhooks") or ()}
+    return base64.b64decode(bundles.pop()) if len(bundles) == 1 else b""
+
+
+async def unregister(client: Client) -> None:
+    """Take the configurations away."""
+    for kind in (MUTATING, VALIDATING):
+        with contextlib.suppress(NotFound):
+            await client.delete(kind, None, CONFIGURATION)

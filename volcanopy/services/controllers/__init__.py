@@ -1,0 +1,1 @@
+"""The controller process: jobs, flows, cron jobs, queues, pod groups."""

@@ -1,0 +1,271 @@
+"""The controller of queues: Commands, the queue above, and what is in a queue wake it; its plan is carried out.
+
+The scheduler writes what a queue holds into the same status. Both write merge patches of their own fields, so neither
+takes back what the other wrote.
+"""
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from volcanopy.api import core, names
+from volcanopy.api.bus import Command
+from volcanopy.api.model import InvalidObjectError, Json
+from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
+from volcanopy.jobcontroller.phases import STOPPED
+from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
+from volcanopy.jobcontroller.queues import PatchQueue, PatchQueueStatus, QueueObserved, reconcile_queue
+from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Conflict, NotFound
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.services.controllers.controller import Controller, utc_now
+from volcanopy.services.controllers.effects import COMMANDS, JOBS, OutdatedError
+from volcanopy.services.controllers.job_cache import REMEMBERED_DEATHS, key_of, uid_of
+from volcanopy.services.controllers.reconcile_log import queue_is_gone
+
+log = logging.getLogger(__name__)
+
+QUEUES: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, dict)
+
+PACE = 0.5
+"""The least seconds between two looks at a queue because of what is in it."""
+
+_STOPPED = frozenset(map(str, STOPPED))
+
+
+class Contents:
+    """What is in the queues: PodGroups by phase, and BatchJobs that are neither over nor suspended.
+
+    This is where measurements of queues are read; ``changed`` is called with the name of a queue whose counts differ.
+    """
+
+    def __init__(self, changed: Callable[[str], None]) -> None:
+        self._changed = changed
+        self._groups: dict[str, tuple[str, PodGroupPhase]] = {}
+        self._jobs: dict[str, str] = {}
+        self.groups: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
+        """By queue: how many PodGroups are in each phase."""
+        self.jobs: Counter[str] = Counter()
+        """By queue: how many BatchJobs are neither over nor suspended."""
+
+    def pod_group_changes(self, changes: Sequence[Change[core.PodGroup]]) -> None:
+        """PodGroups have changed."""
+        for change in changes:
+            group = change.object
+            now: tuple[str, PodGroupPhase] | None = None
+            if change.type is not ChangeType.DELETED:
+                now = (group.spec.queue or names.DEFAULT_QUEUE, _phase(group))
+            self._move_group(group.metadata.key, now)
+
+    def _move_group(self, key: str, now: tuple[str, PodGroupPhase] | None) -> None:
+        before = self._groups.pop(key, None)
+        if now is not None:
+            self._groups[key] = now
+        if before == now:
+            return
+        if before is not None:
+            self.groups[before[0]][before[1]] -= 1
+            self._changed(before[0])
+        if now is not None:
+            self.groups[now[0]][now[1]] += 1
+            self._changed(now[0])
+
+    def job_event(self, event: str | None, job: Json) -> None:
+        """A BatchJob was listed, added, changed or deleted."""
+        state = (job.get("status") or {}).get("state") or {}
+        lives = event != "DELETED" and state.get("phase") not in _STOPPED
+        before = self._jobs.pop(uid_of(job), None)
+        now = str((job.get("spec") or {}).get("queue") or names.DEFAULT_QUEUE) if lives else None
+        if now is not None:
+            self._jobs[uid_of(job)] = now
+        if before != now:
+            self.jobs.subtract([before] if before is not None else [])
+            self.jobs.update([now] if now is not None else [])
+            for name in {before, now} - {None}:
+                self._changed(str(name))
+
+    def forget(self, name: str) -> None:
+        """The queue is gone; what is in it is counted on, for a queue of that name may come again."""
+        if not +self.groups[name]:
+            del self.groups[name]
+        self.jobs += Counter()  # drops what is zero
+
+
+class QueueController(Controller):
+    """Opens and closes queues, and counts what is in them.
+
+    ``opened`` is called with the name of a queue that is open and was not. ``now`` is there for tests.
+    """
+
+    kind = QUEUES
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: EventRecorder,
+        opened: Callable[[str], None] = lambda _: None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        super().__init__(client, recorder, now)
+        self._opened = opened
+        self.contents = Contents(self._contents_changed)
+        self._commands: defaultdict[str, dict[str, Command]] = defaultdict(dict)
+        self._dead: OrderedDict[str, None] = OrderedDict()
+        self._counted: dict[str, float] = {}
+
+    def watched(self) -> Sequence[Kind[Any]]:
+        """Queues, the Commands for them, and the jobs that are in them."""
+        return (QUEUES, COMMANDS, JOBS)
+
+    def told(self, event: str | None, found: Json) -> None:
+        """A queue, a Command or a job has changed."""
+        match found.get("kind"):
+            case "BatchJob":
+                self.contents.job_event(event, found)
+            case "Command":
+                self._command(event, found)
+            case _:
+                super().told(event, found)
+
+    def changed(self, event: str | None, found: Json) -> None:
+        """A queue has changed; those below it follow its state."""
+        name = key_of(found)
+        before = self.found.get(name)
+        super().changed(event, found)
+        after = self.found.get(name)
+        if after is None:
+            self.contents.forget(name)
+            queue_is_gone(name)
+            self._counted.pop(name, None)
+        if _state(before) != _state(after):
+            self._wake_below(name)
+            if after is not None and _state(after) in {"", QueueState.OPEN}:
+                self._opened(name)
+
+    def _wake_below(self, name: str) -> None:
+        for below, queue in self.found.items():
+            if _parent(queue) == name:
+                self.queue.add(below)
+
+    def _contents_changed(self, name: str) -> None:
+        if name in self.found:
+            now = asyncio.get_running_loop().time()
+            self.queue.add(name, max(self._counted.get(name, 0.0) + PACE - now, 0.02))
+
+    def _command(self, event: str | None, found: Json) -> None:
+        try:
+            command = Command.read(found)
+        except InvalidObjectError as error:
+            log.warning("Command %s is left alone: %s", key_of(found), error)
+            return
+        if command.target.kind != QUEUES.kind:
+            return
+        name, uid = command.target.name, command.metadata.uid
+        if event == "DELETED" or uid in self._dead:
+            self._forget_command(name, uid)
+        else:
+            self._commands[name][uid] = command
+            self.queue.add(name)
+
+    def _forget_command(self, name: str, uid: str) -> None:
+        commands = self._commands.get(name, {})
+        commands.pop(uid, None)
+        if not commands:
+            self._commands.pop(name, None)
+
+    async def look(self, raw: Json) -> datetime | None:
+        """Do what is to be done for a queue."""
+        name = raw["metadata"]["name"]
+        try:
+            queue = Queue.read(raw)
+        except InvalidObjectError as error:
+            self.recorder.record(self.about(raw), "Warning", "Unreadable", str(error))
+            return None
+        self._counted[name] = asyncio.get_running_loop().time()
+        for effect in reconcile_queue(queue, self._observed(raw)).effects:
+            match effect:
+                case PatchQueue():
+                    raw = await self._write(raw, effect.patch)
+                case PatchQueueStatus():
+                    raw = await self._write(raw, {"status": effect.patch})
+                case RecordEvent():
+                    self.recorder.record(self.about(raw), effect.type, effect.reason, effect.message)
+                case DeleteCommand():
+                    await self._delete_command(name, effect)
+        return None
+
+    def _observed(self, raw: Json) -> QueueObserved:
+        name, above = raw["metadata"]["name"], _parent(raw)
+        parent = self.found.get(above)
+        groups = self.contents.groups.get(name, Counter())
+        return QueueObserved(
+            parent=None if parent is None else _readable(parent),
+            parent_ordered=above in self._commands,
+            commands=tuple(self._commands.get(name, {}).values()),
+            groups={phase: count for phase, count in groups.items() if count},
+            jobs=self.contents.jobs[name],
+        )
+
+    async def _write(self, raw: Json, patch: Json) -> Json:
+        """Patch a queue. A new state is written on what was looked at or not at all: raises OutdatedError then."""
+        meta = raw["metadata"]
+        status = patch.get("status")
+        version = {"resourceVersion": meta["resourceVersion"]} if "state" in (status or {}) else {}
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta["uid"], **version}}
+        try:
+            if status is None:
+                written = await self.client.patch(QUEUES, None, meta["name"], body)
+            else:
+                written = await self.client.patch_status(QUEUES, None, meta["name"], body)
+        except NotFound as gone:
+            self.found.pop(meta["name"], None)
+            raise OutdatedError from gone
+        except Conflict as conflict:
+            try:
+                self.changed(None, await self.client.get(QUEUES, None, meta["name"]))
+            except NotFound:
+                self.found.pop(meta["name"], None)
+            raise OutdatedError from conflict
+        self.changed(None, written)
+        return written
+
+    async def _delete_command(self, name: str, effect: DeleteCommand) -> None:
+        command = self._commands.get(name, {}).get(effect.uid)
+        if command is None:
+            return
+        await self.remove(COMMANDS, command.metadata.namespace, effect.name, effect.uid)
+        self._dead[effect.uid] = None
+        if len(self._dead) > REMEMBERED_DEATHS:
+            self._dead.popitem(last=False)
+        self._forget_command(name, effect.uid)
+        self._wake_below(name)
+
+
+def _phase(group: core.PodGroup) -> PodGroupPhase:
+    """The phase of a group; a word that we do not know is none that has come to its end."""
+    said = group.status.phase or PodGroupPhase.PENDING
+    return PodGroupPhase(said) if said in set(PodGroupPhase) else PodGroupPhase.UNKNOWN
+
+
+def _state(queue: Json | None) -> str:
+    return str(((queue or {}).get("status") or {}).get("state") or "")
+
+
+def _parent(queue: Json) -> str:
+    """The name of the queue above this one; empty for the root."""
+    if queue["metadata"]["name"] == names.ROOT_QUEUE:
+        return ""
+    return str((queue.get("spec") or {}).get("parent") or names.ROOT_QUEUE)
+
+
+def _readable(queue: Json) -> Queue | None:
+    """A queue as it is read, None where it cannot be: its own look tells people."""
+    try:
+        return Queue.read(queue)
+    except InvalidObjectError:
+        return None

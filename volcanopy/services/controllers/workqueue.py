@@ -1,0 +1,119 @@
+"""Keys that want attention: each is worked on by one at a time, and however often it is added meanwhile, once more."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from volcanopy.kube.metrics import registry
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 60.0
+
+
+@dataclass
+class _Later:
+    at: float
+    handle: asyncio.TimerHandle
+
+
+@dataclass
+class WorkQueue:
+    """A queue of keys for several workers on one event loop. All times are seconds of that loop's clock."""
+
+    name: str = "keys"
+    """What the keys stand for, in the metrics."""
+    _ready: dict[str, float] = field(default_factory=dict)
+    """What can be worked on, and since when (monotonic seconds)."""
+    _active: dict[str, float] = field(default_factory=dict)
+    """What is worked on, and since when."""
+    _dirty: set[str] = field(default_factory=set)
+    _later: dict[str, _Later] = field(default_factory=dict)
+    _pauses: dict[str, float] = field(default_factory=dict)
+    _some: asyncio.Event = field(default_factory=asyncio.Event)
+    _closed: bool = False
+    _rest: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        registry.QUEUE_DEPTH.follow(self, lambda queue: [((queue.name,), float(len(queue)))])
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._active)
+
+    def longest(self) -> tuple[str, float]:
+        """The key that has been worked on for longest, and for how many seconds; ("", 0) if none is."""
+        if not self._active:
+            return "", 0.0
+        key = next(iter(self._active))  # they stand in the order in which they were taken
+        return key, asyncio.get_running_loop().time() - self._active[key]
+
+    def prune(self, exists: Callable[[str], bool]) -> None:
+        """Drop the keys that wait, where nothing is behind them any more: for a queue that nobody works on."""
+        for key in [key for key in self._ready if not exists(key)]:
+            del self._ready[key]
+
+    async def drain(self) -> None:
+        """Give out no more keys; return when those that are worked on have been given back."""
+        self._closed = True
+        while self._active:
+            self._rest.clear()
+            await self._rest.wait()
+
+    def add(self, key: str, after: float = 0.0) -> None:
+        """Have this key worked on, now or in so many seconds; the soonest of several wishes counts."""
+        if after > 0:
+            self._add_later(key, after)
+            return
+        if waiting := self._later.pop(key, None):
+            waiting.handle.cancel()
+        if key in self._active:
+            self._dirty.add(key)
+        else:
+            self._ready.setdefault(key, time.monotonic())
+            self._some.set()
+
+    def _add_later(self, key: str, after: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + after
+        waiting = self._later.get(key)
+        if waiting is not None:
+            if waiting.at <= at:
+                return
+            waiting.handle.cancel()
+        self._later[key] = _Later(at, loop.call_at(at, self.add, key))
+
+    async def get(self) -> str:
+        """The next key. It must be given back with :meth:`done`."""
+        while self._closed or not self._ready:
+            self._some.clear()
+            await self._some.wait()
+        key = next(iter(self._ready))
+        registry.QUEUE_SECONDS.labels(self.name).observe(time.monotonic() - self._ready.pop(key))
+        self._active[key] = asyncio.get_running_loop().time()
+        return key
+
+    def done(self, key: str) -> None:
+        """The key has been worked on; if it was added meanwhile, it is ready again."""
+        self._active.pop(key, None)
+        self._rest.set()
+        if key in self._dirty:
+            self._dirty.discard(key)
+            self.add(key)
+
+    def succeeded(self, key: str) -> None:
+        """The next failure of this key is a first one."""
+        self._pauses.pop(key, None)
+
+    def failed(self, key: str, jitter: Callable[[], float]) -> float:
+        """Have the key worked on again after a pause that grows with each failure; returns it. ``jitter`` is 0 to 1."""
+        pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, LONGEST_PAUSE)
+        self._pauses[key] = pause
+        pause *= 0.5 + jitter() / 2
+        self.add(key, pause)
+        return pause
+
+    def forget(self, key: str) -> None:
+        """The key will not come again by itself."""
+        self._pauses.pop(key, None)
+        if waiting := self._later.pop(key, None):
+            waiting.handle.cancel()

@@ -1,0 +1,1 @@
+"""What every service process has: leader election, health endpoints, settings, configuration files."""

@@ -1,0 +1,240 @@
+"""Who tells how busy nodes are: Prometheus, or the API server's metrics APIs.
+
+A source answers with what each node uses, in percent of its cpu and of its memory, averaged over ten minutes, and when
+that was so. Nodes that it knows nothing of are left out.
+"""
+
+import asyncio
+import json
+import math
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import aiohttp
+from msgspec import Struct
+
+from volcanopy.api import core, quantity
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import KubeError, NotFound
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.scheduler.framework.metrics_source import Metrics
+
+Loads = dict[str, tuple[float, float, datetime]]
+"""By node: percent of cpu, percent of memory, when."""
+Rooms = Callable[[], Mapping[str, Mapping[str, int]]]
+"""What each node has, in base units by resource."""
+
+PERIOD = timedelta(minutes=10)
+"""What is measured is averaged over this."""
+ANSWER_WITHIN = 20.0
+"""Seconds that a source has to answer."""
+
+_LABELS = ("node", "nodename", "kubernetes_node", "instance")
+"""The labels that may name the node of a series, the best first."""
+_BY = ", ".join(_LABELS)
+CPU_QUERY = f'100 * (1 - avg by ({_BY}) (rate(node_cpu_seconds_total{{mode="idle"}}[10m])))'
+MEMORY_QUERY = (
+    f"100 * (1 - sum by ({_BY}) (avg_over_time(node_memory_MemAvailable_bytes[10m])) "
+    f"/ sum by ({_BY}) (avg_over_time(node_memory_MemTotal_bytes[10m])))"
+)
+"""Both are asked about all nodes at once. They read what Prometheus' node exporter measures."""
+
+
+class LoadError(Exception):
+    """A source did not answer, or not as it should; says which and why in one sentence."""
+
+
+class Source(Protocol):
+    """Somebody to ask; opened and closed with ``async with``."""
+
+    async def __aenter__(self) -> Self:
+        """Make ready to ask."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close what was opened."""
+
+    async def measure(self) -> Loads:
+        """How busy nodes are. Raises LoadError."""
+
+
+def source(settings: Metrics, client: Client, rooms: Rooms) -> Source:
+    """The source that a configuration names; ``rooms`` tells what nodes have, for sources that give amounts."""
+    match settings.type:
+        case "prometheus":
+            return Prometheus(settings.address, insecure=settings.insecure)
+        case "prometheus_adaptor":
+            return CustomMetrics(client)
+        case "metrics-server":
+            return MetricsServer(client, rooms)
+
+
+class Prometheus:
+    """A Prometheus server, asked over its HTTP API."""
+
+    def __init__(self, address: str, *, insecure: bool = False) -> None:
+        self._url = f"{address.rstrip('/')}/api/v1/query"
+        self._tls: ssl.SSLContext | bool = not insecure
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_WITHIN))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def measure(self) -> Loads:
+        """Two questions, whatever the number of nodes."""
+        cpu, memory = await asyncio.gather(self._query(CPU_QUERY), self._query(MEMORY_QUERY))
+        return {
+            node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
+            for node in sorted(cpu.keys() & memory.keys())
+        }
+
+    async def _query(self, query: str) -> dict[str, tuple[float, datetime]]:
+        assert self._session is not None, "a source is opened before it is asked"
+        try:
+            async with self._session.get(self._url, params={"query": query}, ssl=self._tls) as answer:
+                text = await answer.text()
+                status = answer.status
+        except (aiohttp.ClientError, OSError, TimeoutError) as fault:
+            raise LoadError(f"Prometheus at {self._url} does not answer: {fault or type(fault).__name__}") from fault
+        try:
+            body = json.loads(text)
+            if body["status"] != "success":
+                raise LoadError(f"Prometheus at {self._url} refuses the question: {body.get('error', status)}")
+            return dict(_series(body["data"]["result"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise LoadError(f"Prometheus at {self._url} answers what is no result ({status}): {text[:80]!r}") from None
+
+
+def _series(result: list[dict[str, Any]]) -> Iterable[tuple[str, tuple[float, datetime]]]:
+    """The value of each node; what is no number is left out."""
+    for one in result:
+        labels = one["metric"]
+        name = next((str(labels[label]) for label in _LABELS if labels.get(label)), "")
+        moment, said = one["value"]
+        value = float(said)
+        if name and math.isfinite(value):
+            yield name.rpartition(":")[0] or name, (value, datetime.fromtimestamp(float(moment), UTC))
+
+
+class _Described(Struct, rename="camel"):
+    name: str = ""
+
+
+class _Value(Struct, rename="camel"):
+    described_object: _Described
+    timestamp: datetime
+    value: str
+
+
+class _Values(Struct, rename="camel"):
+    """A MetricValueList."""
+
+    items: list[_Value] = []
+    metadata: core.Meta = core.Meta()
+
+
+class _OfApiServer:
+    """A source behind the API server: there is nothing to open."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to close."""
+
+
+class CustomMetrics(_OfApiServer):
+    """The API ``custom.metrics.k8s.io``, as an adapter of Prometheus serves it: parts of 1 by node."""
+
+    VERSIONS = ("v1beta2", "v1beta1")
+
+    async def measure(self) -> Loads:
+        """Both metrics of all nodes."""
+        cpu, memory = [await self._values(name) for name in ("node_cpu_usage_avg", "node_memory_usage_avg")]
+        return {
+            node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
+            for node in sorted(cpu.keys() & memory.keys())
+        }
+
+    async def _values(self, metric: str) -> dict[str, tuple[float, datetime]]:
+        missing: KubeError | None = None
+        for version in self.VERSIONS:
+            kind = Kind("custom.metrics.k8s.io", version, "MetricValueList", "nodes", False, _Values)
+            try:
+                found = await self._client.get(kind, None, "*", subresource=metric, deadline=ANSWER_WITHIN)
+                return {one.described_object.name: (_percent(one.value), one.timestamp) for one in found.items}
+            except NotFound as fault:
+                missing = fault
+            except KubeError as fault:
+                raise LoadError(f"the custom metric {metric} of nodes cannot be read: {fault}") from fault
+        raise LoadError(f"the API server does not serve the custom metric {metric} of nodes: {missing}")
+
+
+def _percent(text: str) -> float:
+    try:
+        return 100.0 * float(quantity.parse(text))
+    except quantity.QuantityError as fault:
+        raise LoadError(f"a custom metric of nodes is no number: {fault}") from None
+
+
+class _Usage(Struct, rename="camel"):
+    metadata: core.Meta
+    timestamp: datetime
+    usage: core.Quantities
+
+
+class MetricsServer(_OfApiServer):
+    """The API ``metrics.k8s.io``: what nodes use at the moment. The average is taken here, from answer to answer."""
+
+    KIND: Kind[_Usage] = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", False, _Usage)
+
+    def __init__(self, client: Client, rooms: Rooms) -> None:
+        super().__init__(client)
+        self._rooms = rooms
+        self._seen: dict[str, deque[tuple[datetime, float, float]]] = {}
+
+    async def measure(self) -> Loads:
+        """The averages over what was seen of each node in the last ten minutes."""
+        try:
+            found = await self._client.list(self.KIND, deadline=ANSWER_WITHIN)
+        except NotFound as fault:
+            raise LoadError(f"the API server does not serve metrics.k8s.io, install metrics-server: {fault}") from fault
+        except KubeError as fault:
+            raise LoadError(f"the load of nodes cannot be read from metrics.k8s.io: {fault}") from fault
+        rooms = self._rooms()
+        listed = {one.metadata.name: one for one in found.items if one.metadata.name in rooms}
+        self._seen = {name: self._seen.get(name, deque()) for name in listed}
+        for name, one in listed.items():
+            used = quantity.amounts(one.usage)
+            seen = self._seen[name]
+            if not seen or seen[-1][0] < one.timestamp:
+                seen.append((one.timestamp, _part(used, rooms[name], "cpu"), _part(used, rooms[name], "memory")))
+            while seen[0][0] < one.timestamp - PERIOD:
+                seen.popleft()
+        return {name: _mean(seen) for name, seen in sorted(self._seen.items())}
+
+
+def _part(used: Mapping[str, int], room: Mapping[str, int], resource: str) -> float:
+    return 100.0 * used.get(resource, 0) / room[resource] if room.get(resource) else 0.0
+
+
+def _mean(seen: deque[tuple[datetime, float, float]]) -> tuple[float, float, datetime]:
+    cpu, memory = math.fsum(cpu for _, cpu, _ in seen), math.fsum(memory for _, _, memory in seen)
+    return cpu / len(seen), memory / len(seen), seen[-1][0]

@@ -1,0 +1,132 @@
+"""What of a cycle is no object of the cluster, written beside the objects in a dump so that the cycle can be run again.
+
+It takes the form of one, so that it can stand in the same list: its moment, that of the cycle before, the nodes' load, and
+what earlier cycles decided that the API server does not show yet.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from volcanopy.api.core import Labels, Meta, Slice
+from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+from volcanopy.scheduler.model.task_status import Status
+
+GROUP, VERSION, KIND = "dump.volcanopy.io", "v1", "SchedulingCycle"
+
+
+class NodeLoad(Slice, frozen=True, kw_only=True, gc=False):
+    """How busy a node was, in percent, and when that was measured, in seconds."""
+
+    cpu: float
+    memory: float
+    measured: float
+
+
+class Measured(Slice, frozen=True, kw_only=True, gc=False):
+    """The load of the nodes that were measured, and the seconds between two measurements."""
+
+    interval: float
+    nodes: dict[str, NodeLoad] = msgspec.field(default_factory=dict)
+
+
+class Binding(Slice, frozen=True, kw_only=True, gc=False):
+    """Where a pod is being bound to, and the annotations that come with it."""
+
+    node: str
+    annotations: Labels = msgspec.field(default_factory=dict)
+
+
+class SchedulingCycle(Slice, frozen=True, kw_only=True, gc=False):
+    """A cycle: what it knew beside the objects."""
+
+    metadata: Meta
+    now: datetime
+    previous: datetime | None = None
+    usage: Measured | None = None
+    binding: dict[str, Binding] = msgspec.field(default_factory=dict)
+    """The pods that are being bound, by namespace and name."""
+    evicting: tuple[str, ...] = ()
+    scheduler_name: str = ""
+    """Whose pods are scheduled; the usual name if it is not said."""
+    default_queue: str = ""
+    """The queue of pod groups that name none; the usual one if it is not said."""
+    config: str = ""
+    """The text of the scheduler configuration, where it is known."""
+
+
+class Circumstances(NamedTuple):
+    """What of a cycle neither the objects nor the snapshot tell: whose scheduler it was, and how it was configured."""
+
+    scheduler_name: str = ""
+    default_queue: str = ""
+    config: str = ""
+
+
+def entry(snapshot: Snapshot, circumstances: Circumstances | None = None) -> dict[str, Any]:
+    """The cycle of a snapshot, as an object of a list."""
+    around = circumstances or Circumstances()
+    cycle = SchedulingCycle(
+        metadata=Meta(name=snapshot.session),
+        now=snapshot.now,
+        previous=snapshot.previous,
+        usage=_usage(snapshot),
+        binding=dict(_binding(snapshot)),
+        evicting=tuple(_evicting(snapshot)),
+        scheduler_name=around.scheduler_name,
+        default_queue=around.default_queue,
+        config=around.config,
+    )
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, **msgspec.to_builtins(cycle)}
+
+
+def _binding(snapshot: Snapshot) -> Iterator[tuple[str, Binding]]:
+    tasks, nodes = snapshot.tasks, snapshot.nodes
+    for row in np.flatnonzero((tasks.node != NONE) & (tasks.status != Status.PENDING)).tolist():
+        pod, node = tasks.pods[row], int(tasks.node[row])
+        if not pod.spec.node_name:
+            notes = next((one.notes for one in nodes.holders[node] or () if one.row == row), {})
+            own = pod.metadata.annotations
+            coming = {key: text for key, text in notes.items() if own.get(key) != text}
+            yield str(tasks.keys[row]), Binding(node=nodes.names[node], annotations=coming)
+
+
+def _evicting(snapshot: Snapshot) -> Iterator[str]:
+    tasks = snapshot.tasks
+    for row in np.flatnonzero(tasks.status == Status.RELEASING).tolist():
+        if tasks.pods[row].metadata.deletion_timestamp is None:
+            yield str(tasks.keys[row])
+
+
+def _usage(snapshot: Snapshot) -> Measured | None:
+    table = snapshot.usage
+    if table is None:
+        return None
+    rows = zip(snapshot.nodes.names, table.cpu.tolist(), table.memory.tolist(), table.measured.tolist(), strict=True)
+    nodes = {
+        name: NodeLoad(cpu=cpu, memory=memory, measured=moment)
+        for name, cpu, memory, moment in rows
+        if not math.isnan(moment)
+    }
+    return Measured(interval=table.interval.total_seconds(), nodes=nodes)
+
+
+def take_in(state: State, cycle: SchedulingCycle) -> None:
+    """Let the state know what the cycle knew, once it has all objects; its snapshot is to be taken at ``cycle.now``."""
+    binds = (Bind(key, one.node, annotations=one.annotations) for key, one in cycle.binding.items())
+    state.assume(Plan((*binds, *(Evict(key, "") for key in cycle.evicting))))
+    usage = cycle.usage
+    if usage is not None:
+        loads = {
+            name: (load.cpu, load.memory, datetime.fromtimestamp(load.measured, UTC))
+            for name, load in usage.nodes.items()
+        }
+        state.set_usage(loads, timedelta(seconds=usage.interval))
+    if cycle.previous is not None:
+        state.snapshot(cycle.previous, "before")

@@ -1,0 +1,320 @@
+"""The scheduler as a process: it follows the cluster, decides when something has changed, and carries out what it decided.
+
+All decisions are made by :func:`volcanopy.scheduler.core.schedule`; this is the wiring around it. Nothing is kept here that
+cannot be read from the cluster again, so the process may end at any point and another may go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import secrets
+import time
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import structlog
+
+from volcanopy.api import names
+from volcanopy.kube.apply.applier import Applied, Applier
+from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.apply.recheck import recheck
+from volcanopy.kube.apply.status_writer import Timing
+from volcanopy.kube.cache.followed_kinds import QUEUES
+from volcanopy.kube.cache.store import Store
+from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import AlreadyExists
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.services.process import entry_points
+from volcanopy.services.process.background_thread import apart
+from volcanopy.services.process.election import Candidate, candidacy
+from volcanopy.services.process.health import Health, Pulse, deaf, unsynced
+from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.scheduler.config_file import ConfigFile
+from volcanopy.services.scheduler.dump import dump
+from volcanopy.services.scheduler.metrics import Measures
+from volcanopy.services.scheduler.node_load import LoadFollower
+
+log = structlog.get_logger(__name__)
+_decisions = logging.getLogger(f"{__name__}.decisions")
+
+_PAUSE_AFTER_FAULT = 1.0
+"""Seconds after a cycle that failed, lest a world that we cannot handle keeps a core busy."""
+
+_NAMED = 20
+"""How many pods a line of the log names at most."""
+_YOUNG_OBJECTS = 50_000
+"""How many new objects there are between two collections: a cycle makes tens of thousands and drops them all."""
+
+
+async def run(
+    connection: Connection,
+    settings: SchedulerSettings,
+    stop: asyncio.Event,
+    ready: asyncio.Event | None = None,
+    *,
+    registry: Registry | None = None,
+    timing: Timing | None = None,
+    health: Health | None = None,
+) -> None:
+    """Schedule until ``stop`` is set, then finish what was decided; ``ready`` is set once it schedules.
+
+    With an election in the settings it follows the cluster from the start and schedules from when it leads.
+    ``registry`` stands in for the built-in and installed plugins and actions, ``timing`` says how long status writes
+    wait, ``health`` is told what to look at. Raises ConfigError when the configuration is broken at the start,
+    ThirdPartyError when an installed package is, KubeError when the queues cannot be made, LostLeadership.
+    """
+    registry = registry or entry_points.registry()
+    configuration = ConfigFile(settings.config, registry)
+    store = Store(scheduler_names=(settings.scheduler_name,), default_queue=settings.default_queue)
+    manager = f"{settings.scheduler_name}-scheduler"
+    pulse = Pulse("cycle", settings.stuck_after)
+    async with (
+        candidacy(connection, settings.election, "scheduler") as candidate,
+        Client(
+            connection, connections=settings.in_flight + 32, field_manager=manager, fence=candidate.may_act
+        ) as client,
+        EventRecorder(client, settings.scheduler_name) as recorder,
+        Applier(client, store, recorder, timing=timing, in_flight=settings.in_flight) as applier,
+        asyncio.TaskGroup() as tasks,
+    ):
+        background = [
+            tasks.create_task(store.follow(client), name="store"),
+            tasks.create_task(configuration.follow(settings.config_period), name="configuration"),
+            tasks.create_task(LoadFollower(store, client, configuration).run(), name="load"),
+            tasks.create_task(_ring_at(stop, store), name="stop"),
+        ]
+        if health is not None:
+            _watch_over(health, candidate, store, pulse, settings)
+        if await _either(_lead(candidate, client, store, settings), stop):
+            cycles = Cycles(store, applier, configuration, registry, settings, pulse)
+            _spare_the_collector()
+            if ready is not None:
+                ready.set()
+            log.info("scheduling", scheduler=settings.scheduler_name, nodes=len(store.state.node_rows()))
+            with cycles.measures.shown():
+                await cycles.run(stop)
+        await applier.finish(settings.shutdown)
+        for task in background:
+            task.cancel()
+
+
+def _watch_over(health: Health, candidate: Candidate, store: Store, pulse: Pulse, settings: SchedulerSettings) -> None:
+    health.live |= {"cycles": pulse.problem, "watches": deaf(lambda: store.reflectors, settings.deaf_after)}
+    health.ready["caches"] = unsynced(store.lists)
+    health.facts["leader"] = candidate.told
+
+
+async def _lead(candidate: Candidate, client: Client, store: Store, settings: SchedulerSettings) -> None:
+    """Know the cluster; wait to lead; then, after another, for what that one did last to be seen."""
+    await store.synced()
+    await candidate.lead()
+    if settings.election is not None:
+        await asyncio.sleep(settings.settle_in)
+    await create_queues(client, store, settings.default_queue)
+
+
+def _spare_the_collector() -> None:
+    """What the picture of the cluster consists of lives long: the garbage collector need not walk it in every cycle."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 50)
+
+
+async def create_queues(client: Client, store: Store, default_queue: str) -> None:
+    """Make the root queue and the default queue where they are missing; somebody else may do so at the same time."""
+    wanted = {
+        names.ROOT_QUEUE: {"weight": 1, "reclaimable": False},
+        default_queue: {"weight": 1, "reclaimable": True},
+    }
+    for name, spec in wanted.items():
+        if name in store.queues:
+            continue
+        body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
+        try:
+            await client.create(QUEUES, None, body)
+            made = await client.patch_status(QUEUES, None, name, {"status": {"state": "Open"}})
+            log.info("queue created", queue=name)
+        except AlreadyExists:
+            made = await client.get(QUEUES, None, name)
+        if name not in store.queues:
+            # The first cycle must know it, or it would call the groups in it homeless.
+            store.take([Change(ChangeType.ADDED, made)])
+
+
+class _Decision(NamedTuple):
+    """What a cycle's thread brings back: the plan, what is wrong with it, and the milliseconds it took."""
+
+    plan: Plan
+    broken: list[str]
+    milliseconds: float
+
+
+class Cycles:
+    """Runs cycles, one at a time, as changes come; plans are carried out while the next cycle decides."""
+
+    def __init__(
+        self,
+        store: Store,
+        applier: Applier,
+        config: ConfigFile,
+        registry: Registry,
+        settings: SchedulerSettings,
+        pulse: Pulse | None = None,
+    ) -> None:
+        self._pulse = pulse or Pulse("cycle", settings.stuck_after)
+        self._store, self._applier, self._config = store, applier, config
+        self._registry, self._settings = registry, settings
+        self.measures = Measures(store, lambda: applier.waiting)
+        self._instance = secrets.token_hex(4)
+        self._number = 0
+        self._earliest = 0.0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Decide, until ``stop`` is set (and the bell rung). What is being decided then is dropped whole."""
+        self._pulse.beat()
+        while not stop.is_set():
+            try:
+                await _either(self.cycle(), stop)
+                self._pulse.beat()
+            except Exception:
+                self.measures.failed("error")
+                # A plugin's error, say. The world that caused it is on disk; without it the next cycle may go well.
+                log.exception("a cycle has failed; the next change is looked at as ever")
+                self._earliest = time.monotonic() + _PAUSE_AFTER_FAULT
+            await self._something_new(stop)
+
+    async def _something_new(self, stop: asyncio.Event) -> None:
+        """Until there is something to look at, and a moment longer for what comes with it."""
+        settings, changed = self._settings, self._store.changed
+        try:
+            async with asyncio.timeout(settings.heartbeat):
+                await changed.wait()
+        except TimeoutError:
+            return
+        now = time.monotonic()
+        due = max((changed.since or now) + settings.debounce, self._earliest)
+        if due > now and not stop.is_set():
+            await _either(asyncio.sleep(due - now), stop)
+
+    async def cycle(self) -> Plan:
+        """Look at the world once, and begin to carry out what follows from it."""
+        self._number += 1
+        session = f"{self._instance}-{self._number}"
+        # Whatever is done because of this cycle, however much later, says so in the log.
+        with structlog.contextvars.bound_contextvars(session=session), self.measures.stage("whole"):
+            return await self._cycle(session)
+
+    async def _cycle(self, session: str) -> Plan:
+        store, started = self._store, time.monotonic()
+        store.changed.answer()
+        with self.measures.stage("snapshot"):
+            snapshot = store.snapshot(_now(), session)
+        config = self._config.current
+        try:
+            decision = await apart(decide, snapshot, config, self._registry, self.measures)
+        except Exception as error:
+            self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
+            raise
+        # Where cycles take long, the rest of the process gets as much time as they do, up to a limit.
+        ended = time.monotonic()
+        self._earliest = ended + min(ended - started, self._settings.debounce_most)
+        plan = decision.plan
+        if decision.broken:
+            self.measures.failed("broken")
+            self._dump(snapshot, plan, decision.broken)
+            return Plan((), plan.version, plan.session)
+        if plan.of(Bind, Evict) and store.state.version != snapshot.version:
+            plan = await self._recheck(plan, snapshot, config)
+        if plan.effects:
+            _report(plan, store, decision.milliseconds, (time.monotonic() - started) * 1000)
+        self.measures.decided(plan)
+        if plan.effects:
+            store.assume(plan, _now())
+            applying = self._applier.submit(plan)
+            applying.add_done_callback(lambda task: self._carried_out(plan, task, time.monotonic() - started))
+        return plan
+
+    def _carried_out(self, plan: Plan, task: asyncio.Task[Applied], seconds: float) -> None:
+        if task.cancelled() or task.exception() is not None:
+            return
+        failed = task.result().failed
+        self.measures.carried_out(plan, failed, seconds)
+        if failed:
+            named = {"pods": list(failed[:_NAMED]), "more": max(len(failed) - _NAMED, 0)}
+            log.info("not everything could be applied", session=plan.session, **named)
+
+    async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
+        with self.measures.stage("recheck"):
+            fresh = self._store.snapshot(_now(), plan.session)
+            left = await apart(recheck, plan, basis, fresh, promises(config))
+        for group, why in left.dropped.items():
+            log.info("group left for the next cycle", session=plan.session, group=group, why=why)
+        if left.dropped:
+            self._store.changed.ring()
+        return left.plan
+
+    def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str]) -> None:
+        try:
+            file = str(dump(self._settings.dump_dir, snapshot, plan, problems))
+        except OSError as error:
+            file = f"not written: {error}"
+        log.error("a plan is broken and not applied", session=snapshot.session, problems=problems, world=file)
+
+
+def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, measures: Measures) -> _Decision:
+    """Make a plan and judge it. Runs in a thread: the snapshot is frozen."""
+    started = time.monotonic()
+    with measures.stage("decide"):
+        plan = schedule(snapshot, config, registry, measures)
+    with measures.stage("judge"):
+        broken = violations(snapshot, plan, promises(config)) if plan.of(Bind, Evict) else []
+    return _Decision(plan, broken, (time.monotonic() - started) * 1000)
+
+
+def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
+    binds, evicts, nominations = len(plan.of(Bind)), len(plan.of(Evict)), len(plan.of(Nominate))
+    admitted = sum(
+        effect.phase == "Inqueue" and store.phase_of(effect.pod_group) != "Inqueue" for effect in plan.of(SetPodGroup)
+    )
+    counts = {"binds": binds, "evicts": evicts, "nominations": nominations, "admitted": admitted}
+    written = {"podgroups": len(plan.of(SetPodGroup))}
+    if any(counts.values()) or any(written.values()):
+        said = {name: count for name, count in {**counts, **written}.items() if count}
+        log.info("cycle", session=plan.session, **said, decide_ms=round(deciding, 1), cycle_ms=round(whole, 1))
+    if _decisions.isEnabledFor(logging.DEBUG):
+        for effect in plan.effects:
+            log.debug("decision", session=plan.session, effect=str(effect))
+
+
+async def _ring_at(stop: asyncio.Event, store: Store) -> None:
+    await stop.wait()
+    store.changed.ring()
+
+
+async def _either(work: Coroutine[Any, Any, Any], stop: asyncio.Event) -> bool:
+    """Do the work unless the end comes first; whether the work was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return True
+        return False
+    finally:
+        doing.cancel()
+        stopping.cancel()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
