@@ -97,7 +97,7 @@ def test_of_many_groups_only_those_that_fail_are_dropped() -> None:
 
 
 def test_nobody_leaves_for_a_job_that_has_gone() -> None:
-    """What others left for is looked at again as well: with the gainer's pod gone the eviction would be in vain."""
+    """An eviction is rechecked together with its preemptor: without the preemptor's pod it would have no effect."""
     things = world("class high value=9\nnode n1 cpu=1\njob v min=0: 1 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1")
     basis = seen(*things)
     plan = schedule(basis, config("priority, gang", "preempt"))

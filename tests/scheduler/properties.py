@@ -167,8 +167,8 @@ PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
 
 def kept_for(plan: Plan) -> dict[str, str]:
     """The pods that others left for, with their nodes."""
-    gainers = {effect.beneficiary for effect in plan.of(Evict)}
-    return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in gainers and effect.node}
+    preemptors = {effect.preemptor for effect in plan.of(Evict)}
+    return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}
 
 
 def _without_shuffle(config: SchedulerConfig) -> SchedulerConfig:

@@ -29,8 +29,8 @@ def bind(pod: str, node: str) -> Bind:
     return Bind(f"default/{pod}", node)
 
 
-def evict(pod: str, reason: str, gainer: str = "") -> Evict:
-    return Evict(f"default/{pod}", reason, beneficiary=f"default/{gainer}" if gainer else "")
+def evict(pod: str, reason: str, preemptor: str = "") -> Evict:
+    return Evict(f"default/{pod}", reason, preemptor=f"default/{preemptor}" if preemptor else "")
 
 
 def nominate(pod: str, node: str) -> Nominate:

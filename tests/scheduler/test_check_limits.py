@@ -41,7 +41,7 @@ def wrong(*effects: Effect) -> list[str]:
         (bind("b-2"),),
         (admit("d"),),
         (bind("a-1"), bind("e-0"), admit("e", "Running")),
-        (Evict("default/a-0", "preempt", beneficiary="default/over"), Nominate("default/over-0", "n1"), bind("a-1")),
+        (Evict("default/a-0", "preempt", preemptor="default/over"), Nominate("default/over-0", "n1"), bind("a-1")),
     ],
 )
 def test_what_stays_within_the_limits_is_sound(effects: tuple[Effect, ...]) -> None:

@@ -364,7 +364,7 @@ def test_nobody_leaves_another_queue_for_a_job_that_a_limit_keeps_out(action: st
         job c queue=q user=bo: 1 x cpu=1
     """
     made = decide(text, "gang | predicates, proportion", f"enqueue, allocate, {action}")
-    assert {effect.beneficiary for effect in made.of(Evict)} == {"default/c"}
+    assert {effect.preemptor for effect in made.of(Evict)} == {"default/c"}
 
 
 def test_a_more_important_job_is_admitted_if_less_important_ones_of_its_user_can_leave() -> None:

@@ -68,8 +68,8 @@ class Trial:
         grown = {key: now[key] - self._before[key] for key in now if "_created" not in key}
         return {key.removesuffix("_evictions_total preempt"): count for key, count in grown.items() if count}
 
-    def evict(self, pods: int, beneficiary: str = "default/a") -> None:
-        self.exchanges.evicted(Evict(f"default/v-{n}", "preempt", "default/v", "", beneficiary) for n in range(pods))
+    def evict(self, pods: int, preemptor: str = "default/a") -> None:
+        self.exchanges.evicted(Evict(f"default/v-{n}", "preempt", "default/v", "", preemptor) for n in range(pods))
 
 
 def test_evictions_are_useful_once_those_they_were_for_are_bound() -> None:
@@ -106,7 +106,7 @@ def test_evictions_for_a_job_that_is_never_bound_are_wasted() -> None:
 
 def test_what_leaves_for_nobody_is_neither() -> None:
     trial = Trial()
-    trial.evict(4, beneficiary="")
+    trial.evict(4, preemptor="")
     assert len(trial.exchanges) == 0
 
 

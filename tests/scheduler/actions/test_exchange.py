@@ -34,7 +34,7 @@ def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: Sched
         plan = unfolding.cycle()
         assert violations(seen, plan, promises(unfolding.config)) == []
         promised = kept_for(plan)
-        assert {effect.beneficiary for effect in plan.of(Evict)} <= {effect.group for effect in plan.of(Nominate)}
+        assert {effect.preemptor for effect in plan.of(Evict)} <= {effect.group for effect in plan.of(Nominate)}
         if promised:
             bound = {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
             assert promised.items() <= bound.items()
@@ -64,7 +64,7 @@ def test_no_victim_could_have_stayed(text: str, config: SchedulerConfig) -> None
     """With any one victim in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
     plan = Unfolding(world(text), config).cycle()
     victims, promised = [effect.pod for effect in plan.of(Evict)], kept_for(plan)
-    if len({effect.beneficiary for effect in plan.of(Evict)}) != 1:
+    if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
         return
     for spared in victims:
         after = Unfolding(world(text), replace(config, actions=("allocate",)))
@@ -75,5 +75,5 @@ def test_no_victim_could_have_stayed(text: str, config: SchedulerConfig) -> None
 
 def kept_for(plan: Plan) -> dict[str, str]:
     """The pods that others left for, with their nodes."""
-    gainers = {effect.beneficiary for effect in plan.of(Evict)}
-    return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in gainers and effect.node}
+    preemptors = {effect.preemptor for effect in plan.of(Evict)}
+    return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}

@@ -170,7 +170,7 @@ def test_nobody_leaves_for_a_gang_of_which_a_task_lacks_members() -> None:
         - plugins: [{name: proportion}, {name: predicates}]
         """
     made = decide(text, parse(document, builtin()))
-    assert [effect for effect in made.of(Evict) if effect.beneficiary == "default/j0"] == []
+    assert [effect for effect in made.of(Evict) if effect.preemptor == "default/j0"] == []
 
 
 def test_a_gang_for_which_others_left_is_not_broken_by_the_next_action() -> None:

@@ -84,9 +84,9 @@ def test_whoever_others_left_for_has_its_room_when_it_is_free(text: str, chosen:
     """An important newcomer that evicts nobody would like the room while the victims take their time: it does not get it."""
     unfolding = Unfolding(world(text), chosen, lingering=True)
     plan = unfolding.cycle()
-    gainers = {effect.beneficiary for effect in plan.of(Evict)}
-    promised = {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in gainers}
-    assert gainers <= {effect.group for effect in plan.of(Nominate)}
+    preemptors = {effect.preemptor for effect in plan.of(Evict)}
+    promised = {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors}
+    assert preemptors <= {effect.group for effect in plan.of(Nominate)}
     if not promised:
         return
     unfolding.add(newcomers())
@@ -113,10 +113,10 @@ def test_no_bundle_could_have_stayed(text: str, chosen: SchedulerConfig) -> None
     unfolding = Unfolding(world(text), chosen)
     before = unfolding.snapshot()
     plan = unfolding.cycle()
-    if len({effect.beneficiary for effect in plan.of(Evict)}) != 1:
+    if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
         return
-    gainer = plan.of(Evict)[0].beneficiary
-    promised = {effect.pod for effect in plan.of(Nominate) if effect.group == gainer}
+    preemptor = plan.of(Evict)[0].preemptor
+    promised = {effect.pod for effect in plan.of(Nominate) if effect.group == preemptor}
     for spared in bundles_of(before, plan):
         after = Unfolding(world(text), changed(chosen, actions=("allocate",)))
         after.carry_out(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)

@@ -122,8 +122,8 @@ def test_what_an_eviction_is_for_is_told() -> None:
         HIGH + "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1", PLUGINS, "preempt"
     )
     (evict,) = made.of(Evict)
-    assert (evict.group, evict.beneficiary) == ("default/a", "default/b")
-    assert evict.message == "preempt: makes room for default/b"
+    assert (evict.group, evict.preemptor) == ("default/a", "default/b")
+    assert evict.message == 'preempt: evicted for job "default/b"'
 
 
 def test_kept_room_is_given_to_its_owner_before_all_others() -> None:

@@ -41,7 +41,7 @@ def recheck(plan: Plan, basis: Snapshot, fresh: Snapshot, promised: Iterable[str
 def _group(effect: Effect) -> str:
     match effect:
         case Evict():
-            return effect.beneficiary or effect.group or effect.pod  # an eviction is only right if its gainer comes
+            return effect.preemptor or effect.group or effect.pod  # an eviction is valid only while its preemptor is
         case Bind() | Nominate():
             return effect.group or effect.pod
         case SetPodGroup():

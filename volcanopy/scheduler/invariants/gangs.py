@@ -45,24 +45,24 @@ def split(moves: Moves) -> list[str]:
 def unpaid(moves: Moves, whole: bool) -> list[str]:
     """Whoever is evicted leaves for a job that gets a place for it; with ``whole`` gangs, for the minimum of the job."""
     snapshot, jobs = moves.snapshot, moves.snapshot.jobs
-    found, gainers = [], dict[str, str]()
+    found, preemptors = [], dict[str, str]()
     for evict in moves.evictions:
-        if evict.beneficiary:
-            gainers.setdefault(evict.beneficiary, evict.pod)
+        if evict.preemptor:
+            preemptors.setdefault(evict.preemptor, evict.pod)
         elif action_of(evict.reason) in _PAID_FOR:
             found.append(f"pod {evict.pod} is evicted for nobody")
-    if not gainers:
+    if not preemptors:
         return found
     placed = {str(jobs.keys[job]): job for job in np.unique(snapshot.tasks.job[moves.placed]).tolist() if job != NONE}
     enough = READY[moves.status] | moves.waits | _idle(moves)
     counts = _count(snapshot.tasks.job, enough, len(jobs))
-    for gainer, pod in sorted(gainers.items()):
-        job = placed.get(gainer)
+    for preemptor, pod in sorted(preemptors.items()):
+        job = placed.get(preemptor)
         if job is None:
-            found.append(f"pod {pod} is evicted for {gainer}, which gets no place")
+            found.append(f"pod {pod} is evicted for {preemptor}, which gets no place")
         elif whole and counts[job] < jobs.min_available[job]:
             found.append(
-                f"pod {pod} is evicted for {gainer}, which cannot start: {counts[job]} of the {jobs.min_available[job]}"
+                f"pod {pod} is evicted for {preemptor}, which cannot start: {counts[job]} of the {jobs.min_available[job]}"
                 " pods that it needs have a place"
             )
     return found

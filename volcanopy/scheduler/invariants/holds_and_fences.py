@@ -39,14 +39,12 @@ def outranked(moves: Moves) -> list[str]:
     tasks, jobs = snapshot.tasks, snapshot.jobs
     rows = {str(jobs.keys[job]): job for job in {int(tasks.job[row]) for row in moves.placed.tolist()} if job != NONE}
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
-        gainer, loser = rows.get(evict.beneficiary), int(tasks.job[row])
-        if action_of(evict.reason) != "reclaim" or gainer is None or loser == NONE:
+        preemptor, loser = rows.get(evict.preemptor), int(tasks.job[row])
+        if action_of(evict.reason) != "reclaim" or preemptor is None or loser == NONE:
             continue
-        theirs, its = _seen(snapshot, loser, gainer), _seen(snapshot, gainer, loser)
+        theirs, its = _seen(snapshot, loser, preemptor), _seen(snapshot, preemptor, loser)
         if theirs > its:
-            found.append(
-                f"pod {evict.pod}, seen with priority {theirs}, is reclaimed for {evict.beneficiary} with {its}"
-            )
+            found.append(f"pod {evict.pod}, seen with priority {theirs}, is reclaimed for {evict.preemptor} with {its}")
     return found
 
 

@@ -82,17 +82,17 @@ def robbed(moves: Moves, kept: Kept) -> list[str]:
     queues = moves.snapshot.queues
     owners = _queue_of(moves, moves.evicted)
     found, reclaimed = [], []
-    gainers = _queues_by_job(moves)
+    preemptors = _queues_by_job(moves)
     for row, queue, evict in zip(moves.evicted.tolist(), owners.tolist(), moves.evictions, strict=True):
-        action, gainer = action_of(evict.reason), gainers.get(evict.beneficiary, NONE)
+        action, preemptor = action_of(evict.reason), preemptors.get(evict.preemptor, NONE)
         if action == "reclaim" and queue != NONE:
             reclaimed.append(row)
             if not queues.reclaimable[queue]:
                 found.append(f"pod {evict.pod} is reclaimed from queue {queues.names[queue]}, which is not reclaimable")
-            if queue == gainer:
+            if queue == preemptor:
                 found.append(f"pod {evict.pod} is reclaimed by its own queue {queues.names[queue]}")
-        elif action == "preempt" and gainer not in {queue, NONE}:
-            found.append(f"pod {evict.pod} is preempted by another queue, {queues.names[gainer]}")
+        elif action == "preempt" and preemptor not in {queue, NONE}:
+            found.append(f"pod {evict.pod} is preempted by another queue, {queues.names[preemptor]}")
     if reclaimed:
         for model in _models(moves, kept, ("reclaim",)):
             if model.bounds.kept.any():
@@ -123,11 +123,11 @@ def _lost_to_outsiders(moves: Moves, reclaimed: Rows) -> Ints:
     """(R, Q): what each queue and those below it lose to queues that are not below it."""
     queues = moves.snapshot.queues
     lost = np.zeros((len(moves.snapshot.axis), len(queues)), dtype=np.int64)
-    gainers = _queues_by_job(moves)
+    preemptors = _queues_by_job(moves)
     for_whom = dict(zip(moves.evicted.tolist(), moves.evictions, strict=True))
     for row, queue in zip(reclaimed.tolist(), _queue_of(moves, reclaimed).tolist(), strict=True):
-        gainer = gainers.get(for_whom[row].beneficiary, NONE)
-        theirs = set() if gainer == NONE else set(queues.lines[gainer].tolist())
+        preemptor = preemptors.get(for_whom[row].preemptor, NONE)
+        theirs = set() if preemptor == NONE else set(queues.lines[preemptor].tolist())
         own = [above for above in queues.lines[queue].tolist() if above not in theirs]
         lost[:, own] += moves.requests(np.array([row], dtype=np.intp))
     return lost

@@ -25,9 +25,9 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
     if not saying:
         return []
     new = _newly_admitted(snapshot, plan)
-    gainers = np.unique(snapshot.tasks.job[moves.placed])
-    gainers = gainers[gainers != NONE]
-    if not len(new) and not len(gainers):
+    gaining = np.unique(snapshot.tasks.job[moves.placed])
+    gaining = gaining[gaining != NONE]
+    if not len(new) and not len(gaining):
         return []
     counted = _counted(snapshot)
     counted[new] = True
@@ -43,7 +43,7 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
         most = queue.spec.max_running_jobs
         if most is not None and inside[new].any() and int(counted[inside].sum()) > most:
             found.append(f"queue {queue.metadata.name} runs {int(counted[inside].sum())} jobs and may run {most}")
-        touched = np.concatenate((new, gainers))
+        touched = np.concatenate((new, gaining))
         for who, members, entry in _subjects(queue.spec, snapshot.jobs, inside, touched[inside[touched]]):
             where = f"{who} in queue {queue.metadata.name}"
             most, jobs = entry.max_running_jobs, int(counted[members].sum())

@@ -57,24 +57,26 @@ def too_important(moves: Moves, kept: Kept) -> list[str]:
     if not kept("priority", "preempt"):
         return []
     tasks, jobs = moves.snapshot.tasks, moves.snapshot.jobs
-    gainers: dict[str, tuple[int, int]] = {}
+    preemptors: dict[str, tuple[int, int]] = {}
     for row in moves.placed.tolist():
         job = int(tasks.job[row])
         if job != NONE:
             key, priority = str(jobs.keys[job]), int(tasks.priority[row])
-            gainers[key] = (job, max(priority, gainers.get(key, (job, priority))[1]))
+            preemptors[key] = (job, max(priority, preemptors.get(key, (job, priority))[1]))
     found = []
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
-        own, gainer = int(tasks.job[row]), gainers.get(evict.beneficiary)
-        if action_of(evict.reason) != "preempt" or own == NONE or gainer is None:
+        own, preemptor = int(tasks.job[row]), preemptors.get(evict.preemptor)
+        if action_of(evict.reason) != "preempt" or own == NONE or preemptor is None:
             continue
-        same = own == gainer[0]
+        same = own == preemptor[0]
         theirs, its = (
-            (gainer[1], int(tasks.priority[row])) if same else (int(jobs.priority[gainer[0]]), int(jobs.priority[own]))
+            (preemptor[1], int(tasks.priority[row]))
+            if same
+            else (int(jobs.priority[preemptor[0]]), int(jobs.priority[own]))
         )
         if its >= theirs:
             found.append(
-                f"pod {evict.pod} of priority {its} is preempted for {evict.beneficiary}, which is of priority {theirs}"
+                f"pod {evict.pod} of priority {its} is preempted for {evict.preemptor}, which is of priority {theirs}"
             )
     return found
 

@@ -253,7 +253,7 @@ class Ledger:
             for row in self._lines[queue]:
                 self.tree_allocated[:, row] += amount
 
-    def promise(self, queue: int, amount: Ints) -> None:
+    def reserve(self, queue: int, amount: Ints) -> None:
         """Count what a job that is enqueued will ask for."""
         self.queue_inqueue[:, queue] += amount
         self.tree_inqueue[:, self.snapshot.queues.lines[queue]] += amount[:, None]

@@ -62,13 +62,13 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Stop this pod, so that another can have its room. ``group`` is the pod's own, ``beneficiary`` the one it leaves for."""
+    """Stop this pod, so that another can have its room. ``group`` is the pod's own, ``preemptor`` the one it leaves for."""
 
     pod: str
     reason: str
     group: str = ""
     message: str = ""
-    beneficiary: str = ""
+    preemptor: str = ""
 
     def __str__(self) -> str:
         return f"evict {short(self.pod)}: {self.reason}"
@@ -205,9 +205,9 @@ def _entry(effect: Effect) -> dict[str, Any]:
         case Bind(pod, node, _, annotations, claims):
             entry |= {"pod": pod, "node": node} | ({"annotations": dict(annotations)} if annotations else {})
             entry |= _settled(claims) if claims is not None else {}
-        case Evict(pod, reason, _, message, beneficiary):
+        case Evict(pod, reason, _, message, preemptor):
             entry |= {"pod": pod, "reason": reason} | ({"message": message} if message else {})
-            entry |= {"beneficiary": beneficiary} if beneficiary else {}
+            entry |= {"preemptor": preemptor} if preemptor else {}
         case Nominate(pod, node):
             entry |= {"pod": pod, "node": node}
         case SetPodGroup(pod_group, phase, condition, running, succeeded, failed):

@@ -153,16 +153,16 @@ class Session:
         """Operations that stand or fall together."""
         return Statement(self.ledger)
 
-    def commit(self, statement: Statement, beneficiary: str = "", cause: str = "") -> None:
+    def commit(self, statement: Statement, preemptor: str = "", cause: str = "") -> None:
         """Carry a statement out: what it decided becomes part of the plan.
 
-        Evictions are for the job ``beneficiary``, or have another ``cause``, as a sentence.
+        Evictions are for the job ``preemptor``, or have another ``cause``, as a sentence.
         """
         group_of = self.snapshot.jobs.keys
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
             key, group = str(table.keys[task]), str(group_of[table.job[task]])
-            self.effects.append(Evict(key, reason, group, cause or self._cause(reason, beneficiary), beneficiary))
+            self.effects.append(Evict(key, reason, group, cause or self._cause(reason, preemptor), preemptor))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
         joined = {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self._kept) if self._kept else ()
@@ -183,8 +183,8 @@ class Session:
             self.release(JobView(self.ledger, job))
 
     @staticmethod
-    def _cause(reason: str, beneficiary: str) -> str:
-        return f"{reason}: makes room for {beneficiary}" if beneficiary else ""
+    def _cause(reason: str, preemptor: str) -> str:
+        return f'{reason}: evicted for job "{preemptor}"' if preemptor else ""
 
     def keep(self, job: JobView, statement: Statement) -> None:
         """Hold the room that a statement took for a job which cannot start yet; nothing is carried out."""
@@ -203,7 +203,7 @@ class Session:
         least = job.min_resources
         if least is not None:
             gated = self.snapshot.gated[:, job.row]  # they may be held back for ever: no room is kept for them
-            self.ledger.promise(job.queue.row, np.maximum(least.values - gated, 0))
+            self.ledger.reserve(job.queue.row, np.maximum(least.values - gated, 0))
         if self.ledger.pools is not None:
             self.ledger.pools.admit(job.row)
         self.hooks.job_enqueued(job)

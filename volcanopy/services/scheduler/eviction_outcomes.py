@@ -34,8 +34,8 @@ class Exchanges:
     def evicted(self, evictions: Iterable[Evict]) -> None:
         """The server has agreed to these. What leaves for nobody in particular is no exchange."""
         for one in evictions:
-            if one.beneficiary:
-                self._open.setdefault(one.beneficiary, _Open(self._clock())).pods[one.reason] += 1
+            if one.preemptor:
+                self._open.setdefault(one.preemptor, _Open(self._clock())).pods[one.reason] += 1
 
     def bound(self, groups: Iterable[str]) -> None:
         """Pods of these groups have been bound."""

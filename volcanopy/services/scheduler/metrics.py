@@ -250,7 +250,7 @@ def _count_evictions(evicts: list[Evict]) -> None:
     pods = Counter(evict.reason for evict in evicts)
     for reason, number in pods.items():
         registry.EVICTIONS.labels(reason).inc(number)
-    for reason, _ in {(evict.reason, evict.beneficiary) for evict in evicts if evict.beneficiary}:
+    for reason, _ in {(evict.reason, evict.preemptor) for evict in evicts if evict.preemptor}:
         registry.EVICTION_TRANSACTIONS.labels(reason).inc()
     registry.PREEMPTION_VICTIMS.set(sum(pods[reason] for reason in _PREEMPTING))
     registry.RECLAIM_VICTIMS.set(sum(pods[reason] for reason in _RECLAIMING))
