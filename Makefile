@@ -45,6 +45,7 @@ golden: $(VENV)/.dev  ## Write the generated files anew: review the difference l
 	$(BIN)/python -m hack.metricspage
 	$(BIN)/python -m hack.configurationpage
 	$(BIN)/python -m hack.clipage
+	$(BIN)/python -m hack.gatestable
 
 image-check: $(VENV)/.dev  ## Run the Dockerfile's steps in a clean root, and the services from it. Needs root and a Debian mirror.
 	$(BIN)/python -m hack.image

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from volcanopy.api.gates import GATES
 from volcanopy.api.meta import Condition, LabelSelector, ObjectMeta
 from volcanopy.api.model import Bool, Int32, Model, ResourceList, Rule, Subdomain
 
@@ -92,8 +93,9 @@ class PodGroupCondition(Condition):
 class Explanation(Model):
     """Why a gang waits, for programs; the condition `Unschedulable` says it in a sentence."""
 
-    gate: str = Field(default="", max_length=63)
-    """The first gate that the gang does not pass: queue, quota, overcommit, limits, share, capability, gang, topology, nodes."""
+    gate: str = Field(
+        default="", max_length=63, description=f"The first gate that the gang does not pass: {', '.join(GATES)}."
+    )
     message: str = Field(default="", max_length=32768)
     """The sentence for people."""
     unblock: str = Field(default="", max_length=32768)
