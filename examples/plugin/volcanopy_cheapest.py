@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
@@ -51,9 +51,9 @@ class Cheapest(Plugin[CheapestArguments]):
     def likeness(self, task: TaskView) -> None:
         """Nothing about the task matters."""
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Too dear is too dear, whoever leaves there."""
-        return [Refusal("node(s) cost too much", self._price[nodes.rows] > self.args.at_most, final=True)]
+        return [NodeRejection("node(s) cost too much", self._price[nodes.rows] > self.args.at_most, final=True)]
 
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
         """100 for what costs nothing, 0 for the dearest."""

@@ -293,7 +293,7 @@ def test_the_books_are_those_that_somebody_would_keep_who_looks_at_every_task(ca
     # groups whose queue nobody made take no part; neither do pods without a group
     counted = set(session.job_rows.tolist())
     homeless = [job for job in range(len(session.snapshot.jobs)) if job not in counted]
-    claims = session.hooks.queue_claims()
+    claims = session.hooks.queue_shares()
     guarantee = (session.snapshot.queues.guarantee.values if claims is None else claims.kept).T.tolist()
     for row, queue in enumerate(session.snapshot.queues.objects):
         twin = slow(session, row)

@@ -12,7 +12,7 @@ from volcanopy.scheduler.actions.evict.preempt import Preempt
 from volcanopy.scheduler.actions.evict.reclaim import Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
 from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.observer import UNHEARD, Observer
+from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.framework.plugin import Plugin
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Plan
@@ -78,7 +78,7 @@ def builtin() -> Registry:
 
 
 def schedule(
-    snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None = None, observer: Observer = UNHEARD
+    snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None = None, observer: Observer = NO_OBSERVER
 ) -> Plan:
     """Decide one cycle: which pods run where, which groups are admitted, and why the others wait.
 

@@ -123,7 +123,7 @@ def test_what_is_kept_counts_room_that_is_being_freed() -> None:
     proportional = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.memory": 0}}
     stage = scene("node n1 cpu=4 gpu=2\njob old: 1 x cpu=2 on=n1\njob new: 1 x cpu=1", proportional=proportional)
     assert list(stage.refused("new-0")) == ["n1"]
-    assert not stage.session.placement.refused_for_good(stage.task("new-0")).any()
+    assert not stage.session.placement.infeasible_nodes(stage.task("new-0")).any()
     stage.evict("old-0")
     assert stage.refused("new-0") == {}
 

@@ -63,7 +63,7 @@ def test_an_open_zone_takes_no_other_tasks() -> None:
 def test_a_closed_zone_and_one_that_nobody_configured_take_nothing(arguments: dict[str, str]) -> None:
     scene = Scene(seen(f"{NODES}job a: 1 x cpu=1 {REVOCABLE}", now=at("12:00")), {"tdm": arguments})
     assert scene.refused("a-0") == {"n1": CLOSED}
-    assert scene.session.placement.refused_for_good(scene.task("a-0")).tolist() == [True, False]
+    assert scene.session.placement.infeasible_nodes(scene.task("a-0")).tolist() == [True, False]
 
 
 def test_a_pod_that_says_it_is_preemptable_is_revocable() -> None:

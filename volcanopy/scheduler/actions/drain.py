@@ -38,9 +38,9 @@ def drain(session: Session) -> None:
 
 def _going(session: Session, gang: JobView, rows: Rows) -> Sequence[TaskView]:
     """Who leaves of a gang: all whom nothing protects, or if not all of these may go at once, those that it can spare."""
-    free = [one for one in (TaskView(session.ledger, row) for row in rows.tolist()) if session.hooks.may_leave([one])]
-    going = session.hooks.may_leave(free)
+    free = [one for one in (TaskView(session.ledger, row) for row in rows.tolist()) if session.hooks.evictable([one])]
+    going = session.hooks.evictable(free)
     if len(going) == len(free) or not gang.is_ready:
         return going
     spare = max(gang.ready_count - gang.min_available, 0)
-    return session.hooks.may_leave(free[len(free) - spare :])
+    return session.hooks.evictable(free[len(free) - spare :])

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from volcanopy.scheduler.fairshare.queue_demand import outstanding
-from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import Words, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
@@ -48,7 +48,7 @@ class Enqueue:
                 message, first = f"queue {queue.name} serves in turn: {job.key} comes first", f"job {job.key}"
                 turn = Words(message, {"queue": queue.name}, {}, f"{first} must be admitted", (first,))
                 for _, other in sorted(line, key=operator.itemgetter(0)):
-                    session.refuse(other, Denial("queue", turn))
+                    session.refuse(other, Rejection("queue", turn))
                 continue
             if line:
                 heapq.heappush(queues, (session.queue_key(queue), queue))
@@ -56,13 +56,13 @@ class Enqueue:
 
 def _admit(session: Session, job: JobView, prospects: "_Prospects") -> bool:
     if not job.queue.is_open:
-        session.refuse(job, Denial("queue", closed(job.queue.name, ": it takes no new jobs")))
+        session.refuse(job, Rejection("queue", closed(job.queue.name, ": it takes no new jobs")))
         return False
     least = job.min_resources
     if least is not None:
         vote = session.hooks.job_enqueueable(job)
         if vote.value < 0 and not (vote.yields and prospects.are_good(job, least)):
-            session.refuse(job, Denial(vote.gate, vote.reason))
+            session.refuse(job, Rejection(vote.gate, vote.reason))
             return False
     denial = None if session.limits is None else session.limits.inadmissible(job)
     if denial is not None:
@@ -82,11 +82,11 @@ class _Prospects:
     def are_good(self, job: JobView, least: Resources) -> bool:
         """Whether room is kept for the job, or its minimum could be had from other queues or less important jobs of its own."""
         session, actions, queue = self._session, self._session.config.actions, job.queue
-        if session.hooks.room_kept(job) is not None:
+        if session.hooks.reservation(job) is not None:
             return True
         asked = queue.inqueue + Resources(least.axis, self._on_the_way[:, queue.row]) + least
         takes_back = "reclaim" in actions or "gangreclaim" in actions
-        if takes_back and session.hooks.entitled(queue, queue.allocated + asked):
+        if takes_back and session.hooks.within_deserved(queue, queue.allocated + asked):
             return True
         displaces = "preempt" in actions or "gangpreempt" in actions
         return displaces and asked.fits_in(self._held_by_lesser(job) + self._idle)

@@ -28,7 +28,7 @@ class Shuffle:
         named = session.hooks.victim_tasks(rows)
         named = named[np.argsort(table.keys[named].astype(np.str_), kind="stable")]
         with session.statement() as statement:
-            for victim in session.hooks.may_leave([TaskView(session.ledger, row) for row in named.tolist()]):
+            for victim in session.hooks.evictable([TaskView(session.ledger, row) for row in named.tolist()]):
                 if not undoes_a_start(session, (victim.row,)):
                     statement.evict(victim.row, self.name)
             session.commit(statement)

@@ -8,7 +8,7 @@ import numpy as np
 from volcanopy.scheduler.filters.assumed_claims import Books, Entry
 from volcanopy.scheduler.filters.devices.device_claims import Devices
 from volcanopy.scheduler.filters.volumes.volume_binding import Rules, Volumes
-from volcanopy.scheduler.framework.plugin import Refusal, Scope
+from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_claims
@@ -73,7 +73,7 @@ class Claimed:
             one.own for one in pod_claims.devices(task.pod)
         )
 
-    def refusals(self, task: TaskView, rows: Rows) -> list[Refusal]:
+    def refusals(self, task: TaskView, rows: Rows) -> list[NodeRejection]:
         """Why the task cannot be on some of these nodes."""
         found = list(self._volumes.refusals(task, rows))
         if self._devices is not None:

@@ -8,14 +8,14 @@ import numpy as np
 from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect
 from volcanopy.scheduler.framework.plugin import (
     HOOKS,
-    Denial,
+    GangPreemptor,
     Invalid,
+    NodeRejection,
     Plugin,
     Purpose,
-    Refusal,
+    Rejection,
     Scope,
     ScoreOf,
-    Taking,
     Vote,
     overrides,
 )
@@ -23,7 +23,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims, GroupCondition
-from volcanopy.scheduler.model.queue_shares import QueueClaims
+from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Floats, Mask, Resources, Rows
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
@@ -49,25 +49,25 @@ class Hooks:
     hypernode_order: Callable[[SubJobView, Rows], Floats]
     job_starving: Callable[[JobView], bool]
     job_condition: Callable[[JobView], GroupCondition | None]
-    overused: Callable[[QueueView], Denial | None]
-    allocatable: Callable[[QueueView, TaskView, int], Denial | None]
+    overused: Callable[[QueueView], Rejection | None]
+    allocatable: Callable[[QueueView, TaskView, int], Rejection | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
-    entitled: Callable[[QueueView, Resources], bool]
-    queue_claims: Callable[[], QueueClaims | None]
+    within_deserved: Callable[[QueueView, Resources], bool]
+    queue_shares: Callable[[], QueueShares | None]
     victim_queue_order: Callable[[QueueView, QueueView], tuple[Any, ...]]
     preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     reclaimable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     preemptable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     reclaimable_at_all: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    unified_evictable: Callable[[Taking, Sequence[TaskView]], list[TaskView]]
-    unified_evictable_at_all: Callable[[Taking, Sequence[TaskView]], list[TaskView]]
+    unified_evictable: Callable[[GangPreemptor, Sequence[TaskView]], list[TaskView]]
+    unified_evictable_at_all: Callable[[GangPreemptor, Sequence[TaskView]], list[TaskView]]
     victim_tasks: Callable[[Rows], Rows]
-    may_leave: Callable[[Sequence[TaskView]], list[TaskView]]
-    predicate: Callable[[TaskView, NodesView], list[Refusal]]
+    evictable: Callable[[Sequence[TaskView]], list[TaskView]]
+    predicate: Callable[[TaskView, NodesView], list[NodeRejection]]
     node_order: Callable[[TaskView, NodesView], Floats]
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
     bind_claims: Callable[[TaskView, int], Claims | None]
-    room_kept: Callable[[JobView], Mapping[str, str] | None]
+    reservation: Callable[[JobView], Mapping[str, str] | None]
 
     def __init__(self, installed: Installed) -> None:
         for name in HOOKS:

@@ -32,5 +32,5 @@ class Observer:
 
 
 _NOTHING = nullcontext()
-UNHEARD = Observer()
+NO_OBSERVER = Observer()
 """Nobody listens."""

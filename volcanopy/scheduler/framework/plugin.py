@@ -22,7 +22,7 @@ from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Reason
 from volcanopy.scheduler.model.plan import Claims, GroupCondition
-from volcanopy.scheduler.model.queue_shares import QueueClaims
+from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Resources, Rows
 
 Key = float | int | str | tuple[Any, ...]
@@ -79,22 +79,22 @@ def reject(gate: str, reason: Reason, yields: bool = False) -> Vote:
 
 
 @dataclass(frozen=True, eq=False)
-class Refusal:
+class NodeRejection:
     """A predicate's no: the reason in kube-scheduler's words and the (M,) mask of the asked nodes that it refuses.
 
-    ``final``: evicting pods from such a node would not help. ``passing``: it is over when those that leave have left, so
-    that the task can be meant for the node already. ``ahead``: the job that the room is kept for, if it is.
+    ``final``: evicting pods from such a node would not help. ``temporary``: it is over when those that leave have left, so
+    that the task can be meant for the node already. ``reserved_for``: the job that the node is reserved for, if any.
     """
 
     reason: str
     nodes: Mask
     final: bool = False
-    passing: bool = False
-    ahead: str = ""
+    temporary: bool = False
+    reserved_for: str = ""
 
 
 @dataclass(frozen=True)
-class Denial:
+class Rejection:
     """Why something may not be done: the gate that says so and the sentence for people, or what that is made of."""
 
     gate: str
@@ -102,11 +102,11 @@ class Denial:
 
 
 @dataclass(frozen=True)
-class Taking:
-    """Who is to have the room of whole bundles of pods: a task of a gang, from jobs of its queue or ``across`` queues."""
+class GangPreemptor:
+    """Who is to have the room of whole bundles of pods: a task of a gang, from jobs of its queue or ``across_queues`` queues."""
 
     task: TaskView
-    across: bool
+    across_queues: bool
 
 
 @dataclass(frozen=True)
@@ -292,12 +292,12 @@ class Plugin(Generic[A]):
     # Gates of a queue
 
     @hook("first", "enabledOverused")
-    def overused(self, queue: QueueView) -> Denial | None:
+    def overused(self, queue: QueueView) -> Rejection | None:
         """Why the queue gets no further turn in this session."""
         raise NotImplementedError
 
     @hook("first", "enableReservedNodes")
-    def room_kept(self, job: JobView) -> Mapping[str, str] | None:
+    def reservation(self, job: JobView) -> Mapping[str, str] | None:
         """What is known of room that is kept until the job fits, by name; None if it is none that room is kept for.
 
         For such a job want of free room is no reason not to admit it.
@@ -305,7 +305,7 @@ class Plugin(Generic[A]):
         raise NotImplementedError
 
     @hook("first", "enabledAllocatable")
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Why the queue may not take ``count`` more tasks equal to this one."""
         raise NotImplementedError
 
@@ -315,18 +315,18 @@ class Plugin(Generic[A]):
         raise NotImplementedError
 
     @hook("unanimous", "enablePreemptive")
-    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """Whether the queue's share covers that it holds this much in all; with nobody to say so it does not."""
         raise NotImplementedError
 
     @hook("first")
-    def queue_claims(self) -> QueueClaims | None:
+    def queue_shares(self) -> QueueShares | None:
         """What the queues are due, for people to see: it is written into their statuses when the session ends."""
         raise NotImplementedError
 
     @hook("lexicographic")
-    def victim_queue_order(self, queue: QueueView, taker: QueueView) -> Key:
-        """Which queue has to give first when the queue ``taker`` takes room back."""
+    def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> Key:
+        """Which queue has to give first when the queue ``reclaimer`` takes room back."""
         raise NotImplementedError
 
     # Victims
@@ -352,12 +352,12 @@ class Plugin(Generic[A]):
         raise NotImplementedError
 
     @hook("intersect")
-    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Which candidates a gang may displace, where whole bundles leave (gangpreempt, gangreclaim); None to abstain."""
         raise NotImplementedError
 
     @hook("narrow")
-    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Which of the victims that a tier agrees on a gang may displace at all: a protection that holds in every tier."""
         raise NotImplementedError
 
@@ -367,14 +367,14 @@ class Plugin(Generic[A]):
         raise NotImplementedError
 
     @hook("narrow", "enabledVictim")
-    def may_leave(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Which of the tasks that shall leave their nodes may do so."""
         raise NotImplementedError
 
     # Nodes
 
     @hook("refusals", "enablePredicate")
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Which nodes the task cannot run on, and why not."""
         raise NotImplementedError
 
@@ -387,7 +387,7 @@ class Plugin(Generic[A]):
 
     @hook("first", "enabledHyperNodeGradient")
     def hypernode_gradient(
-        self, asker: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
+        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
     ) -> Sequence[Rows] | None:
         """In which of these hypernodes, all close enough, to try to place a job or sub-group: groups, the best first.
 

@@ -83,18 +83,18 @@ class NodesView:
         return values
 
 
-class Together(Protocol):
+class PluginQueries(Protocol):
     """What all plugins of a session say together, for one that has to reckon with the others."""
 
-    def refused_for_good(self, task: TaskView) -> Mask:
+    def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot be whoever leaves there."""
         ...
 
-    def denied(self, queue: QueueView, task: TaskView, count: int) -> Any:
-        """Why the queue may not take ``count`` more tasks equal to this one: a Denial, None if it may."""
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Any:
+        """Why the queue may not take ``count`` more tasks equal to this one: a Rejection, None if it may."""
         ...
 
-    def displaceable(self, taker: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
+    def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
         """Those of the others, of the same queue, that could be made to leave for the task."""
         ...
 
@@ -102,7 +102,7 @@ class Together(Protocol):
 class Cluster:
     """All that a plugin may read: the snapshot's tables, and views of things as the session has moved them."""
 
-    together: Together
+    queries: PluginQueries
     """The other plugins' say; not there yet while plugins are opened."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -6,7 +6,7 @@ from volcanopy.scheduler.model.resources import Ints
 
 
 @dataclass(frozen=True, eq=False)
-class QueueClaims:
+class QueueShares:
     """What all queues may claim, as (R, Q) amounts: of each together with the queues below it."""
 
     deserved: Ints

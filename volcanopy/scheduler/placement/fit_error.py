@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.framework.plugin import Refusal
+from volcanopy.scheduler.framework.plugin import NodeRejection
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.messages import listed
@@ -100,7 +100,7 @@ class Why:
         return {} if self.nearest is None else self.nearest.amounts()
 
 
-def judge(ledger: Ledger, refusals: Sequence[Refusal], task: TaskView, rows: Rows) -> Why:
+def judge(ledger: Ledger, refusals: Sequence[NodeRejection], task: TaskView, rows: Rows) -> Why:
     """Why none of these nodes takes the task; ``refusals`` are what the predicates say of them."""
     why = Why(nodes=len(rows))
     refused = np.zeros(len(rows), dtype=np.bool_)
@@ -117,7 +117,7 @@ def judge(ledger: Ledger, refusals: Sequence[Refusal], task: TaskView, rows: Row
         if short:
             reason = "Too many pods" if names[dim] == "pods" else f"Insufficient {names[dim]}"
             why.counts[reason] = why.counts.get(reason, 0) + short
-    others: Mask = ~_union([one for one in refusals if not one.ahead], len(rows))
+    others: Mask = ~_union([one for one in refusals if not one.reserved_for], len(rows))
     if others.any():
         why.nearest = _nearest(ledger, request, dims, rows[others], future[:, others])
     elif len(rows):
@@ -127,7 +127,7 @@ def judge(ledger: Ledger, refusals: Sequence[Refusal], task: TaskView, rows: Row
     return why
 
 
-def _union(refusals: Sequence[Refusal], count: int) -> Mask:
+def _union(refusals: Sequence[NodeRejection], count: int) -> Mask:
     refused = np.zeros(count, dtype=np.bool_)
     for refusal in refusals:
         refused |= refusal.nodes
@@ -158,7 +158,7 @@ def _nearest(ledger: Ledger, request: Ints, dims: Rows, rows: Rows, future: Ints
     )
 
 
-def _but_for(refusals: Sequence[Refusal], fits: Mask) -> str:
+def _but_for(refusals: Sequence[NodeRejection], fits: Mask) -> str:
     """The reason that alone keeps the task from the most nodes with room for it, and how many those are; empty if none does."""
     times = np.zeros(len(fits), dtype=np.int64)
     for refusal in refusals:
@@ -175,7 +175,7 @@ def _but_for(refusals: Sequence[Refusal], fits: Mask) -> str:
 
 
 def _least_refused(
-    ledger: Ledger, refusals: Sequence[Refusal], request: Ints, dims: Rows, rows: Rows, future: Ints
+    ledger: Ledger, refusals: Sequence[NodeRejection], request: Ints, dims: Rows, rows: Rows, future: Ints
 ) -> str:
     """The node with the fewest reasons against it, of those the nearest, and what is in the way there."""
     times = np.zeros(len(rows), dtype=np.int64)
@@ -190,9 +190,11 @@ def _least_refused(
     return f"node {name} would take it but for: {', '.join(reasons)}{missing}"
 
 
-def _ahead(ledger: Ledger, refusals: Sequence[Refusal], task: TaskView, dims: Rows, rows: Rows) -> tuple[str, ...]:
+def _ahead(
+    ledger: Ledger, refusals: Sequence[NodeRejection], task: TaskView, dims: Rows, rows: Rows
+) -> tuple[str, ...]:
     """The jobs for which room is kept that would be enough for the task: by a refusal, or by tasks placed in it."""
-    jobs = {one.ahead for one in refusals if one.ahead and one.nodes.any()}
+    jobs = {one.reserved_for for one in refusals if one.reserved_for and one.nodes.any()}
     table, request = ledger.snapshot.tasks, task.request.values
     own = int(table.job[task.row])
     waits = ledger.job_counts[Status.PIPELINED] + ledger.job_counts[Status.ALLOCATED]

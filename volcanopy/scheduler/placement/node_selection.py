@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from volcanopy.scheduler.framework.dispatch import Hooks
-from volcanopy.scheduler.framework.plugin import Refusal, Scope
+from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
@@ -83,9 +83,9 @@ class Placement:
     def refused(self, task: TaskView, node: int, final: bool = False) -> bool:
         """Whether a predicate refuses the node, also when those that leave it have left (for good)."""
         refusals = self._hooks.predicate(task, NodesView(self._ledger, np.array([node])))
-        return any(bool(one.nodes[0]) and (one.final if final else not one.passing) for one in refusals)
+        return any(bool(one.nodes[0]) and (one.final if final else not one.temporary) for one in refusals)
 
-    def refused_for_good(self, task: TaskView) -> Mask:
+    def infeasible_nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes on which the task cannot be whoever leaves there."""
         refusals = self._hooks.predicate(task, NodesView(self._ledger, self._all))
         return _union([one for one in refusals if one.final], len(self._all))
@@ -236,12 +236,12 @@ class _Run:
             start += number
 
 
-def _passing(refusals: Sequence[Refusal], count: int) -> tuple[Mask, Mask]:
+def _passing(refusals: Sequence[NodeRejection], count: int) -> tuple[Mask, Mask]:
     """Where the task can be now, and where once those that leave have left."""
-    return ~_union(refusals, count), ~_union([one for one in refusals if not one.passing], count)
+    return ~_union(refusals, count), ~_union([one for one in refusals if not one.temporary], count)
 
 
-def _union(refusals: Sequence[Refusal], count: int) -> Mask:
+def _union(refusals: Sequence[NodeRejection], count: int) -> Mask:
     refused = np.zeros(count, dtype=np.bool_)
     for refusal in refusals:
         refused |= refusal.nodes

@@ -10,10 +10,10 @@ from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.borrowing import Commitments, bounds
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
-from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Denial, Plugin, Taking, Vote, reject
+from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, GangPreemptor, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Shortage, closed, misplaced
-from volcanopy.scheduler.model.queue_shares import QueueClaims
+from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 
@@ -82,18 +82,18 @@ class Capacity(Plugin[CapacityArguments]):
         path = tuple((-seen.of(row), *self._rank(row)) if seen.matters else self._rank(row) for row in line)
         return (-queue.priority, self.hierarchy and queue.is_parent, path)
 
-    def victim_queue_order(self, queue: QueueView, taker: QueueView) -> int:
+    def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> int:
         """In a tree, the nearest relative gives first."""
         if not self.hierarchy:
             return 0
-        shared = set(self._line(queue)[1:]) & set(self._line(taker)[1:])
+        shared = set(self._line(queue)[1:]) & set(self._line(reclaimer)[1:])
         return -len(shared)
 
-    def queue_claims(self) -> QueueClaims:
+    def queue_shares(self) -> QueueShares:
         """What is given as deserved, and never less than the queues below deserve together; what each may hold at most."""
-        return QueueClaims(self.cluster.snapshot.queues.covering(self._deserved), self._limit, self._bounds.kept)
+        return QueueShares(self.cluster.snapshot.queues.covering(self._deserved), self._limit, self._bounds.kept)
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What a queue, and each queue above it, holds stays within its limit."""
         closed = self._closed(queue)
         if closed is not None:
@@ -103,14 +103,14 @@ class Capacity(Plugin[CapacityArguments]):
         for row in self._line(queue):
             short = queue_demand.first_short(held[:, row] + asked, self._limit[:, row], asked, self._pods)
             if short is not None:
-                return Denial("capability", self._shortage("capability", row, asked, each=count))
+                return Rejection("capability", self._shortage("capability", row, asked, each=count))
         ledger = self.cluster.ledger
         over = None
         if self._spoken_for is not None:
             over = self._spoken_for.excess(queue.row, ledger.queue_allocated, asked, ledger.moves)
         if over is not None:
             most = held[:, queue.row] + asked - over
-            return Denial("capability", self._shortage("capability", queue.row, asked, each=count, most=most))
+            return Rejection("capability", self._shortage("capability", queue.row, asked, each=count, most=most))
         return self._without_devices(queue, task, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
@@ -134,7 +134,7 @@ class Capacity(Plugin[CapacityArguments]):
             for row in (queue.row, *self._ancestors(queue))
         )
 
-    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """As far as it may take room back (:meth:`preemptive`), the queue would hold the claim within what it deserves."""
         if self._closed(queue) is not None:
             return False
@@ -185,10 +185,10 @@ class Capacity(Plugin[CapacityArguments]):
         """As many as leave each queue what it is guaranteed; in a tree also each above it that the reclaimer is not below."""
         return sparing_guarantees(self.cluster, reclaimer, victims, self._guarantee, in_tree=self.hierarchy)
 
-    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Between queues, tasks of those that hold more than they deserve of what the task takes; guarantees are kept."""
-        own = taking.task.job
-        if not taking.across or own is None:
+        own = preemptor.task.job
+        if not preemptor.across_queues or own is None:
             return None
         if self._closed(own.queue) is not None:
             return []
@@ -208,9 +208,9 @@ class Capacity(Plugin[CapacityArguments]):
                 victims.append(candidate)
         return victims
 
-    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Between queues, as :meth:`reclaimable_at_all`."""
-        return self.reclaimable_at_all(taking.task, victims) if taking.across else victims
+        return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum fits what its queue, and each queue above it, may ever hold beside its promises."""
@@ -275,16 +275,16 @@ class Capacity(Plugin[CapacityArguments]):
     def _is_sound(self, row: int) -> bool:
         return not self.hierarchy or bool(self.cluster.snapshot.queues.rooted[row])
 
-    def _closed(self, queue: QueueView) -> Denial | None:
+    def _closed(self, queue: QueueView) -> Rejection | None:
         """Why the queue takes no jobs at all."""
         if not queue.is_open:
-            return Denial("queue", closed(queue.name))
+            return Rejection("queue", closed(queue.name))
         if not self._is_sound(queue.row):
             message = f"queue {queue.name} is not below the queue root: check the parents of its line"
-            return Denial("queue", misplaced(queue.name, message, f"queue {queue.name} must be below root"))
+            return Rejection("queue", misplaced(queue.name, message, f"queue {queue.name} must be below root"))
         if self.hierarchy and queue.is_parent:
             message = f"queue {queue.name} has queues below it: jobs belong into one of those"
-            return Denial("queue", misplaced(queue.name, message, f"the job must name a queue below {queue.name}"))
+            return Rejection("queue", misplaced(queue.name, message, f"the job must name a queue below {queue.name}"))
         return None
 
     def _shortage(
@@ -303,13 +303,13 @@ class Capacity(Plugin[CapacityArguments]):
 
     # Claims
 
-    def _without_devices(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+    def _without_devices(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Why the queue may not have the devices that ``count`` such tasks claim."""
         beyond = self._devices.beyond(self._line(queue), task, count) if self._devices else None
         if beyond is None:
             return None
         row, name, limit, held, asked = beyond
-        return Denial(
+        return Rejection(
             "capability",
             f"queue {self._name(row)} may hold {limit} devices of class {name} and holds {held}: {asked} more is too much",
         )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import ClassVar
 
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.task_status import Status
@@ -33,9 +33,9 @@ class Cdp(Plugin[NoArguments]):
         """Those that have cooled down."""
         return self.preemptable(reclaimer, victims)
 
-    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Those that have cooled down."""
-        return self.preemptable(taking.task, victims)
+        return self.preemptable(preemptor.task, victims)
 
     def _is_hot(self, task: TaskView) -> bool:
         pod = task.pod

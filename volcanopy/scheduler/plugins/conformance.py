@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin
 from volcanopy.scheduler.ledger.views import TaskView
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -30,15 +30,15 @@ class Conformance(Plugin[NoArguments]):
         """All but the critical ones."""
         return self.preemptable(reclaimer, victims)
 
-    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """All but the critical ones."""
-        return self.preemptable(taking.task, candidates)
+        return self.preemptable(preemptor.task, candidates)
 
-    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """All but the critical ones."""
-        return self.preemptable(taking.task, victims)
+        return self.preemptable(preemptor.task, victims)
 
-    def may_leave(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """All but the critical ones."""
         return [victim for victim in victims if not is_critical(victim)]
 

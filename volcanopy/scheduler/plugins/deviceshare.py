@@ -13,7 +13,7 @@ from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import PLAIN, Card, Cards, Order, Want, table
 from volcanopy.scheduler.filters.gpus.card_usage import CardStock, Given, Tally, Wish, by_rule
 from volcanopy.scheduler.filters.traits.trait_cache import kept, kept_of_shapes
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.assigned_devices import Holder
@@ -106,7 +106,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             return None
         return self._choosiness(task), by_rule(self.args.rules, task.pod.metadata.labels), self._apart(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes without enough cards that have room for the pod, container by container."""
         if task.shape not in self._wants:
             return []
@@ -122,12 +122,12 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         unreadable = ~self._readable[bad]
         unwilling = ~none & ~self._in_mode(task)[bad]
         found = [
-            Refusal(UNREADABLE, _spread(refused, unreadable), final=True),
-            Refusal(NO_CARDS, _spread(refused, none & ~unreadable), final=True),
-            Refusal(OTHER_MODE, _spread(refused, unwilling), final=True),
-            Refusal(UNFIT, _spread(refused, ~none & ~unwilling & ~possible), final=True),
-            Refusal(BUSY, _spread(refused, possible & ~later)),
-            Refusal(BUSY, _spread(refused, possible & later), passing=True),
+            NodeRejection(UNREADABLE, _spread(refused, unreadable), final=True),
+            NodeRejection(NO_CARDS, _spread(refused, none & ~unreadable), final=True),
+            NodeRejection(OTHER_MODE, _spread(refused, unwilling), final=True),
+            NodeRejection(UNFIT, _spread(refused, ~none & ~unwilling & ~possible), final=True),
+            NodeRejection(BUSY, _spread(refused, possible & ~later)),
+            NodeRejection(BUSY, _spread(refused, possible & later), temporary=True),
         ]
         return [one for one in found if one.nodes.any()]
 

@@ -11,7 +11,7 @@ from volcanopy.scheduler.fairshare.borrowing import Bounds, Commitments, bounds
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
 from volcanopy.scheduler.fairshare.weighted_shares import Levels
-from volcanopy.scheduler.framework.plugin import Denial, NoArguments, Plugin, Taking
+from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Shortage
@@ -128,7 +128,7 @@ class HierarchicalDrf(Drf):
         seen += [0] * (len(standing) - len(seen))
         return tuple((-priority, *place) for priority, place in zip(seen, standing, strict=True))
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What a queue, and each queue above it, holds stays within what it may borrow, and what others do not lend."""
         if self._bounds is None:
             return None
@@ -145,7 +145,7 @@ class HierarchicalDrf(Drf):
             return None
         return self._denied(queue.row, asked, ledger.tree_allocated[:, queue.row] + asked - over, count)
 
-    def _denied(self, row: int, asked: Ints, limit: Ints, count: int) -> Denial:
+    def _denied(self, row: int, asked: Ints, limit: Ints, count: int) -> Rejection:
         snapshot = self.cluster.snapshot
         wanted, held, most = (
             tuple(amounts.tolist()) for amounts in (asked, self.cluster.ledger.tree_allocated[:, row], limit)
@@ -153,7 +153,7 @@ class HierarchicalDrf(Drf):
         names, total = self.cluster.axis.names, tuple(snapshot.total.tolist())
         short = Shortage("capability", snapshot.queues.names[row], names, wanted, held, most, each=count, total=total)
         borrowed = None if self._bounds is None else self._bounds.borrowed(snapshot.queues, row)
-        return Denial("capability", short.of_borrower(borrowed))
+        return Rejection("capability", short.of_borrower(borrowed))
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """As many as leave each queue what it does not lend."""
@@ -161,11 +161,11 @@ class HierarchicalDrf(Drf):
             return victims
         return sparing_guarantees(self.cluster, reclaimer, victims, self._bounds.kept, in_tree=True)
 
-    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Between queues, as :meth:`reclaimable_at_all`."""
-        return self.reclaimable_at_all(taking.task, victims) if taking.across else victims
+        return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
 
-    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """The weights of the queue, among all that ask for something, give it as large a share of the cluster."""
         return claim.share_of(self._total) <= self._tree.fair(queue.row)
 
@@ -185,9 +185,9 @@ class HierarchicalDrf(Drf):
             self._known[key] = _goes(tree, own, reclaimer, jobs, candidates)
         return [candidate for candidate, goes in zip(candidates, self._known[key], strict=True) if goes]
 
-    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Between queues, as :meth:`reclaimable`."""
-        return self.reclaimable(taking.task, candidates) if taking.across else None
+        return self.reclaimable(preemptor.task, candidates) if preemptor.across_queues else None
 
 
 def _goes(

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.framework.plugin import PERMIT, Invalid, NoArguments, Plugin, Taking, Vote, reject
+from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, Invalid, NoArguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
 from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView
 from volcanopy.scheduler.model.plan import GroupCondition
@@ -135,7 +135,7 @@ class Gang(Plugin[NoArguments]):
         """Members beyond the minimum of their job."""
         return self.preemptable(reclaimer, candidates)
 
-    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Everyone: that a gang leaves whole is what bundles are for."""
         return candidates
 

@@ -97,12 +97,12 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
     # Hypernodes
 
     def hypernode_gradient(
-        self, asker: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
+        self, requester: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
     ) -> Sequence[Rows] | None:
         """The lowest tiers first, without those that have no room even in sum; to evict, the highest first, and not many."""
-        held = asker.spanned if isinstance(asker, SubJobView) else self.cluster.spanned(asker.tasks())
+        held = requester.spanned if isinstance(requester, SubJobView) else self.cluster.spanned(requester.tasks())
         if held == NONE:
-            least = self._least(asker)[:, None]
+            least = self._least(requester)[:, None]
             if purpose is Purpose.EVICT:
                 room = (self._allocatable[:, hypernodes] >= least).all(axis=0)
             else:
@@ -120,20 +120,20 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
                 left -= len(kept[-1])
         return kept
 
-    def _least(self, asker: JobView | SubJobView) -> Ints:
+    def _least(self, requester: JobView | SubJobView) -> Ints:
         """(R,): what the tasks that must find a place ask for at least."""
         moves = self.cluster.ledger.moves
         if self._asked[0] != moves:
             self._asked = (moves, {})
-        known = self._asked[1].get(asker.key)
+        known = self._asked[1].get(requester.key)
         if known is None:
-            known = self._asked[1][asker.key] = self._reckon_least(asker)
+            known = self._asked[1][requester.key] = self._reckon_least(requester)
         return known
 
-    def _reckon_least(self, asker: JobView | SubJobView) -> Ints:
+    def _reckon_least(self, requester: JobView | SubJobView) -> Ints:
         snapshot = self.cluster.snapshot
-        pending = asker.tasks(Status.PENDING)
-        lacking = asker.shortfall if isinstance(asker, SubJobView) else self._lacking(asker)
+        pending = requester.tasks(Status.PENDING)
+        lacking = requester.shortfall if isinstance(requester, SubJobView) else self._lacking(requester)
         requests = np.sort(snapshot.shapes.request.values[:, snapshot.tasks.shape[pending]], axis=1)
         least: Ints = requests[:, : max(1, lacking)].sum(axis=1)
         return least

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask
@@ -87,7 +87,7 @@ class NodeGroup(Plugin[NodeGroupArguments]):
         job = task.job
         return Scope.CLUSTER if job is not None and self._of(job.queue).limits else Scope.COLUMNS
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes of other groups, and of groups of which the queue has had its part."""
         job = task.job
         if job is None:
@@ -95,19 +95,19 @@ class NodeGroup(Plugin[NodeGroupArguments]):
         rules = self._of(job.queue)
         codes = self._codes[nodes.rows]
         if rules.limits is None:
-            yield Refusal(UNREADABLE, np.ones(len(codes), dtype=np.bool_), final=True)
+            yield NodeRejection(UNREADABLE, np.ones(len(codes), dtype=np.bool_), final=True)
             return
         allowed = np.array([rules.allows(group) for group in self._groups] + [not (self.args.strict or rules.given)])
         outside: Mask = ~allowed[codes]
         if outside.any():
-            yield Refusal(WRONG_GROUP, outside, final=True)
+            yield NodeRejection(WRONG_GROUP, outside, final=True)
         if rules.limits:
             over = np.array(
                 [self._is_over(task, job.queue, rules, code) for code in range(len(self._groups))] + [False]
             )
             used_up: Mask = over[codes] & ~outside
             if used_up.any():
-                yield Refusal(USED_UP, used_up)
+                yield NodeRejection(USED_UP, used_up)
 
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
         """Groups that are required or preferred score more, those to be avoided less."""

@@ -13,7 +13,7 @@ from volcanopy.scheduler.filters.assignments import Holdings
 from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.free_cpus import CPU, CpuStock, Given, Report, decision
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_fields
@@ -60,7 +60,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
         """The policy that the pod asks for."""
         return self._policy(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes whose managers have another policy than the pod asks for, or would not take it with the cpus that are free."""
         policy = self._policy(task)
         counts = self._counts_of(task)
@@ -73,8 +73,8 @@ class NumaAware(Plugin[NumaAwareArguments]):
             if why is not None:
                 refused.setdefault(why, np.zeros(len(nodes), dtype=np.bool_))[place] = True
         return [
-            Refusal(reason, mask, final, passing)
-            for (reason, final, passing), mask in sorted(refused.items(), key=itemgetter(0))
+            NodeRejection(reason, mask, final, temporary)
+            for (reason, final, temporary), mask in sorted(refused.items(), key=itemgetter(0))
         ]
 
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from volcanopy.api import core, policy
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.selectors import matches
 
@@ -40,11 +40,11 @@ class Pdb(Plugin[NoArguments]):
         """Those whom all their budgets let go, in the order given."""
         return self._within_budgets(victims)
 
-    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Those whom all their budgets let go, in the order given."""
         return self._within_budgets(victims)
 
-    def may_leave(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Those whom all their budgets let go, in the order given."""
         return self._within_budgets(victims)
 

@@ -26,7 +26,7 @@ from volcanopy.scheduler.filters.traits import taints
 from volcanopy.scheduler.filters.traits.trait_cache import kept
 from volcanopy.scheduler.filters.volumes import exclusive_disks
 from volcanopy.scheduler.filters.volumes.volume_binding import Rules
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
@@ -162,7 +162,7 @@ class Predicates(Plugin[PredicatesArguments]):
         """The volumes and devices that the task's claims get with its node."""
         return self._claims.chosen(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
         """The filters' refusals, each node in the first one only."""
         asked = self._of(task)
         causes = asked.fixed.causes
@@ -170,25 +170,25 @@ class Predicates(Plugin[PredicatesArguments]):
         of_claims = self._claims.refusals(task, rows) if task.shape in self._claims.shapes else []
         if causes is None and not asked.filters and not of_claims:
             return ()
-        answer: list[Refusal] = []
+        answer: list[NodeRejection] = []
         refused = np.zeros(len(rows), dtype=np.bool_)
         if causes is not None:
             found = causes[rows]
             refused = found != 0
             numbers = np.flatnonzero(np.bincount(found)).tolist()
-            answer += [Refusal(asked.fixed.reasons[one], found == one, final=True) for one in numbers if one]
+            answer += [NodeRejection(asked.fixed.reasons[one], found == one, final=True) for one in numbers if one]
         filters = ((one.reason, one.refused(rows), one.final, False) for one in asked.filters)
         parts = (
             ((one.reason, one.nodes, True, False) for one in of_claims if one.final),
             filters,
-            ((one.reason, one.nodes, False, False) for one in of_claims if not one.final and not one.passing),
-            ((one.reason, one.nodes, False, True) for one in of_claims if one.passing),
+            ((one.reason, one.nodes, False, False) for one in of_claims if not one.final and not one.temporary),
+            ((one.reason, one.nodes, False, True) for one in of_claims if one.temporary),
         )
-        for reason, found_by, final, passing in chain.from_iterable(parts):
+        for reason, found_by, final, temporary in chain.from_iterable(parts):
             mask = found_by & ~refused
             if mask.any():
                 refused = refused | mask
-                answer.append(Refusal(reason, mask, final, passing))
+                answer.append(NodeRejection(reason, mask, final, temporary))
         return answer
 
     def _of(self, task: TaskView) -> _Asked:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Taking
+from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
@@ -52,10 +52,10 @@ class Priority(Plugin[NoArguments]):
                 victims.append(candidate)
         return victims
 
-    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Within a queue, tasks of jobs of lower priority; between queues everyone."""
-        own = taking.task.job
-        if taking.across:
+        own = preemptor.task.job
+        if preemptor.across_queues:
             return candidates
         jobs = [candidate.job for candidate in candidates]
         return [

@@ -10,10 +10,10 @@ from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.borrowing import Commitments, bounds
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.weighted_shares import Levels, deserved_by_weight
-from volcanopy.scheduler.framework.plugin import PERMIT, Denial, NoArguments, Plugin, Taking, Vote, reject
+from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Shortage, closed
-from volcanopy.scheduler.model.queue_shares import QueueClaims
+from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 
@@ -59,29 +59,29 @@ class Proportion(Plugin[NoArguments]):
         """
         return tuple(self._rank(row) for row in reversed(self._line(queue)))
 
-    def victim_queue_order(self, queue: QueueView, taker: QueueView) -> int:
+    def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> int:
         """In a tree, the nearest relative gives first."""
         if self._levels is None:
             return 0
-        return -len(set(self._line(queue)[1:]) & set(self._line(taker)[1:]))
+        return -len(set(self._line(queue)[1:]) & set(self._line(reclaimer)[1:]))
 
-    def overused(self, queue: QueueView) -> Denial | None:
+    def overused(self, queue: QueueView) -> Rejection | None:
         """A queue that holds all that it deserves gets no further turn."""
         held: Ints = self._allocated[:, queue.row]
         if any(map(operator.gt, self._shares[queue.row], held.tolist())):
             return None
-        return Denial("share", self._shortage("share", queue.row, held, (), self._own[:, queue.row]))
+        return Rejection("share", self._shortage("share", queue.row, held, (), self._own[:, queue.row]))
 
-    def queue_claims(self) -> QueueClaims:
+    def queue_shares(self) -> QueueShares:
         """The shares, and what capability and the guarantees of others leave each queue."""
         queues = self.cluster.snapshot.queues
         deserved = self.deserved if self._levels is not None else queues.rolled_up(self.deserved)
-        return QueueClaims(deserved, self._limit, self._bounds.kept)
+        return QueueShares(deserved, self._limit, self._bounds.kept)
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What a queue, and each queue above it, holds stays within what it deserves."""
         if not queue.is_open:
-            return Denial("queue", closed(queue.name))
+            return Rejection("queue", closed(queue.name))
         asked = task.request.values
         asked = asked * count if count > 1 else asked
         denial = self._beyond(queue, asked, count)
@@ -99,7 +99,7 @@ class Proportion(Plugin[NoArguments]):
         asked = sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
         return queue.is_open and self._beyond(queue, asked, 1) is None
 
-    def entitled(self, queue: QueueView, claim: Resources) -> bool:
+    def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """The share that a queue would deserve if its waiting jobs were admitted covers the claim."""
         if self._owed is None:
             self._owed = self._fill(self._requested + queue_demand.asked_by_waiting(self.cluster, self._limit))[1]
@@ -133,13 +133,13 @@ class Proportion(Plugin[NoArguments]):
         """As many as leave each queue what it is guaranteed, of what they hold."""
         return sparing_guarantees(self.cluster, reclaimer, victims, self._bounds.kept, self._levels is not None)
 
-    def unified_evictable(self, taking: Taking, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
+    def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Between queues, as :meth:`reclaimable`."""
-        return self.reclaimable(taking.task, candidates) if taking.across else None
+        return self.reclaimable(preemptor.task, candidates) if preemptor.across_queues else None
 
-    def unified_evictable_at_all(self, taking: Taking, victims: Sequence[TaskView]) -> Sequence[TaskView]:
+    def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Between queues, as :meth:`reclaimable_at_all`."""
-        return self.reclaimable_at_all(taking.task, victims) if taking.across else victims
+        return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum fits what its queue may ever hold, and each above it, beside what is held and promised."""
@@ -201,13 +201,13 @@ class Proportion(Plugin[NoArguments]):
 
     # What a queue lacks
 
-    def _beyond(self, queue: QueueView, asked: Ints, count: int) -> Denial | None:
+    def _beyond(self, queue: QueueView, asked: Ints, count: int) -> Rejection | None:
         held: Ints = self._allocated[:, queue.row]
         if not any(map(operator.gt, (held + asked).tolist(), self._shares[queue.row])):
             return None
         return self._too_much(queue.row, held, asked, self._own[:, queue.row], count)
 
-    def _too_much(self, row: int, held: Ints, asked: Ints, deserved: Ints, count: int) -> Denial | None:
+    def _too_much(self, row: int, held: Ints, asked: Ints, deserved: Ints, count: int) -> Rejection | None:
         pods = self.cluster.axis.index["pods"]
         wanted, limit = held + asked, self._limit[:, row]
         beyond_share = queue_demand.first_short(wanted, deserved, asked, pods)
@@ -215,10 +215,10 @@ class Proportion(Plugin[NoArguments]):
             return None
         beyond_limit = queue_demand.first_short(wanted, limit, asked, pods)
         if beyond_limit is not None:
-            return Denial("capability", self._shortage("capability", row, held, asked.tolist(), limit, each=count))
-        return Denial("share", self._shortage("share", row, held, asked.tolist(), deserved, each=count))
+            return Rejection("capability", self._shortage("capability", row, held, asked.tolist(), limit, each=count))
+        return Rejection("share", self._shortage("share", row, held, asked.tolist(), deserved, each=count))
 
-    def _taken_from_others(self, row: int, asked: Ints, count: int) -> Denial | None:
+    def _taken_from_others(self, row: int, asked: Ints, count: int) -> Rejection | None:
         if self._spoken_for is None:
             return None
         over = self._spoken_for.excess(row, self._allocated, asked, self.cluster.ledger.moves)
@@ -226,7 +226,7 @@ class Proportion(Plugin[NoArguments]):
             return None
         held: Ints = self._allocated[:, row]
         short = self._shortage("capability", row, held, asked.tolist(), held + asked - over, each=count)
-        return Denial("capability", short)
+        return Rejection("capability", short)
 
     def _shortage(
         self,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volcanopy.scheduler.framework.plugin import Arguments, Denial, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
@@ -50,13 +50,13 @@ class _Head:
     """A job that room is kept for: on nodes, or under the limit of a queue."""
 
     job: JobView
-    taker: TaskView
+    task: TaskView
     until: float = 0.0
     """Who has ended by this moment, in seconds, is not in its way."""
     room: Hold | None = None
     tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     """Its pending tasks that the room is for."""
-    denial: Denial | None = None
+    denial: Rejection | None = None
     """What its queue's limit says, where that is what it waits for."""
     members: frozenset[int] = frozenset()
     """The queues that take their room from that limit."""
@@ -121,7 +121,7 @@ class Reservation(Plugin[ReservationArguments]):
         """From whose room the task is kept."""
         return tuple(self._binds(head, task) for head in self._heads())
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Where the task would leave less than is kept for others."""
         if not self._admitted:
             return ()
@@ -138,10 +138,10 @@ class Reservation(Plugin[ReservationArguments]):
             refused = ((left < kept) & (own > 0)).any(axis=0) & ~seen
             if refused.any():
                 seen |= refused
-                refusals.append(Refusal(f"node(s) had room kept for job {key}", refused, ahead=key))
+                refusals.append(NodeRejection(f"node(s) had room kept for job {key}", refused, reserved_for=key))
         return refusals
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What a queue has left is kept as well, where its limit is what the job waits for."""
         if not self._admitted:
             return None
@@ -156,10 +156,12 @@ class Reservation(Plugin[ReservationArguments]):
                 key = head.job.key
                 message = f"what queue {words.numbers.get('queue', queue.name)} has left is kept for job {key}"
                 unblock = f"job {key} must start, or be withdrawn"
-                return Denial(head.denial.gate, Words(message, words.numbers, words.amounts, unblock, (f"job {key}",)))
+                return Rejection(
+                    head.denial.gate, Words(message, words.numbers, words.amounts, unblock, (f"job {key}",))
+                )
         return None
 
-    def room_kept(self, job: JobView) -> Mapping[str, str] | None:
+    def reservation(self, job: JobView) -> Mapping[str, str] | None:
         """Where, and from when on if that is certain."""
         if job.row in self._waiting:
             return {}
@@ -199,7 +201,7 @@ class Reservation(Plugin[ReservationArguments]):
             return True
         known = head.yielding.get((job.row, task.preemptable))
         if known is None:
-            known = bool(self.cluster.together.displaceable(head.taker, [task]))
+            known = bool(self.cluster.queries.preemptable(head.task, [task]))
             head.yielding[job.row, task.preemptable] = known
         return not known
 
@@ -254,11 +256,11 @@ class Reservation(Plugin[ReservationArguments]):
             shapes.setdefault(task.shape, []).append(task)
         head = _Head(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
         for alike in shapes.values():
-            denial = self.cluster.together.denied(job.queue, alike[0], len(alike))
+            denial = self.cluster.queries.allocatable(job.queue, alike[0], len(alike))
             if denial is not None and not (isinstance(denial.reason, Shortage) and denial.reason.gate == "nodes"):
                 return self._under_limit(head, denial)
         parts = [
-            Part(alike[0].request.values, len(alike), ~self.cluster.together.refused_for_good(alike[0]))
+            Part(alike[0].request.values, len(alike), ~self.cluster.queries.infeasible_nodes(alike[0]))
             for alike in shapes.values()
         ]
         own = np.zeros_like(free)
@@ -273,7 +275,7 @@ class Reservation(Plugin[ReservationArguments]):
         head.until, head.ripe = head.room.until, head.room.start <= self._now
         return head
 
-    def _under_limit(self, head: _Head, denial: Denial) -> _Head | None:
+    def _under_limit(self, head: _Head, denial: Rejection) -> _Head | None:
         """Keep what a queue's limit has left, if there can ever be enough."""
         why, queues = denial.reason, self.cluster.snapshot.queues
         if not isinstance(why, Shortage):
@@ -358,7 +360,7 @@ class Reservation(Plugin[ReservationArguments]):
             # Who may still go can depend on who was asked before: ask in the order of names, not of arrival.
             named = rows[lesser][np.argsort(table.keys[rows[lesser]].astype(np.str_))]
             views = [self.cluster.task(row) for row in named.tolist()]
-            going = [one.row for one in self.cluster.together.displaceable(head.taker, views)]
+            going = [one.row for one in self.cluster.queries.preemptable(head.task, views)]
             now = np.isin(rows, going)
             ends[now], known[now] = self._now, True
         return Leaving(table.node[rows].astype(np.intp), self._requests(rows), ends, known)

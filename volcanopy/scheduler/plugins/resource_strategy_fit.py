@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from volcanopy.api import core
 from volcanopy.scheduler.framework.annotations import Notes
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
@@ -136,7 +136,7 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
         """The weights that the pod brings."""
         return self._notes.likeness(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Who needs no device leaves enough of the rest beside the idle ones."""
         wants_one = any(task.request.values[position] for position in self._devices)
         if not self.args.proportional.enable or not self._devices or wants_one:
@@ -149,7 +149,7 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
                 rate = self.args.proportional.proportion.get(f"{axis.names[position]}.{what}", 1.0)
                 left = idle[axis.index[what]] - task.request[what]
                 refused |= (devices > 0) & (left < devices * (rate * each))
-        return (Refusal(KEPT, refused),)
+        return (NodeRejection(KEPT, refused),)
 
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
         """The score by strategies, and that for leaving scarce resources alone."""

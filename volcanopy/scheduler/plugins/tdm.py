@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from volcanopy.api import core, names
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.framework.annotations import Notes
-from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Plugin, Refusal, Scope, Vote, reject
+from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, NodeRejection, Plugin, Scope, Vote, reject
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
@@ -142,15 +142,15 @@ class Tdm(Plugin[TdmArguments]):
         """Whether the task is revocable."""
         return self._notes.likeness(task)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Zones are for revocable tasks, during their hours."""
         if not self._in_zone.any():
             return ()
         in_zone = self._in_zone[nodes.rows]
         closed = in_zone & ~self._open[nodes.rows]
-        refusals = [Refusal(CLOSED, closed, final=True)]
+        refusals = [NodeRejection(CLOSED, closed, final=True)]
         if not self._notes.of(task):
-            refusals.append(Refusal(NOT_REVOCABLE, in_zone & ~closed, final=True))
+            refusals.append(NodeRejection(NOT_REVOCABLE, in_zone & ~closed, final=True))
         return refusals
 
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:

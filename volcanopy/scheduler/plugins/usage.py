@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from volcanopy.api import quantity
 from volcanopy.scheduler.filters.scores.pod_load import DIMS, estimates, limits_by_shape
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Refusal, Scope, by_shape
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, by_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
@@ -134,11 +134,11 @@ class Usage(Plugin[UsageArguments]):
         """All follows from the node's own pods, and more of the same can be reckoned beforehand."""
         return Scope.COLUMNS
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> list[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes whose real load is above a limit are full, whatever was requested there."""
         if not self._has_opinion:
             return []
-        return [Refusal(reason, mask[nodes.rows], final=True) for reason, mask in self._over]
+        return [NodeRejection(reason, mask[nodes.rows], final=True) for reason, mask in self._over]
 
     def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
         """The weighted mean of the load that is left, measured and expected, times 100; 0 for nodes not measured."""

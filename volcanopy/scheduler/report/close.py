@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import Words
@@ -131,7 +131,7 @@ def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
         job = JobView(session.ledger, row)
         name = job.queue.name
         words = Words(f"queue {name} does not exist", {"queue": name}, unblock=f"queue {name} must be made")
-        session.refuse(job, Denial("queue", words))
+        session.refuse(job, Rejection("queue", words))
         explain = why.explain(job)
         said = pod_fields.condition(job.group, "Unschedulable")
         if explain is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.limit_messages import Overlimit
 from volcanopy.scheduler.model.messages import Shortage, Words, by_name, say
@@ -52,7 +52,7 @@ class Explainer:
         self._pipelined: list[int] = session.ledger.job_counts[Status.PIPELINED].tolist()
         self._least: list[int] = session.snapshot.jobs.min_available.tolist()
         self._keys: list[str] = session.snapshot.jobs.keys.tolist()
-        self._keeps_room = "room_kept" not in session.hooks.unanswered
+        self._keeps_room = "reservation" not in session.hooks.unanswered
         self._lines = self._places()
 
     def explain(self, job: JobView) -> Explain | None:
@@ -94,7 +94,7 @@ class Explainer:
             if not ahead and line.before and gate in _CONTESTED:
                 ahead = (f"job {line.before}",)
         if self._keeps_room:
-            numbers |= self._session.hooks.room_kept(job) or {}
+            numbers |= self._session.hooks.reservation(job) or {}
         return Explain(
             job=self._keys[job.row],
             gate=gate,
@@ -112,7 +112,7 @@ class Explainer:
         asides = self._session.asides.get(job.row)
         return replace(words, message="; ".join([words.message, *asides])) if asides else words
 
-    def _said(self, denial: Denial, job: JobView, fitted: int) -> tuple[str, Words]:
+    def _said(self, denial: Rejection, job: JobView, fitted: int) -> tuple[str, Words]:
         """The gate and words of a denial; where a queue as a whole was denied, of what the job's next pod asks for."""
         reason = denial.reason
         if isinstance(reason, Shortage) and (fitted or not reason.wanted):

@@ -12,7 +12,7 @@ import numpy as np
 from volcanopy.api import quantity
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
-from volcanopy.scheduler.model.queue_shares import QueueClaims
+from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask
 from volcanopy.scheduler.model.snapshot import QueueTable
 from volcanopy.scheduler.model.task_status import Status
@@ -72,7 +72,7 @@ def books(session: Session) -> Books:
     """The books as the session leaves them."""
     queues, ledger = session.snapshot.queues, session.ledger
     held = queues.rolled_up(ledger.queue_allocated - _pipelined(session))
-    claims: QueueClaims | None = session.hooks.queue_claims()
+    claims: QueueShares | None = session.hooks.queue_shares()
     guaranteed = queues.covering(summable(queues.guarantee.values if claims is None else claims.kept))
     waiting = queues.rolled_up(summable(_waiting(session)))
     axis = session.snapshot.axis

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.framework.plugin import Denial, NoArguments, Plugin
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.user_usage import Pools
@@ -27,7 +27,7 @@ class Limiting(Plugin[NoArguments]):
 
     name: ClassVar[str] = "limits"
 
-    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Denial | None:
+    def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The limits of all queues from the task's own upwards."""
         return self.limits.denied(task, count)
 
@@ -56,20 +56,20 @@ class Gate:
         """Equal for jobs that are subject to the same limits."""
         return int(self._pools.kind[job])
 
-    def denied(self, task: TaskView, count: int) -> Denial | None:
+    def denied(self, task: TaskView, count: int) -> Rejection | None:
         """Why there may not be ``count`` more tasks equal to this one."""
         job, shape = int(self._job[task.row]), int(self._shape[task.row])
         pool = self._pools.exceeded(job, shape, count)
         if pool is None:
             return None
         asked = self._ledger.snapshot.shapes.request.values[:, shape] * count
-        return Denial(GATE, self._overlimit(pool, asked, count))
+        return Rejection(GATE, self._overlimit(pool, asked, count))
 
-    def inadmissible(self, job: JobView) -> Denial | None:
+    def inadmissible(self, job: JobView) -> Rejection | None:
         """Why the job may not be admitted."""
         return self.full(job) or self.unpromisable(job)
 
-    def full(self, job: JobView) -> Denial | None:
+    def full(self, job: JobView) -> Rejection | None:
         """Why the job may not be admitted beside those that are."""
         pool = self._pools.full(job.row)
         if pool is None:
@@ -77,9 +77,11 @@ class Gate:
         subject, most = self._pools.subjects[pool], self._pools.caps[pool].jobs
         assert most is not None
         name = self._ledger.snapshot.queues.names[subject.queue]
-        return Denial(GATE, Overlimit(name, subject.kind, subject.name, pool, jobs=(most, self._pools.admitted[pool])))
+        return Rejection(
+            GATE, Overlimit(name, subject.kind, subject.name, pool, jobs=(most, self._pools.admitted[pool]))
+        )
 
-    def unpromisable(self, job: JobView) -> Denial | None:
+    def unpromisable(self, job: JobView) -> Rejection | None:
         """Why what the job needs to start cannot be promised to its user or group."""
         if not self._ledger.snapshot.jobs.has_min_resources[job.row]:
             return None
@@ -87,9 +89,9 @@ class Gate:
         pool = self._pools.promises_too_much(job.row, spared)
         if pool is None:
             return None
-        return Denial(GATE, self._overlimit(pool, self._pools.asks[:, job.row], 1, promised=True))
+        return Rejection(GATE, self._overlimit(pool, self._pools.asks[:, job.row], 1, promised=True))
 
-    def blocks_only_itself(self, denial: Denial | None) -> bool:
+    def blocks_only_itself(self, denial: Rejection | None) -> bool:
         """Whether a job that is denied this waits for a limit of its user or group, which others need not share."""
         return denial is not None and isinstance(denial.reason, Overlimit) and denial.reason.kind != "queue"
 

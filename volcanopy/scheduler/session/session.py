@@ -11,8 +11,8 @@ import numpy as np
 
 from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.framework.dispatch import Hooks, Installed
-from volcanopy.scheduler.framework.observer import UNHEARD, Observer
-from volcanopy.scheduler.framework.plugin import Denial, NoArguments, Plugin, Scope
+from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
+from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Rejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
@@ -24,7 +24,7 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.placement.fit_error import Why
 from volcanopy.scheduler.placement.node_selection import Placement
-from volcanopy.scheduler.session.plugin_queries import Counsel
+from volcanopy.scheduler.session.plugin_queries import SessionQueries
 from volcanopy.scheduler.session.queue_limits import Gate, Limiting
 from volcanopy.scheduler.session.topology_constraint import Confinement, demanded
 
@@ -32,7 +32,7 @@ from volcanopy.scheduler.session.topology_constraint import Confinement, demande
 class Session:
     """A snapshot being decided upon."""
 
-    def __init__(self, snapshot: Snapshot, config: SchedulerConfig, observer: Observer = UNHEARD) -> None:
+    def __init__(self, snapshot: Snapshot, config: SchedulerConfig, observer: Observer = NO_OBSERVER) -> None:
         self.snapshot = snapshot
         self.config = config
         self.observer = observer
@@ -53,11 +53,11 @@ class Session:
             tiers = (((Limiting.by(self.limits, self.cluster), frozenset()),), *tiers)
         self.hooks = Hooks(tiers)
         self.placement = Placement(self.ledger, self.hooks)
-        self.cluster.together = Counsel(self.hooks, self.placement, config.actions)
+        self.cluster.queries = SessionQueries(self.hooks, self.placement, config.actions)
         self.effects: list[Effect] = []
         self.job_rows: Rows = self.cluster.job_rows()
         """The jobs that take part: those with a pod group, in a queue that exists."""
-        self.why: dict[int, Denial] = {}
+        self.why: dict[int, Rejection] = {}
         """Why a job waits, as far as an action has found out."""
         self.why_nodes: dict[int, tuple[Why, int]] = {}
         """For jobs that no node takes: why not, and how many of their tasks had found a place before."""
@@ -102,7 +102,7 @@ class Session:
             queue, by = int(queues[row]), int(stops.held_by[queues[row]])
             drained = int(stops.drained_by[queue])
             words = stopped(names[queue], names[by if drained < 0 else drained], drained >= 0)
-            self.refuse(JobView(self.ledger, row), Denial("queue", words))
+            self.refuse(JobView(self.ledger, row), Rejection("queue", words))
 
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
         """The queue's place in line: the plugins' keys (if none has a say, how its jobs look outside), then age, then name."""
@@ -227,7 +227,7 @@ class Session:
         notes, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node)
         return Bind(task.key, self.snapshot.nodes.names[node], group, notes, claims)
 
-    def refuse(self, job: JobView, denial: Denial, fitted: int = 0) -> None:
+    def refuse(self, job: JobView, denial: Rejection, fitted: int = 0) -> None:
         """Note why a job waits, after ``fitted`` of its tasks had found a place; the first reason found stays."""
         if job.row not in self.why:
             self.why[job.row] = denial

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Refusal, Scope
+from volcanopy.scheduler.framework.plugin import NoArguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
@@ -44,7 +44,7 @@ class Confinement(Plugin[NoArguments]):
         job = task.job
         return () if job is None else self._bounds(task, job)
 
-    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[Refusal]:
+    def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes outside of them."""
         job = task.job
         bounds = () if job is None else self._bounds(task, job)
@@ -53,7 +53,7 @@ class Confinement(Plugin[NoArguments]):
         inside = np.ones(len(nodes), dtype=np.bool_)
         for bound in bounds:
             inside &= self._mask(bound)[nodes.rows]
-        return [] if inside.all() else [Refusal(REASON, ~inside, final=True)]
+        return [] if inside.all() else [NodeRejection(REASON, ~inside, final=True)]
 
     def _bounds(self, task: TaskView, job: JobView) -> tuple[Bound, ...]:
         if not self.cluster.snapshot.jobs.structured[job.row]:

@@ -11,7 +11,7 @@ from volcanopy.scheduler.actions.allocate.job_queues import Worksheet, ends, lin
 from volcanopy.scheduler.actions.allocate.queue_allowance import how_many
 from volcanopy.scheduler.actions.allocate.topology_search import take_turn
 from volcanopy.scheduler.actions.nominated import settle
-from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.session.session import Session
@@ -53,7 +53,7 @@ class Allocate:
             if not begun and line and queue.in_turn and not session.holds_up_nobody(sheet.job):
                 for _, other in line:
                     reason = f"queue {queue.name} serves in turn: {sheet.job.key} comes first"
-                    session.refuse(other.job, Denial("queue", reason))
+                    session.refuse(other.job, Rejection("queue", reason))
                 continue
             if begun and sheet.left:
                 line.push(session.job_key(sheet.job), sheet)

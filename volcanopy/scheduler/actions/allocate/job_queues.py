@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import Words
 from volcanopy.scheduler.model.resources import Rows
@@ -95,7 +95,7 @@ def lines(session: Session) -> dict[int, Line]:
     for job, surely in zip(waiting, session.hooks.surely_valid(rows).tolist(), strict=True):
         invalid = None if surely else session.hooks.job_valid(job)
         if invalid is not None:
-            session.refuse(job, Denial("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
+            session.refuse(job, Rejection("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
         elif job.row in pending:
             ready.append(job)
     rows = np.array([job.row for job in ready], dtype=np.intp)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.framework.plugin import Denial
+from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.messages import Words
@@ -39,7 +39,7 @@ class Farness:
         if failed is not None and (not hard or (not fitted and self._fits_nowhere(failed))):
             session.refuse_nodes(job, failed, fitted)
         elif hard:
-            session.refuse(job, Denial("topology", self._words(fitted)))
+            session.refuse(job, Rejection("topology", self._words(fitted)))
 
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Whether no node takes the task, wherever in the network it is."""

@@ -57,16 +57,16 @@ class _Sheet:
     required: bool
 
 
-def gradient(session: Session, asker: JobView | SubJobView, root: int, purpose: Purpose) -> list[Rows]:
+def gradient(session: Session, requester: JobView | SubJobView, root: int, purpose: Purpose) -> list[Rows]:
     """In which hypernodes below ``root`` a job or sub-group can be placed: groups, the best first.
 
     It is ``[[root]]`` where nothing limits it. What is placed already limits where the rest can go.
     """
     table = session.snapshot.hypernodes
-    if isinstance(asker, SubJobView):
-        tier, held = asker.tier, asker.spanned
+    if isinstance(requester, SubJobView):
+        tier, held = requester.tier, requester.spanned
     else:
-        tier, held = job_tier(session.ledger, asker), session.cluster.spanned(asker.tasks())
+        tier, held = job_tier(session.ledger, requester), session.cluster.spanned(requester.tasks())
     if tier is None:
         return [np.array([root], dtype=np.intp)]
     if held != NONE:
@@ -75,7 +75,7 @@ def gradient(session: Session, asker: JobView | SubJobView, root: int, purpose: 
             return []
         root = root if table.holds[held, root] else held
     rows = table.below(root, tier)
-    groups = session.hooks.hypernode_gradient(asker, rows, purpose) if len(rows) else []
+    groups = session.hooks.hypernode_gradient(requester, rows, purpose) if len(rows) else []
     return table.by_tier(rows) if groups is None else list(groups)
 
 

@@ -40,12 +40,12 @@ class Worth:
             known = self._by_queue[queue] = self.rows[self.queue[self.rows] == queue]
         return known
 
-    def queue_ranks(self, taker: QueueView) -> Ints:
-        """(Q,): the order in which queues give when ``taker`` takes back, the first to give 0."""
+    def queue_ranks(self, reclaimer: QueueView) -> Ints:
+        """(Q,): the order in which queues give when ``reclaimer`` takes back, the first to give 0."""
         session = self._session
         queues = [session.cluster.queue(int(row)) for row in np.unique(self.queue[self.rows])]
         queues.sort(key=session.queue_key, reverse=True)
-        queues.sort(key=lambda queue: session.hooks.victim_queue_order(queue, taker))
+        queues.sort(key=lambda queue: session.hooks.victim_queue_order(queue, reclaimer))
         ranks = np.zeros(len(session.snapshot.queues), dtype=np.int64)
         for rank, queue in enumerate(queues):
             ranks[queue.row] = rank

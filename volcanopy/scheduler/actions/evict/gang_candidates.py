@@ -9,7 +9,7 @@ import numpy as np
 
 from volcanopy.api import names
 from volcanopy.scheduler.actions.evict.victim_search import Rule
-from volcanopy.scheduler.framework.plugin import Taking
+from volcanopy.scheduler.framework.plugin import GangPreemptor
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Rows
@@ -50,7 +50,7 @@ def in_bundles(session: Session, rule: Rule, offered: Offered, *, across: bool) 
         return across or bool(priority[theirs.row] < priority[owner[task.row]])
 
     def consent(task: TaskView, candidates: Sequence[TaskView]) -> list[TaskView]:
-        return session.hooks.unified_evictable(Taking(task, across=across), candidates)
+        return session.hooks.unified_evictable(GangPreemptor(task, across_queues=across), candidates)
 
     return replace(rule, prey=prey, is_prey=is_prey, consent=consent)
 

@@ -27,13 +27,13 @@ class Seen:
         found = outlook(session.snapshot.queues, queue.row)
         return None if found is None else cls(session, found)
 
-    def no_higher(self, taker: TaskView, rows: Rows) -> Mask:
+    def no_higher(self, reclaimer: TaskView, rows: Rows) -> Mask:
         """(M,): which of these tasks of other queues look no more important than the job of the taker."""
         tasks, jobs = self.session.snapshot.tasks, self.session.snapshot.jobs
         owners = tasks.job[rows]
         queues = jobs.queue[owners].astype(np.intp)
         theirs = self.outlook.of_theirs(queues, jobs.priority[owners])
-        mine = self.outlook.of_mine(queues, int(jobs.priority[tasks.job[taker.row]]))
+        mine = self.outlook.of_mine(queues, int(jobs.priority[tasks.job[reclaimer.row]]))
         return np.asarray(theirs <= mine)
 
     def standing(self, rows: Rows) -> Ints:

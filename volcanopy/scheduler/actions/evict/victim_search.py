@@ -276,7 +276,7 @@ class RoomMaker:
         around = _Field({int(nodes[part[0]]): rows[part] for part in parts}, of_class, scores.copy())
         count = len(session.snapshot.nodes)
         fewest = self._fewest(task, rows, nodes, count)
-        out = session.placement.refused_for_good(task)
+        out = session.placement.infeasible_nodes(task)
         least_work, least_loss = np.full(count, np.inf), np.full(count, np.inf)
         np.minimum.at(least_work, nodes, self._worth.work(rows))
         np.minimum.at(least_loss, nodes, self._losses(rows))

@@ -15,7 +15,7 @@ from volcanopy.scheduler.filters.assumed_claims import Books
 from volcanopy.scheduler.filters.devices import device_inventory
 from volcanopy.scheduler.filters.devices.device_allocation import Given, allocate
 from volcanopy.scheduler.filters.traits import node_affinity
-from volcanopy.scheduler.framework.plugin import Refusal, Scope
+from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_claims
@@ -76,16 +76,16 @@ class Devices:
             return Scope.COLUMNS
         return Scope.NODE if self._inventory.is_local and not needs.shared else Scope.CLUSTER
 
-    def refusals(self, task: TaskView, rows: Rows) -> Iterator[Refusal]:
+    def refusals(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
         """Why the task cannot be on some of these nodes."""
         needs = self._of(task)
         if needs.problem:
-            yield Refusal(needs.problem, np.ones(len(rows), dtype=np.bool_), final=True)
+            yield NodeRejection(needs.problem, np.ones(len(rows), dtype=np.bool_), final=True)
             return
         for claim in needs.allocated:
             where = self._where(claim)
             if where is not None:
-                yield Refusal(ELSEWHERE, ~where[rows], final=True)
+                yield NodeRejection(ELSEWHERE, ~where[rows], final=True)
         given = self._books.device_choices()
         left = []
         for claim in needs.waiting:
@@ -93,7 +93,7 @@ class Devices:
             if claim.metadata.key in needs.shared and claim.metadata.key in given:
                 reached = given[claim.metadata.key][1]
                 if reached is not None:
-                    yield Refusal(ELSEWHERE, ~reached[rows], final=True)
+                    yield NodeRejection(ELSEWHERE, ~reached[rows], final=True)
             else:
                 left.append(claim)
         if left:
@@ -161,17 +161,17 @@ class Devices:
 
     # What can be had
 
-    def _unavailable(self, claims: list[Claim], rows: Rows) -> Iterator[Refusal]:
+    def _unavailable(self, claims: list[Claim], rows: Rows) -> Iterator[NodeRejection]:
         refused: dict[tuple[str, bool], list[int]] = {}
         for place, node in enumerate(rows.tolist()):
             result, fault = self._allocate(claims, node, leaving=False)
             if result is None:
-                passing = not fault and self._allocate(claims, node, leaving=True)[0] is not None
-                refused.setdefault((fault or NOTHING, passing), []).append(place)
-        for (reason, passing), places in refused.items():
+                temporary = not fault and self._allocate(claims, node, leaving=True)[0] is not None
+                refused.setdefault((fault or NOTHING, temporary), []).append(place)
+        for (reason, temporary), places in refused.items():
             mask = np.zeros(len(rows), dtype=np.bool_)
             mask[places] = True
-            yield Refusal(reason, mask, passing=passing, final=reason != NOTHING)
+            yield NodeRejection(reason, mask, temporary=temporary, final=reason != NOTHING)
 
     def _allocate(self, claims: list[Claim], node: int, leaving: bool) -> tuple[list[Given] | None, str]:
         """Devices for claims on a node; with ``leaving`` those of pods that leave are taken as free."""

@@ -15,7 +15,7 @@ from volcanopy.scheduler.filters.assumed_claims import Books
 from volcanopy.scheduler.filters.volumes import volume_matching, volume_topology
 from volcanopy.scheduler.filters.volumes.available_volumes import Shelf
 from volcanopy.scheduler.filters.volumes.volume_users import Users
-from volcanopy.scheduler.framework.plugin import Refusal, Scope
+from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_claims
@@ -106,18 +106,18 @@ class Volumes:
         limited = self._rules.limits and any(self._users.limit(driver) is not None for driver in needs.attached)
         return Scope.NODE if limited else Scope.COLUMNS
 
-    def refusals(self, task: TaskView, rows: Rows) -> Iterator[Refusal]:
+    def refusals(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
         """Why the task cannot be on some of these nodes."""
         needs, rules = self._of(task), self._rules
         if needs.problem:
-            yield Refusal(needs.problem, np.ones(len(rows), dtype=np.bool_), final=True)
+            yield NodeRejection(needs.problem, np.ones(len(rows), dtype=np.bool_), final=True)
             return
         for _, volume in needs.bound:
             if rules.binding and volume.spec.node_affinity is not None:
-                yield Refusal(NODE_CONFLICT, ~volume_topology.mask_of(volume, self._traits)[rows], final=True)
+                yield NodeRejection(NODE_CONFLICT, ~volume_topology.mask_of(volume, self._traits)[rows], final=True)
             outside = volume_topology.outside_zone(volume, self._traits) if rules.zones else None
             if outside is not None:
-                yield Refusal(ZONE, outside[rows], final=True)
+                yield NodeRejection(ZONE, outside[rows], final=True)
         if rules.binding:
             yield from self._unbindable(task, needs, rows)
             for key in needs.exclusive:
@@ -212,7 +212,7 @@ class Volumes:
 
     # Claims that wait
 
-    def _unbindable(self, task: TaskView, needs: Needs, rows: Rows) -> Iterator[Refusal]:
+    def _unbindable(self, task: TaskView, needs: Needs, rows: Rows) -> Iterator[NodeRejection]:
         given = self._books.volume_choices()
         left = []
         for claim in needs.waiting:
@@ -229,11 +229,11 @@ class Volumes:
             else:
                 left.append(claim)
                 continue
-            yield Refusal(BIND_CONFLICT, ~where[rows], final=True)
+            yield NodeRejection(BIND_CONFLICT, ~where[rows], final=True)
         if left:
             yield from self._unmatched(left, rows)
 
-    def _unmatched(self, claims: list[Claim], rows: Rows) -> Iterator[Refusal]:
+    def _unmatched(self, claims: list[Claim], rows: Rows) -> Iterator[NodeRejection]:
         """The nodes on which claims cannot all have a volume."""
         taken = [choice.volume for choice, _ in self._books.volume_choices().values()]
         made = [self._makeable(claim) for claim in claims]
@@ -251,8 +251,8 @@ class Volumes:
                 for claim, shelf, open_, (where, _) in zip(claims, shelves, places, made, strict=True)
             ]
             served &= _shared_out(options, served)
-        yield Refusal(NO_SPACE, ~served & without_room, final=True)
-        yield Refusal(BIND_CONFLICT, ~served & ~without_room, final=True)
+        yield NodeRejection(NO_SPACE, ~served & without_room, final=True)
+        yield NodeRejection(BIND_CONFLICT, ~served & ~without_room, final=True)
 
     def _shelf(self, claim: Claim) -> Shelf:
         name = claim.spec.storage_class_name
@@ -288,15 +288,15 @@ class Volumes:
 
     # Who else uses them
 
-    def _taken(self, task: TaskView, key: str, rows: Rows) -> Iterator[Refusal]:
+    def _taken(self, task: TaskView, key: str, rows: Rows) -> Iterator[NodeRejection]:
         stay, leave = self._users.of(key)
         everywhere = np.ones(len(rows), dtype=np.bool_)
         if (stay != task.row).any():
-            yield Refusal(IN_USE, everywhere)
+            yield NodeRejection(IN_USE, everywhere)
         elif len(leave):
-            yield Refusal(IN_USE, everywhere, passing=True)
+            yield NodeRejection(IN_USE, everywhere, temporary=True)
 
-    def _full(self, driver: str, volumes: dict[str, str], shared: bool, rows: Rows) -> Iterator[Refusal]:
+    def _full(self, driver: str, volumes: dict[str, str], shared: bool, rows: Rows) -> Iterator[NodeRejection]:
         """The nodes that would have too many volumes of a driver: one that is there already does not count again."""
         limit = self._users.limit(driver)
         if limit is None:
@@ -308,8 +308,8 @@ class Volumes:
                 now = now - np.isin(rows, list(here))
                 later = later - np.isin(rows, list(then))
         refused = later > limit[rows]
-        yield Refusal(FULL, refused)
-        yield Refusal(FULL, (now > limit[rows]) & ~refused, passing=True)
+        yield NodeRejection(FULL, refused)
+        yield NodeRejection(FULL, (now > limit[rows]) & ~refused, temporary=True)
 
 
 def _shared_out(options: list[_Options], served: Mask) -> Mask:
