@@ -10,8 +10,8 @@ import pytest
 
 from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError, need_helm, one, render, run_helm
 from tests.controlplane.plane import ControlPlane, RefusedError
-from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -8,8 +8,8 @@ from tests.contract.objects import DEFINITIONS, WIDGET_DEFINITION
 from tests.contract.servers import Server, Step
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
-from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]
 

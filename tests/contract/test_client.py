@@ -17,8 +17,8 @@ from volcanopy.kube.client.api_client import Client, Listing, Patch
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]
 

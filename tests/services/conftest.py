@@ -10,8 +10,8 @@ from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.services.playing import Cluster
 from volcanopy.kube.client.connection import Connection
-from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
 
 __all__ = ["real_control_plane"]
 

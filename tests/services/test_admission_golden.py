@@ -15,8 +15,8 @@ from tests.services.goldenworld import KINDS, WORLD, Printed, Stage, made_before
 from volcanopy.api import names
 from volcanopy.api.model import Json
 from volcanopy.kube.client.errors import NotFound
-from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
 
 __all__ = ["kubectl_program", "real_control_plane"]
 

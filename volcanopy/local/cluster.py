@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,9 +19,8 @@ from typing import Any, Self
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.http.status_errors import bad_request
-from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.apiserver.server import ApiServer, Tls
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import container_logs, nodes
 from volcanopy.local.simulated.claim_controller import Supplies
@@ -30,6 +30,7 @@ from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.process.certificates import issue, make_authority
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service as scheduler
 
@@ -258,6 +259,13 @@ class LocalCluster:
                 yield container_logs.text(found[told:], rest, time.time())
                 return
             await changed.wait()
+
+
+def self_signed(hosts: Sequence[str] = ("localhost", "127.0.0.1")) -> Tls:
+    """Return a certificate for these host names and addresses, signed by a new CA."""
+    now = datetime.now(UTC)
+    certificate = issue(make_authority(now, name="volcanopy embedded cluster"), hosts, now)
+    return Tls(certificate.context(), certificate.authority.decode())
 
 
 def connection_to(server: ApiServer) -> Connection:

@@ -12,8 +12,8 @@ import pytest
 from tests.contract.objects import DEFINITIONS, WIDGET_DEFINITION, widget
 from tests.controlplane.fixtures import kubectl_program
 from tests.local.apiserver.talking import PODS, Client, binding, pod
-from volcanopy.local.apiserver.http.certificates import self_signed
 from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.cluster import self_signed
 
 __all__ = ["kubectl_program"]
 

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from tests.local.apiserver.talking import MAPS, PODS, Client, map_of, pod
 from volcanopy.local.apiserver.context import User
-from volcanopy.local.apiserver.http.certificates import Tls, self_signed
-from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.apiserver.server import ApiServer, Tls
+from volcanopy.local.cluster import self_signed
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -31,7 +31,7 @@ class Hook:
     async def start(self) -> None:
         self._runner = web.ServerRunner(web.Server(self._handle))
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls.server_context()).start()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls.context).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:

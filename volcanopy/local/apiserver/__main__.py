@@ -3,18 +3,16 @@
 import argparse
 import asyncio
 import signal
+import ssl
 import sys
 from pathlib import Path
 
-from volcanopy.local.apiserver.http.certificates import self_signed
-from volcanopy.local.apiserver.server import ApiServer
+from volcanopy.local.apiserver.server import ApiServer, Tls
 
 
 async def serve(options: argparse.Namespace) -> None:
     """Serve until interrupted."""
-    server = await ApiServer.start(
-        host=options.host, port=options.port, tls=self_signed() if options.tls else None, persist=options.persist
-    )
+    server = await ApiServer.start(host=options.host, port=options.port, tls=tls(options), persist=options.persist)
     if options.kubeconfig is not None:
         options.kubeconfig.touch(mode=0o600)
         options.kubeconfig.write_text(server.kubeconfig())
@@ -28,12 +26,25 @@ async def serve(options: argparse.Namespace) -> None:
     await server.stop()
 
 
+def tls(options: argparse.Namespace) -> Tls | None:
+    """Return the TLS context of the certificate files; None without them."""
+    if options.tls_cert_file is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(options.tls_cert_file, options.tls_private_key_file)
+    return Tls(context, (options.tls_ca_file or options.tls_cert_file).read_text(encoding="utf-8"))
+
+
 def main() -> None:
     """Read the command line and serve."""
     parser = argparse.ArgumentParser(prog="python -m volcanopy.local.apiserver", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
-    parser.add_argument("--tls", action="store_true", help="HTTPS with a certificate of its own; needs the token")
+    parser.add_argument(
+        "--tls-cert-file", type=Path, help="the certificate for HTTPS (PEM); requests then need the token"
+    )
+    parser.add_argument("--tls-private-key-file", type=Path, help="the key, if it is not in the certificate's file")
+    parser.add_argument("--tls-ca-file", type=Path, help="the CA for the kubeconfig, if not the certificate itself")
     parser.add_argument("--persist", type=Path, help="a file that keeps the objects across restarts")
     parser.add_argument("--kubeconfig", type=Path, help="where to write a kubeconfig for this server")
     options = parser.parse_args()

@@ -1,11 +1,14 @@
 """The embedded API server: an HTTP listener in front of the store, and the tasks that run beside it."""
 
 import asyncio
+import base64
 import contextlib
 import gc
 import logging
 import secrets
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -21,7 +24,6 @@ from volcanopy.local.apiserver.crud.subresources import bind, evict, finalize, l
 from volcanopy.local.apiserver.crud.watch import watch
 from volcanopy.local.apiserver.crud.write import create, update
 from volcanopy.local.apiserver.http.access_reviews import review
-from volcanopy.local.apiserver.http.certificates import Tls
 from volcanopy.local.apiserver.http.connections import Answer, Listener, Request, Response
 from volcanopy.local.apiserver.http.discovery import Discovery, version_info
 from volcanopy.local.apiserver.http.identity import Identities
@@ -51,6 +53,19 @@ _SUBRESOURCES: dict[str, tuple[Handler, frozenset[str]]] = {
     "scale": (scale, frozenset({"GET", "PUT", "PATCH"})),
     "finalize": (finalize, frozenset({"PUT"})),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A server's TLS context, and the CA certificate that clients must trust (PEM)."""
+
+    context: ssl.SSLContext
+    ca: str
+
+    @property
+    def ca_base64(self) -> str:
+        """The CA as kubeconfigs and webhook configurations contain it."""
+        return base64.b64encode(self.ca.encode()).decode()
 
 
 def silence(_pod: Mapping[str, Any], container: str, _query: Mapping[str, str]) -> bytes:
@@ -87,7 +102,7 @@ class ApiServer:
     ) -> "ApiServer":
         """Listen on `host:port` (0 chooses a free port) and serve a cluster.
 
-        `tls` (see `certificates.self_signed`) turns on HTTPS and then every request needs a token: the one in `kubeconfig()`, or
+        `tls` turns on HTTPS, and then every request needs a token: the one in `kubeconfig()`, or
         one of `users` (token to user). `persist` names the file that keeps the objects across restarts. `log_source` answers
         `kubectl logs`. `service_addresses` maps `namespace/name` or `namespace/name:port` of webhook services to `host:port`.
         `history` is how many events of each kind can still be watched; older watches are answered 410.
@@ -118,9 +133,7 @@ class ApiServer:
         self._collecting = asyncio.create_task(self.context.collector.run(), name="collector")
         self._collecting.add_done_callback(_tell_if_dead)
         try:
-            bound = await self._listener.start(
-                host, port, self._tls.server_context() if self._tls is not None else None
-            )
+            bound = await self._listener.start(host, port, self._tls.context if self._tls is not None else None)
         except OSError:
             await self.stop()
             raise

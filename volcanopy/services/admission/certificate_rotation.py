@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.admission.certificates import Authority, ServerCertificate, issue, make_authority
+from volcanopy.services.process.certificates import Authority, ServerCertificate, issue, make_authority
 
 log = logging.getLogger(__name__)
 

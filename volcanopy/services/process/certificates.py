@@ -1,4 +1,4 @@
-"""Certificates that a service makes for itself: an authority of its own, and a server's certificate signed by it."""
+"""The certificate authority of volcanopy: CA certificates, and server certificates signed by them."""
 
 import ipaddress
 import ssl
@@ -20,7 +20,7 @@ _PEM = serialization.Encoding.PEM
 
 @dataclass(frozen=True)
 class ServerCertificate:
-    """A server's certificate with its key, and that of the authority that clients must trust; all in PEM."""
+    """A server certificate with its key and the CA certificate that clients must trust, all in PEM."""
 
     certificate: bytes
     key: bytes
@@ -28,14 +28,14 @@ class ServerCertificate:
     ends: datetime
 
     def context(self) -> ssl.SSLContext:
-        """A server's TLS context."""
+        """Return a TLS context for a server."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.put_into(context)
         return context
 
     def put_into(self, context: ssl.SSLContext) -> None:
-        """Serve with this certificate from the next connection on."""
-        with tempfile.TemporaryDirectory() as folder:
+        """Load this certificate into a context; it is used from the next connection on."""
+        with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only
             chain, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
             chain.write_bytes(self.certificate)
             key.touch(0o600)
@@ -45,27 +45,29 @@ class ServerCertificate:
 
 @dataclass(frozen=True)
 class Authority:
-    """Who signs servers' certificates: its own certificate and its key, in PEM."""
+    """A CA: its certificate and its key, in PEM."""
 
     certificate: bytes
     key: bytes
 
     @property
     def begins(self) -> datetime:
-        """From when on it counts."""
+        """Start of its validity."""
         return x509.load_pem_x509_certificate(self.certificate).not_valid_before_utc
 
     @property
     def ends(self) -> datetime:
-        """Until when it counts."""
+        """End of its validity."""
         return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
 
 
-def make_authority(now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> Authority:
-    """A new authority."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), _name("volcanopy admission authority")
+def make_authority(
+    now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME, name: str = "volcanopy admission authority"
+) -> Authority:
+    """Return a new CA with this common name."""
+    key, subject = ec.generate_private_key(ec.SECP256R1()), _name(name)
     made = (
-        _builder(name, name, key.public_key(), now - timedelta(hours=1), now + lifetime)
+        _builder(subject, subject, key.public_key(), now - timedelta(hours=1), now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(_usage(signs_certificates=True), critical=True)
@@ -77,10 +79,10 @@ def make_authority(now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> A
 def issue(
     authority: Authority, hosts: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME
 ) -> ServerCertificate:
-    """A certificate for these host names and addresses; it ends no later than the authority does."""
+    """Return a certificate for these host names and addresses, valid no longer than the CA."""
     signer = serialization.load_pem_private_key(authority.key, None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key of the authority is not one of an elliptic curve")
+        raise ValueError("the key of the CA is not an elliptic curve key")
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     key = ec.generate_private_key(ec.SECP256R1())
     ends = min(now + lifetime, issuer.not_valid_after_utc)
