@@ -19,9 +19,9 @@ from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.review import review
 from volcanopy.admission.submitter import named_in
-from volcanopy.api.access import Queue
 from volcanopy.api.core import Namespace, PodGroup
-from volcanopy.api.network import HyperNode
+from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.topology_read import HyperNode
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 
 Json = dict[str, Any]

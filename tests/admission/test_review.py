@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.admission.review import Context, mutate, review
-from volcanopy.api.access import Queue
+from volcanopy.api.scheduling_read import Queue
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from volcanopy.api import core, devices, network, policy, storage
+from volcanopy.api import core, devices, policy, storage, topology_read
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
@@ -88,7 +88,7 @@ class Scenario:
             for thing in said.get(key) or ():
                 yield msgspec.convert(_absolute(thing), kind)
         for name, entry in (said.get("hyperNodes") or {}).items():
-            hypernode = msgspec.convert(_absolute(entry["hyperNode"]), network.HyperNode)
+            hypernode = msgspec.convert(_absolute(entry["hyperNode"]), topology_read.HyperNode)
             # a name is its key: in some scenarios an object is listed under another's as well
             yield replace(hypernode, metadata=replace(hypernode.metadata, name=name))
 

@@ -9,7 +9,7 @@ import yaml
 from msgspec.structs import replace
 
 from tests.kube.cluster import CHART, CRDS, Cluster, body, running_cluster
-from volcanopy.api import network
+from volcanopy.api import topology_read
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -71,7 +71,7 @@ def test_a_status_that_is_written_is_no_news() -> None:
     store.take([Change(ChangeType.ADDED, one) for one in things])
     store.changed.answer()
     table = store.snapshot(NOW).hypernodes
-    rack = next(one for one in things if isinstance(one, network.HyperNode))
+    rack = next(one for one in things if isinstance(one, topology_read.HyperNode))
     store.take([Change(ChangeType.MODIFIED, replace(rack, metadata=replace(rack.metadata, resource_version="7")))])
     assert not rung(store)
     assert store.snapshot(NOW).hypernodes is table

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from volcanopy.api import core, network
+from volcanopy.api import core, topology_read
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.invariants.topology import topology_crossed
@@ -286,7 +286,7 @@ class TestTheForest:
         node = state.snapshot(NOW).nodes.traits.objects[0]
         state.upsert(core.Node(metadata=node.metadata, spec=core.NodeSpec(unschedulable=True), status=node.status))
         assert state.snapshot(NOW).hypernodes is first
-        state.delete(network.HyperNode(metadata=core.Meta(name="hall")))
+        state.delete(topology_read.HyperNode(metadata=core.Meta(name="hall")))
         assert "hall" not in state.snapshot(NOW).hypernodes.names
         state.upsert(core.Node(metadata=core.Meta(name="n5")))
         assert len(state.snapshot(NOW).hypernodes.of_node) == 5

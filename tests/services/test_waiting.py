@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volcanopy.admission.request import User
 from volcanopy.api import names
-from volcanopy.api.access import Job
+from volcanopy.api.batch_read import QueuedJob
 from volcanopy.api.core import PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.services.admission.waiting_jobs import Waiting, slim_job, slim_meta
@@ -27,15 +27,17 @@ def group(name: str, phase: str, user: User = ANA, queue: str = "q", job: str = 
     return msgspec.convert({"metadata": meta, "spec": {"queue": queue}, "status": {"phase": phase}}, PodGroup)
 
 
-def job(name: str, phase: str = "", user: User = ANA, queue: str = "q") -> Job:
+def job(name: str, phase: str = "", user: User = ANA, queue: str = "q") -> QueuedJob:
     meta = {"name": name, "namespace": "team", "annotations": notes(user)}
-    return msgspec.convert({"metadata": meta, "spec": {"queue": queue}, "status": {"state": {"phase": phase}}}, Job)
+    return msgspec.convert(
+        {"metadata": meta, "spec": {"queue": queue}, "status": {"state": {"phase": phase}}}, QueuedJob
+    )
 
 
-def seen(waiting: Waiting, *things: PodGroup | Job, gone: bool = False) -> Counter[tuple[str, User]]:
+def seen(waiting: Waiting, *things: PodGroup | QueuedJob, gone: bool = False) -> Counter[tuple[str, User]]:
     kind = ChangeType.DELETED if gone else ChangeType.MODIFIED
     for thing in things:
-        if isinstance(thing, Job):
+        if isinstance(thing, QueuedJob):
             waiting.take_jobs([Change(kind, slim_job(thing))])
         else:
             waiting.take_groups([Change(kind, thing)])
@@ -75,7 +77,7 @@ def test_what_is_kept_of_an_object_says_who_asked_for_it() -> None:
 def test_the_count_is_that_of_all_there_is_whatever_happened(seed: int) -> None:
     dice, waiting = Random(seed), Waiting()
     groups: dict[str, PodGroup] = {}
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, QueuedJob] = {}
     for _ in range(40):
         name, user, queue = dice.choice("abc"), dice.choice([ANA, BO]), dice.choice("qr")
         if dice.randint(0, 1):

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import User
 from volcanopy.api import names
-from volcanopy.api.access import Queue, Subjects
 from volcanopy.api.model import Problem
 from volcanopy.api.scheduling import Subjects as WrittenSubjects
+from volcanopy.api.scheduling_read import Queue, Subjects
 
 _SHOWN = 8
 

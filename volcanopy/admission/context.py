@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from volcanopy.admission.plugins import PluginCheck, no_plugins
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import User
-from volcanopy.api.access import Queue
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.core import Namespace, PodGroup
 from volcanopy.api.model import Json, Problem
-from volcanopy.api.network import HyperNode
+from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.topology_read import HyperNode
 
 MakePod = Callable[[BatchJob], Callable[[TaskSpec], Json | str]]
 """Gives for a job what makes the first pod of a task as the job controller would, or says why it cannot (empty if that is

@@ -8,8 +8,8 @@ from volcanopy.admission.request import Request
 from volcanopy.admission.verdict import Warned
 from volcanopy.api.meta import LabelSelector
 from volcanopy.api.model import InvalidObjectError, Problem
-from volcanopy.api.network import HyperNode as KnownHyperNode
 from volcanopy.api.topology import HyperNode, Member
+from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 
 
 def hyper_node_problems(request: Request, context: Context) -> Iterator[Problem | Warned]:

@@ -8,11 +8,11 @@ from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.user_limits import EVERYBODY, Entries
 from volcanopy.admission.verdict import Warned
 from volcanopy.api import names
-from volcanopy.api.access import Queue as KnownQueue
 from volcanopy.api.core import QueueLimit as KnownLimit
 from volcanopy.api.model import Problem
 from volcanopy.api.quantity import QuantityError, amount, parse, text
 from volcanopy.api.scheduling import QueueSpec
+from volcanopy.api.scheduling_read import Queue as KnownQueue
 
 _FRACTIONS = ("cpu", "memory", "ephemeral-storage", "storage")
 _ALL = "system:authenticated"

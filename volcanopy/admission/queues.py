@@ -13,10 +13,10 @@ from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.verdict import Warned
 from volcanopy.api import names
-from volcanopy.api.access import Queue as KnownQueue
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 from volcanopy.api.quantity import text
 from volcanopy.api.scheduling import Queue, QueueSpec
+from volcanopy.api.scheduling_read import Queue as KnownQueue
 
 LARGEST_LIST = 64
 

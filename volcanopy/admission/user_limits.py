@@ -12,10 +12,10 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import Findings
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import User
-from volcanopy.api.access import Queue
 from volcanopy.api.core import QueueLimit
 from volcanopy.api.model import Problem
 from volcanopy.api.quantity import text
+from volcanopy.api.scheduling_read import Queue
 
 EVERYBODY = "*"
 

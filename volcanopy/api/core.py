@@ -12,53 +12,81 @@ from typing import Any
 
 from msgspec import field
 
-from volcanopy.api.partial import Labels, LabelSelector, Meta, OwnerReference, Quantities, Requirement, Slice
-from volcanopy.api.queuing import Guarantee, Queue, QueueLimit, QueueSpec, QueueStatus
+from volcanopy.api.read_model import (
+    Condition,
+    Labels,
+    LabelSelector,
+    Meta,
+    OwnerReference,
+    Quantities,
+    ReadModel,
+    Requirement,
+)
+from volcanopy.api.scheduling_read import (
+    Explanation,
+    Guarantee,
+    NetworkTopology,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueLimit,
+    QueueSpec,
+    QueueStatus,
+    SubGroupPolicy,
+)
 
 __all__ = [
+    "Condition",
+    "Explanation",
     "Guarantee",
     "LabelSelector",
     "Labels",
     "Meta",
+    "NetworkTopology",
     "OwnerReference",
+    "PodGroup",
+    "PodGroupSpec",
+    "PodGroupStatus",
     "Quantities",
     "Queue",
     "QueueLimit",
     "QueueSpec",
     "QueueStatus",
+    "ReadModel",
     "Requirement",
-    "Slice",
+    "SubGroupPolicy",
 ]
 
 
-class NodeSelectorTerm(Slice, frozen=True, kw_only=True, gc=False):
+class NodeSelectorTerm(ReadModel, frozen=True, kw_only=True, gc=False):
     """Requirements on a node's labels and fields, all of which must hold; a term without any matches no node."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
-class NodeSelector(Slice, frozen=True, kw_only=True, gc=False):
+class NodeSelector(ReadModel, frozen=True, kw_only=True, gc=False):
     """Terms, one of which must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredNodeTerm(Slice, frozen=True, kw_only=True, gc=False):
+class PreferredNodeTerm(ReadModel, frozen=True, kw_only=True, gc=False):
     """A node preference with its weight from 1 to 100."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(Slice, frozen=True, kw_only=True, gc=False):
+class NodeAffinity(ReadModel, frozen=True, kw_only=True, gc=False):
     """Which nodes a pod needs and which it likes."""
 
     required: NodeSelector | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
     preferred: tuple[PreferredNodeTerm, ...] = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=())
 
 
-class PodAffinityTerm(Slice, frozen=True, kw_only=True, gc=False):
+class PodAffinityTerm(ReadModel, frozen=True, kw_only=True, gc=False):
     """Pods to be near to, or away from, and in which topology."""
 
     topology_key: str
@@ -69,14 +97,14 @@ class PodAffinityTerm(Slice, frozen=True, kw_only=True, gc=False):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class WeightedPodAffinityTerm(Slice, frozen=True, kw_only=True, gc=False):
+class WeightedPodAffinityTerm(ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod affinity preference with its weight from 1 to 100."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(Slice, frozen=True, kw_only=True, gc=False):
+class PodAffinity(ReadModel, frozen=True, kw_only=True, gc=False):
     """Pod (anti-)affinity: what is needed and what is liked."""
 
     required: tuple[PodAffinityTerm, ...] = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=())
@@ -85,7 +113,7 @@ class PodAffinity(Slice, frozen=True, kw_only=True, gc=False):
     )
 
 
-class Affinity(Slice, frozen=True, kw_only=True, gc=False):
+class Affinity(ReadModel, frozen=True, kw_only=True, gc=False):
     """All affinities of a pod."""
 
     node_affinity: NodeAffinity | None = None
@@ -93,7 +121,7 @@ class Affinity(Slice, frozen=True, kw_only=True, gc=False):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Toleration(Slice, frozen=True, kw_only=True, gc=False):
+class Toleration(ReadModel, frozen=True, kw_only=True, gc=False):
     """A taint that a pod bears."""
 
     key: str = ""
@@ -102,7 +130,7 @@ class Toleration(Slice, frozen=True, kw_only=True, gc=False):
     effect: str = ""
 
 
-class TopologySpreadConstraint(Slice, frozen=True, kw_only=True, gc=False):
+class TopologySpreadConstraint(ReadModel, frozen=True, kw_only=True, gc=False):
     """How evenly like pods spread over a topology."""
 
     max_skew: int
@@ -115,7 +143,7 @@ class TopologySpreadConstraint(Slice, frozen=True, kw_only=True, gc=False):
     match_label_keys: tuple[str, ...] = ()
 
 
-class ContainerPort(Slice, frozen=True, kw_only=True, gc=False):
+class ContainerPort(ReadModel, frozen=True, kw_only=True, gc=False):
     """A port of a container; only those with a host port matter to scheduling."""
 
     host_port: int = 0
@@ -123,14 +151,14 @@ class ContainerPort(Slice, frozen=True, kw_only=True, gc=False):
     protocol: str = "TCP"
 
 
-class ResourceRequirements(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceRequirements(ReadModel, frozen=True, kw_only=True, gc=False):
     """Requests and limits."""
 
     requests: Quantities = field(default_factory=dict)
     limits: Quantities = field(default_factory=dict)
 
 
-class Container(Slice, frozen=True, kw_only=True, gc=False):
+class Container(ReadModel, frozen=True, kw_only=True, gc=False):
     """A container; an init container with restart policy ``Always`` is a sidecar."""
 
     name: str = ""
@@ -140,20 +168,20 @@ class Container(Slice, frozen=True, kw_only=True, gc=False):
     restart_policy: str = ""
 
 
-class SchedulingGate(Slice, frozen=True, kw_only=True, gc=False):
+class SchedulingGate(ReadModel, frozen=True, kw_only=True, gc=False):
     """A name that holds a pod back from scheduling while it stands."""
 
     name: str
 
 
-class ClaimSource(Slice, frozen=True, kw_only=True, gc=False):
+class ClaimSource(ReadModel, frozen=True, kw_only=True, gc=False):
     """The claim that a volume mounts."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
-class Volume(Slice, frozen=True, kw_only=True, gc=False):
+class Volume(ReadModel, frozen=True, kw_only=True, gc=False):
     """A volume; only those that may bind a pod to nodes are read."""
 
     name: str = ""
@@ -176,7 +204,7 @@ class Volume(Slice, frozen=True, kw_only=True, gc=False):
         return any(disk is not None for disk in disks)
 
 
-class PodResourceClaim(Slice, frozen=True, kw_only=True, gc=False):
+class PodResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
     """A reference to a claim on devices."""
 
     name: str = ""
@@ -184,7 +212,7 @@ class PodResourceClaim(Slice, frozen=True, kw_only=True, gc=False):
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(Slice, frozen=True, kw_only=True, gc=False):
+class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a pod asks for."""
 
     node_name: str = ""
@@ -207,31 +235,20 @@ class PodSpec(Slice, frozen=True, kw_only=True, gc=False):
     active_deadline_seconds: int | None = None
 
 
-class Condition(Slice, frozen=True, kw_only=True, gc=False):
-    """A condition of any kind."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-    transition_id: str = field(name="transitionID", default="")
-
-
-class Terminated(Slice, frozen=True, kw_only=True, gc=False):
+class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
     """How a container ended."""
 
     exit_code: int = 0
     reason: str = ""
 
 
-class ContainerState(Slice, frozen=True, kw_only=True, gc=False):
+class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):
     """Where a container stands; only its end is read."""
 
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Slice, frozen=True, kw_only=True, gc=False):
+class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """What became of a container."""
 
     name: str = ""
@@ -240,14 +257,14 @@ class ContainerStatus(Slice, frozen=True, kw_only=True, gc=False):
     state: ContainerState = ContainerState()
 
 
-class PodClaimStatus(Slice, frozen=True, kw_only=True, gc=False):
+class PodClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """The claim on devices that was made for a pod from a template; without a name none was needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
-class PodStatus(Slice, frozen=True, kw_only=True, gc=False):
+class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """What became of a pod."""
 
     phase: str = "Pending"
@@ -262,7 +279,7 @@ class PodStatus(Slice, frozen=True, kw_only=True, gc=False):
     resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
 
-class Pod(Slice, frozen=True, kw_only=True, gc=False):
+class Pod(ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod."""
 
     metadata: Meta
@@ -270,7 +287,7 @@ class Pod(Slice, frozen=True, kw_only=True, gc=False):
     status: PodStatus = PodStatus()
 
 
-class Taint(Slice, frozen=True, kw_only=True, gc=False):
+class Taint(ReadModel, frozen=True, kw_only=True, gc=False):
     """What keeps pods off a node, or throws them out."""
 
     key: str
@@ -278,21 +295,21 @@ class Taint(Slice, frozen=True, kw_only=True, gc=False):
     value: str = ""
 
 
-class NodeSpec(Slice, frozen=True, kw_only=True, gc=False):
+class NodeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """What an administrator says of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class Image(Slice, frozen=True, kw_only=True, gc=False):
+class Image(ReadModel, frozen=True, kw_only=True, gc=False):
     """An image that a node holds."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
-class NodeStatus(Slice, frozen=True, kw_only=True, gc=False):
+class NodeStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a node says of itself. Capacity and allocatable are resource lists."""
 
     capacity: Quantities = field(default_factory=dict)
@@ -301,7 +318,7 @@ class NodeStatus(Slice, frozen=True, kw_only=True, gc=False):
     images: tuple[Image, ...] = ()
 
 
-class Node(Slice, frozen=True, kw_only=True, gc=False):
+class Node(ReadModel, frozen=True, kw_only=True, gc=False):
     """A node."""
 
     metadata: Meta
@@ -309,7 +326,7 @@ class Node(Slice, frozen=True, kw_only=True, gc=False):
     status: NodeStatus = NodeStatus()
 
 
-class PriorityClass(Slice, frozen=True, kw_only=True, gc=False):
+class PriorityClass(ReadModel, frozen=True, kw_only=True, gc=False):
     """A named priority."""
 
     metadata: Meta
@@ -318,69 +335,7 @@ class PriorityClass(Slice, frozen=True, kw_only=True, gc=False):
     preemption_policy: str = ""
 
 
-class Namespace(Slice, frozen=True, kw_only=True, gc=False):
+class Namespace(ReadModel, frozen=True, kw_only=True, gc=False):
     """A namespace; its labels are what namespace selectors look at."""
 
     metadata: Meta
-
-
-class NetworkTopology(Slice, frozen=True, kw_only=True, gc=False):
-    """How close together a gang must run."""
-
-    mode: str = "hard"
-    highest_tier_allowed: int | None = None
-    highest_tier_name: str = ""
-
-
-class SubGroupPolicy(Slice, frozen=True, kw_only=True, gc=False):
-    """How the pods of a group divide into sub-groups that are gangs themselves."""
-
-    name: str = ""
-    network_topology: NetworkTopology | None = None
-    sub_group_size: int | None = None
-    min_sub_groups: int | None = None
-    label_selector: LabelSelector | None = None
-    match_label_keys: tuple[str, ...] = ()
-
-
-class PodGroupSpec(Slice, frozen=True, kw_only=True, gc=False):
-    """What a gang needs to start."""
-
-    min_member: int = 0
-    min_task_member: dict[str, int] = field(default_factory=dict)
-    queue: str = ""
-    priority_class_name: str = ""
-    min_resources: Quantities | None = None
-    network_topology: NetworkTopology | None = None
-    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
-
-
-class Explanation(Slice, frozen=True, kw_only=True, gc=False):
-    """Why a gang waits, for programs."""
-
-    gate: str = ""
-    message: str = ""
-    unblock: str = ""
-    numbers: dict[str, str] = field(default_factory=dict)
-    nodes: dict[str, int] = field(default_factory=dict)
-    amounts: dict[str, Quantities] = field(default_factory=dict)
-    ahead: tuple[str, ...] = ()
-
-
-class PodGroupStatus(Slice, frozen=True, kw_only=True, gc=False):
-    """Where a gang stands."""
-
-    phase: str = ""
-    conditions: tuple[Condition, ...] = ()
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    explanation: Explanation | None = None
-
-
-class PodGroup(Slice, frozen=True, kw_only=True, gc=False):
-    """A gang of pods."""
-
-    metadata: Meta
-    spec: PodGroupSpec = PodGroupSpec()
-    status: PodGroupStatus = PodGroupStatus()

@@ -17,7 +17,7 @@ from volcanopy.api.bus import Command
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import Json, Model
-from volcanopy.api.numa import NumaTopology
+from volcanopy.api.nodeinfo import NumaTopology
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode
 

@@ -7,26 +7,26 @@ from typing import Any
 
 from msgspec import field
 
-from volcanopy.api.core import Meta, NodeSelector, Slice
+from volcanopy.api.core import Meta, NodeSelector, ReadModel
 
 GROUP = "resource.k8s.io"
 Opaque = dict[str, Any]
 """Kept as it came, to be written elsewhere as it is."""
 
 
-class CelSelector(Slice, frozen=True, kw_only=True, gc=False):
+class CelSelector(ReadModel, frozen=True, kw_only=True, gc=False):
     """An expression over one device."""
 
     expression: str = ""
 
 
-class DeviceSelector(Slice, frozen=True, kw_only=True, gc=False):
+class DeviceSelector(ReadModel, frozen=True, kw_only=True, gc=False):
     """Which devices suit; CEL is the only language there is."""
 
     cel: CelSelector | None = None
 
 
-class DeviceToleration(Slice, frozen=True, kw_only=True, gc=False):
+class DeviceToleration(ReadModel, frozen=True, kw_only=True, gc=False):
     """A device taint that a request bears."""
 
     key: str = ""
@@ -35,7 +35,7 @@ class DeviceToleration(Slice, frozen=True, kw_only=True, gc=False):
     effect: str = ""
 
 
-class ExactRequest(Slice, frozen=True, kw_only=True, gc=False):
+class ExactRequest(ReadModel, frozen=True, kw_only=True, gc=False):
     """So many devices (or all) of a class for which all selectors hold."""
 
     name: str = ""
@@ -55,7 +55,7 @@ class DeviceRequest(ExactRequest, frozen=True, kw_only=True, gc=False):
     first_available: tuple[ExactRequest, ...] = ()
 
 
-class DeviceConstraint(Slice, frozen=True, kw_only=True, gc=False):
+class DeviceConstraint(ReadModel, frozen=True, kw_only=True, gc=False):
     """Devices of these requests (of all, if none is named) must agree, or all differ, in an attribute."""
 
     requests: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class DeviceConstraint(Slice, frozen=True, kw_only=True, gc=False):
     distinct_attribute: str | None = None
 
 
-class DeviceClaim(Slice, frozen=True, kw_only=True, gc=False):
+class DeviceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a claim asks for."""
 
     requests: tuple[DeviceRequest, ...] = ()
@@ -71,13 +71,13 @@ class DeviceClaim(Slice, frozen=True, kw_only=True, gc=False):
     config: tuple[Opaque, ...] = ()
 
 
-class ResourceClaimSpec(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceClaimSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a claim asks for: devices."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
-class AllocatedDevice(Slice, frozen=True, kw_only=True, gc=False):
+class AllocatedDevice(ReadModel, frozen=True, kw_only=True, gc=False):
     """A device that a claim was given."""
 
     request: str = ""
@@ -87,20 +87,20 @@ class AllocatedDevice(Slice, frozen=True, kw_only=True, gc=False):
     admin_access: bool | None = None
 
 
-class AllocatedDevices(Slice, frozen=True, kw_only=True, gc=False):
+class AllocatedDevices(ReadModel, frozen=True, kw_only=True, gc=False):
     """All of them."""
 
     results: tuple[AllocatedDevice, ...] = ()
 
 
-class Allocation(Slice, frozen=True, kw_only=True, gc=False):
+class Allocation(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a claim was given, and where it can be used; anywhere without a selector."""
 
     devices: AllocatedDevices = AllocatedDevices()
     node_selector: NodeSelector | None = None
 
 
-class Consumer(Slice, frozen=True, kw_only=True, gc=False):
+class Consumer(ReadModel, frozen=True, kw_only=True, gc=False):
     """Who may use a claim."""
 
     api_group: str = ""
@@ -109,14 +109,14 @@ class Consumer(Slice, frozen=True, kw_only=True, gc=False):
     uid: str = ""
 
 
-class ResourceClaimStatus(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a claim was given, and who uses it."""
 
     allocation: Allocation | None = None
     reserved_for: tuple[Consumer, ...] = ()
 
 
-class ResourceClaim(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
     """A claim on devices."""
 
     metadata: Meta
@@ -124,7 +124,7 @@ class ResourceClaim(Slice, frozen=True, kw_only=True, gc=False):
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
-class DeviceTaint(Slice, frozen=True, kw_only=True, gc=False):
+class DeviceTaint(ReadModel, frozen=True, kw_only=True, gc=False):
     """What keeps claims off a device."""
 
     key: str = ""
@@ -132,7 +132,7 @@ class DeviceTaint(Slice, frozen=True, kw_only=True, gc=False):
     effect: str = ""
 
 
-class BasicDevice(Slice, frozen=True, kw_only=True, gc=False):
+class BasicDevice(ReadModel, frozen=True, kw_only=True, gc=False):
     """What is said of a device: attributes (``{"string": "a100"}``) and capacities (``{"value": "40Gi"}``) by name."""
 
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Device(BasicDevice, frozen=True, kw_only=True, gc=False):
         return self.basic or self
 
 
-class Pool(Slice, frozen=True, kw_only=True, gc=False):
+class Pool(ReadModel, frozen=True, kw_only=True, gc=False):
     """A driver's devices that belong together: complete when all slices of the newest generation are there."""
 
     name: str = ""
@@ -164,7 +164,7 @@ class Pool(Slice, frozen=True, kw_only=True, gc=False):
     resource_slice_count: int = 1
 
 
-class ResourceSliceSpec(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceSliceSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Devices of a pool, and from which nodes they can be used."""
 
     driver: str = ""
@@ -177,21 +177,21 @@ class ResourceSliceSpec(Slice, frozen=True, kw_only=True, gc=False):
     shared_counters: tuple[Opaque, ...] = ()
 
 
-class ResourceSlice(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceSlice(ReadModel, frozen=True, kw_only=True, gc=False):
     """A part of a pool of devices."""
 
     metadata: Meta
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
-class DeviceClassSpec(Slice, frozen=True, kw_only=True, gc=False):
+class DeviceClassSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Which devices belong to a class, and how they are set up."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[Opaque, ...] = ()
 
 
-class DeviceClass(Slice, frozen=True, kw_only=True, gc=False):
+class DeviceClass(ReadModel, frozen=True, kw_only=True, gc=False):
     """A kind of device that can be asked for by name."""
 
     metadata: Meta

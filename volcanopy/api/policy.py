@@ -4,24 +4,24 @@ from typing import Any
 
 from msgspec import field
 
-from volcanopy.api.core import LabelSelector, Meta, Quantities, Slice
+from volcanopy.api.core import LabelSelector, Meta, Quantities, ReadModel
 
 
-class ResourceQuotaSpec(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceQuotaSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a quota is about, beside its limits: all pods of the namespace, or those of some scopes."""
 
     scopes: tuple[str, ...] = ()
     scope_selector: dict[str, Any] | None = None
 
 
-class ResourceQuotaStatus(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceQuotaStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """The limits in force, and what counts against them."""
 
     hard: Quantities = field(default_factory=dict)
     used: Quantities = field(default_factory=dict)
 
 
-class ResourceQuota(Slice, frozen=True, kw_only=True, gc=False):
+class ResourceQuota(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a namespace may use in all."""
 
     metadata: Meta
@@ -29,20 +29,20 @@ class ResourceQuota(Slice, frozen=True, kw_only=True, gc=False):
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
-class PodDisruptionBudgetSpec(Slice, frozen=True, kw_only=True, gc=False):
+class PodDisruptionBudgetSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Which pods a budget protects."""
 
     selector: LabelSelector | None = None
 
 
-class PodDisruptionBudgetStatus(Slice, frozen=True, kw_only=True, gc=False):
+class PodDisruptionBudgetStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """How many of them may be disrupted now, and which already count as such."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Any] = field(default_factory=dict)
 
 
-class PodDisruptionBudget(Slice, frozen=True, kw_only=True, gc=False):
+class PodDisruptionBudget(ReadModel, frozen=True, kw_only=True, gc=False):
     """How many pods of a kind may be taken away at once."""
 
     metadata: Meta

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from volcanopy.api.core import LabelSelector, Meta, NodeSelector, Quantities, Slice
+from volcanopy.api.core import LabelSelector, Meta, NodeSelector, Quantities, ReadModel
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """The annotation of a claim that tells its provisioner for which node the volume is wanted."""
@@ -11,13 +11,13 @@ EXCLUSIVE = "ReadWriteOncePod"
 """The access mode of a claim that one pod in the cluster may use at a time."""
 
 
-class VolumeRequest(Slice, frozen=True, kw_only=True, gc=False):
+class VolumeRequest(ReadModel, frozen=True, kw_only=True, gc=False):
     """How large a volume must be, under the key ``storage``."""
 
     requests: Quantities = field(default_factory=dict)
 
 
-class ClaimSpec(Slice, frozen=True, kw_only=True, gc=False):
+class ClaimSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """What volume is wanted; ``volume_name`` once there is one."""
 
     access_modes: tuple[str, ...] = ()
@@ -29,13 +29,13 @@ class ClaimSpec(Slice, frozen=True, kw_only=True, gc=False):
     volume_attributes_class_name: str | None = None
 
 
-class ClaimStatus(Slice, frozen=True, kw_only=True, gc=False):
+class ClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """Where a claim stands: Pending, Bound or Lost."""
 
     phase: str = ""
 
 
-class PersistentVolumeClaim(Slice, frozen=True, kw_only=True, gc=False):
+class PersistentVolumeClaim(ReadModel, frozen=True, kw_only=True, gc=False):
     """A claim on a volume."""
 
     metadata: Meta
@@ -43,7 +43,7 @@ class PersistentVolumeClaim(Slice, frozen=True, kw_only=True, gc=False):
     status: ClaimStatus = ClaimStatus()
 
 
-class ClaimReference(Slice, frozen=True, kw_only=True, gc=False):
+class ClaimReference(ReadModel, frozen=True, kw_only=True, gc=False):
     """The claim that a volume is for."""
 
     namespace: str = ""
@@ -51,20 +51,20 @@ class ClaimReference(Slice, frozen=True, kw_only=True, gc=False):
     uid: str = ""
 
 
-class VolumeNodeAffinity(Slice, frozen=True, kw_only=True, gc=False):
+class VolumeNodeAffinity(ReadModel, frozen=True, kw_only=True, gc=False):
     """From which nodes a volume can be reached."""
 
     required: NodeSelector | None = None
 
 
-class CsiSource(Slice, frozen=True, kw_only=True, gc=False):
+class CsiSource(ReadModel, frozen=True, kw_only=True, gc=False):
     """The driver of a volume, and what it calls the volume."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
-class VolumeSpec(Slice, frozen=True, kw_only=True, gc=False):
+class VolumeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a volume is like."""
 
     capacity: Quantities = field(default_factory=dict)
@@ -77,13 +77,13 @@ class VolumeSpec(Slice, frozen=True, kw_only=True, gc=False):
     csi: CsiSource | None = None
 
 
-class VolumeStatus(Slice, frozen=True, kw_only=True, gc=False):
+class VolumeStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """Where a volume stands: Available, Bound, Released, Failed."""
 
     phase: str = ""
 
 
-class PersistentVolume(Slice, frozen=True, kw_only=True, gc=False):
+class PersistentVolume(ReadModel, frozen=True, kw_only=True, gc=False):
     """A volume."""
 
     metadata: Meta
@@ -91,20 +91,20 @@ class PersistentVolume(Slice, frozen=True, kw_only=True, gc=False):
     status: VolumeStatus = VolumeStatus()
 
 
-class TopologyRequirement(Slice, frozen=True, kw_only=True, gc=False):
+class TopologyRequirement(ReadModel, frozen=True, kw_only=True, gc=False):
     """A node label that must have one of these values."""
 
     key: str
     values: tuple[str, ...] = ()
 
 
-class TopologyTerm(Slice, frozen=True, kw_only=True, gc=False):
+class TopologyTerm(ReadModel, frozen=True, kw_only=True, gc=False):
     """Node labels, all of which must be as said."""
 
     match_label_expressions: tuple[TopologyRequirement, ...] = ()
 
 
-class StorageClass(Slice, frozen=True, kw_only=True, gc=False):
+class StorageClass(ReadModel, frozen=True, kw_only=True, gc=False):
     """Who makes volumes, when, and where they can be used."""
 
     metadata: Meta
@@ -123,46 +123,46 @@ class StorageClass(Slice, frozen=True, kw_only=True, gc=False):
         return self.provisioner not in {"", NO_PROVISIONER}
 
 
-class DriverRoom(Slice, frozen=True, kw_only=True, gc=False):
+class DriverRoom(ReadModel, frozen=True, kw_only=True, gc=False):
     """How many volumes of a driver a node bears; no count, no limit."""
 
     count: int | None = None
 
 
-class NodeDriver(Slice, frozen=True, kw_only=True, gc=False):
+class NodeDriver(ReadModel, frozen=True, kw_only=True, gc=False):
     """A driver that runs on a node."""
 
     name: str
     allocatable: DriverRoom | None = None
 
 
-class CSINodeSpec(Slice, frozen=True, kw_only=True, gc=False):
+class CSINodeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """The drivers of a node."""
 
     drivers: tuple[NodeDriver, ...] = ()
 
 
-class CSINode(Slice, frozen=True, kw_only=True, gc=False):
+class CSINode(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a node of the same name says about its volume drivers."""
 
     metadata: Meta
     spec: CSINodeSpec = CSINodeSpec()
 
 
-class CSIDriverSpec(Slice, frozen=True, kw_only=True, gc=False):
+class CSIDriverSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Whether a driver tells how much room is left for new volumes."""
 
     storage_capacity: bool = False
 
 
-class CSIDriver(Slice, frozen=True, kw_only=True, gc=False):
+class CSIDriver(ReadModel, frozen=True, kw_only=True, gc=False):
     """A volume driver."""
 
     metadata: Meta
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
-class CSIStorageCapacity(Slice, frozen=True, kw_only=True, gc=False):
+class CSIStorageCapacity(ReadModel, frozen=True, kw_only=True, gc=False):
     """How much room is left for new volumes of a class, and for which nodes."""
 
     metadata: Meta

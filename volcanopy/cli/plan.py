@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core, names, network, nodeinfo, policy
+from volcanopy.api import core, names, nodeinfo_read, policy, topology_read
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.errors import Stop
 from volcanopy.cli.manifests import Manifest, read
@@ -29,8 +29,8 @@ KINDS: dict[tuple[str, str], Any] = {
     ("", "ResourceQuota"): policy.ResourceQuota,
     ("policy", "PodDisruptionBudget"): policy.PodDisruptionBudget,
     ("scheduling.k8s.io", "PriorityClass"): core.PriorityClass,
-    ("topology.volcanopy.io", "HyperNode"): network.HyperNode,
-    ("nodeinfo.volcanopy.io", "NumaTopology"): nodeinfo.NumaTopology,
+    ("topology.volcanopy.io", "HyperNode"): topology_read.HyperNode,
+    ("nodeinfo.volcanopy.io", "NumaTopology"): nodeinfo_read.NumaTopology,
     ("scheduling.volcanopy.io", "PodGroup"): core.PodGroup,
     ("scheduling.volcanopy.io", "Queue"): core.Queue,
     **{(kind.group, kind.kind): kind.type for kind in SUPPLIES},

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from volcanopy.api import names
-from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantities, ResourceRequirements, Slice
+from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantities, ReadModel, ResourceRequirements
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
 from volcanopy.jobcontroller.plan import RecordEvent
@@ -40,14 +40,14 @@ _SAID_BY_OWNERS = frozenset({names.GROUP_MIN_MEMBER, names.POD_QUEUE_NAME})
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
-class Part(Slice, frozen=True, kw_only=True, gc=False):
+class Part(ReadModel, frozen=True, kw_only=True, gc=False):
     """A container, as far as what it asks for goes."""
 
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
 
 
-class LoosePodSpec(Slice, frozen=True, kw_only=True, gc=False):
+class LoosePodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """What a pod asks for."""
 
     priority_class_name: str = ""
@@ -57,13 +57,13 @@ class LoosePodSpec(Slice, frozen=True, kw_only=True, gc=False):
     resources: ResourceRequirements | None = None
 
 
-class LoosePodStatus(Slice, frozen=True, kw_only=True, gc=False):
+class LoosePodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """What became of a pod."""
 
     phase: str = ""
 
 
-class LoosePod(Slice, frozen=True, kw_only=True, gc=False):
+class LoosePod(ReadModel, frozen=True, kw_only=True, gc=False):
     """The part of a pod that its PodGroup follows from."""
 
     metadata: Meta

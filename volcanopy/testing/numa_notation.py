@@ -8,28 +8,28 @@ core, policy ``none``, all cpus free, nothing reserved, manager ``static``.
 
 from collections.abc import Mapping
 
-from volcanopy.api import core, nodeinfo
+from volcanopy.api import core, nodeinfo_read
 
 
-def report(meta: core.Meta, said: Mapping[str, str]) -> nodeinfo.NumaTopology:
+def report(meta: core.Meta, said: Mapping[str, str]) -> nodeinfo_read.NumaTopology:
     """The object that the line stands for."""
     sizes = [int(size) for size in said.get("cpus", "1x1").split("x")]
     numas, cores, threads = (*sizes, 1, 1)[:3]
     where = [(node, core_) for node in range(numas) for core_ in range(cores) for _ in range(threads)]
     detail = {
-        str(cpu): nodeinfo.CpuInfo(numa=node, socket=node, core=node * cores + core_)
+        str(cpu): nodeinfo_read.CpuInfo(numa=node, socket=node, core=node * cores + core_)
         for cpu, (node, core_) in enumerate(where)
     }
     free = said.get("free", f"0-{len(where) - 1}")
-    return nodeinfo.NumaTopology(
+    return nodeinfo_read.NumaTopology(
         metadata=meta,
-        spec=nodeinfo.NumaTopologySpec(
+        spec=nodeinfo_read.NumaTopologySpec(
             policies={
                 "CPUManagerPolicy": said.get("manager", "static"),
                 "TopologyManagerPolicy": said.get("policy", "none"),
             },
             res_reserved={"cpu": said.get("reserved", "0")},
-            numares={"cpu": nodeinfo.ResourceInfo(allocatable=free, capacity=len(where))},
+            numares={"cpu": nodeinfo_read.ResourceInfo(allocatable=free, capacity=len(where))},
             cpu_detail=detail,
         ),
     )

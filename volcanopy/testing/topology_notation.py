@@ -17,17 +17,19 @@ fall into them.
 
 from collections.abc import Collection, Iterable, Mapping
 
-from volcanopy.api import core, network
+from volcanopy.api import core, topology_read
 
 
-def hypernode(name: str, said: Mapping[str, str], members: Iterable[str], known: Collection[str]) -> network.HyperNode:
+def hypernode(
+    name: str, said: Mapping[str, str], members: Iterable[str], known: Collection[str]
+) -> topology_read.HyperNode:
     """A hypernode; a member whose name is in ``known`` is one as well, all others are nodes."""
-    spec = network.HyperNodeSpec(
+    spec = topology_read.HyperNodeSpec(
         tier=int(said.get("tier", 1)),
         tier_name=said.get("tiername", ""),
         members=tuple(_member(word, known) for word in members),
     )
-    return network.HyperNode(metadata=core.Meta(name=name, uid=f"uid--{name}"), spec=spec)
+    return topology_read.HyperNode(metadata=core.Meta(name=name, uid=f"uid--{name}"), spec=spec)
 
 
 def topology(text: str) -> core.NetworkTopology | None:
@@ -55,13 +57,13 @@ def split(said: Mapping[str, str]) -> tuple[core.SubGroupPolicy, ...]:
     )
 
 
-def _member(word: str, known: Collection[str]) -> network.Member:
+def _member(word: str, known: Collection[str]) -> topology_read.Member:
     if word.startswith("/") and word.endswith("/"):
-        selector = network.MemberSelector(regex_match=network.RegexMatch(pattern=word[1:-1]))
-        return network.Member(type="Node", selector=selector)
+        selector = topology_read.MemberSelector(regex_match=topology_read.RegexMatch(pattern=word[1:-1]))
+        return topology_read.Member(type="Node", selector=selector)
     key, equals, value = word.partition("=")
     if equals:
         labels = core.LabelSelector(match_labels={key: value})
-        return network.Member(type="Node", selector=network.MemberSelector(label_match=labels))
-    selector = network.MemberSelector(exact_match=network.ExactMatch(name=word))
-    return network.Member(type="HyperNode" if word in known else "Node", selector=selector)
+        return topology_read.Member(type="Node", selector=topology_read.MemberSelector(label_match=labels))
+    selector = topology_read.MemberSelector(exact_match=topology_read.ExactMatch(name=word))
+    return topology_read.Member(type="HyperNode" if word in known else "Node", selector=selector)

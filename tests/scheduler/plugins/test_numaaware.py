@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.scheduler.plugins.scene import Scene, complaint, configured, made, seen
-from volcanopy.api import core, names, nodeinfo
+from volcanopy.api import core, names, nodeinfo_read
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
@@ -193,7 +193,7 @@ def with_note(pod: core.Pod, what: str) -> core.Pod:
     return replace(pod, metadata=replace(pod.metadata, annotations=notes))
 
 
-def told(pod: str, what: str, report: nodeinfo.PodAllocation | None = None) -> State:
+def told(pod: str, what: str, report: nodeinfo_read.PodAllocation | None = None) -> State:
     """A world in which a running pod was told which cpus it has, and perhaps its node's agent reports them."""
     state = State()
     text = f"""
@@ -206,7 +206,7 @@ def told(pod: str, what: str, report: nodeinfo.PodAllocation | None = None) -> S
         match thing:
             case core.Pod() if thing.metadata.name == pod:
                 state.upsert(with_note(thing, what))
-            case nodeinfo.NumaTopology() if report is not None:
+            case nodeinfo_read.NumaTopology() if report is not None:
                 state.upsert(replace(thing, spec=replace(thing.spec, pod_allocations=(report,))))
             case _:
                 state.upsert(thing)
@@ -219,8 +219,8 @@ def test_what_a_bound_pod_was_told_is_taken_until_the_node_reports_it() -> None:
 
 
 def test_what_the_node_reports_counts_more_than_what_the_pod_was_told() -> None:
-    allocation = nodeinfo.ContainerAllocation(name="main", allocations={"cpu": "4-7"})
-    report = nodeinfo.PodAllocation(uid="uid-default-old-0", container_allocations=(allocation,))
+    allocation = nodeinfo_read.ContainerAllocation(name="main", allocations={"cpu": "4-7"})
+    report = nodeinfo_read.PodAllocation(uid="uid-default-old-0", container_allocations=(allocation,))
     state = told("old-0", '{"cpus":{"main":"0-3"}}', report)
     assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
 

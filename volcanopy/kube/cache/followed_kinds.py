@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from volcanopy.api import core, devices, names, network, nodeinfo, policy, storage
+from volcanopy.api import core, devices, names, nodeinfo_read, policy, storage, topology_read
 from volcanopy.kube.client.kinds import Kind
 
 _SCHEDULING, _, _BETA = names.SCHEDULING_V1BETA1.partition("/")
@@ -21,13 +21,13 @@ RESOURCE_QUOTAS: Kind[policy.ResourceQuota] = Kind(
 DISRUPTION_BUDGETS: Kind[policy.PodDisruptionBudget] = Kind(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, policy.PodDisruptionBudget
 )
-HYPER_NODES: Kind[network.HyperNode] = Kind(
-    names.TOPOLOGY, names.TOPOLOGY_V1ALPHA1.partition("/")[2], "HyperNode", "hypernodes", False, network.HyperNode
+HYPER_NODES: Kind[topology_read.HyperNode] = Kind(
+    names.TOPOLOGY, names.TOPOLOGY_V1ALPHA1.partition("/")[2], "HyperNode", "hypernodes", False, topology_read.HyperNode
 )
 """What the network is. Not every server has it."""
 _NODEINFO, _, _NODEINFO_VERSION = names.NODEINFO_V1ALPHA1.partition("/")
-NUMA_TOPOLOGIES: Kind[nodeinfo.NumaTopology] = Kind(
-    _NODEINFO, _NODEINFO_VERSION, "NumaTopology", "numatopologies", False, nodeinfo.NumaTopology
+NUMA_TOPOLOGIES: Kind[nodeinfo_read.NumaTopology] = Kind(
+    _NODEINFO, _NODEINFO_VERSION, "NumaTopology", "numatopologies", False, nodeinfo_read.NumaTopology
 )
 """The cpus of nodes. Not every server has it."""
 

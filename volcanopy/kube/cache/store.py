@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from volcanopy.api import core, names, network, storage
+from volcanopy.api import core, names, storage, topology_read
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import (
     DISRUPTION_BUDGETS,
@@ -245,7 +245,7 @@ class Store:
                 before = self.state.namespaces.get(thing.metadata.name)
                 self.state.upsert(thing)
                 return before is None or before.metadata.labels != thing.metadata.labels
-            case network.HyperNode():
+            case topology_read.HyperNode():
                 declared = self.state.hypernodes.get(thing.metadata.name)
                 if declared is not None and declared.spec == thing.spec:
                     return False  # its status, say: the network is as it was

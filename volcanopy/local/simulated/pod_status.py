@@ -17,7 +17,7 @@ class Meta(core.Meta, frozen=True, kw_only=True, gc=False):
     deletion_grace_period_seconds: int | None = None
 
 
-class PodSpec(core.Slice, frozen=True, kw_only=True, gc=False):
+class PodSpec(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """What a pod is made of, and where it runs."""
 
     node_name: str = ""
@@ -27,18 +27,18 @@ class PodSpec(core.Slice, frozen=True, kw_only=True, gc=False):
     active_deadline_seconds: int | None = None
 
 
-class Running(core.Slice, frozen=True, kw_only=True, gc=False):
+class Running(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A container's state ``running``."""
 
 
-class ContainerState(core.Slice, frozen=True, kw_only=True, gc=False):
+class ContainerState(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """How a container stands: ``waiting`` if neither of these."""
 
     running: Running | None = None
     terminated: core.Terminated | None = None
 
 
-class ContainerStatus(core.Slice, frozen=True, kw_only=True, gc=False):
+class ContainerStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """What the API server was last told of a container."""
 
     name: str = ""
@@ -46,7 +46,7 @@ class ContainerStatus(core.Slice, frozen=True, kw_only=True, gc=False):
     state: ContainerState = ContainerState()
 
 
-class PodStatus(core.Slice, frozen=True, kw_only=True, gc=False):
+class PodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """What the API server was last told of a pod."""
 
     phase: str = "Pending"
@@ -61,7 +61,7 @@ class PodStatus(core.Slice, frozen=True, kw_only=True, gc=False):
         return self.phase in {"Succeeded", "Failed"}
 
 
-class Pod(core.Slice, frozen=True, kw_only=True, gc=False):
+class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod as its kubelet sees it."""
 
     metadata: Meta

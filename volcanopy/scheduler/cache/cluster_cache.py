@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from volcanopy.api import core, network, nodeinfo, policy, quantity
+from volcanopy.api import core, nodeinfo_read, policy, quantity, topology_read
 from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import KINDS, Stock, Supply
@@ -26,7 +26,7 @@ from volcanopy.scheduler.model.subgroups import Marks
 from volcanopy.scheduler.model.submitters import Submitters
 from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
 
-Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo.NumaTopology | network.HyperNode
+Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo_read.NumaTopology | topology_read.HyperNode
 Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | Supply
 
 
@@ -54,13 +54,13 @@ class State:
         self.namespaces: dict[str, core.Namespace] = {}
         self.quotas: dict[str, policy.ResourceQuota] = {}
         self.budgets: dict[str, policy.PodDisruptionBudget] = {}
-        self.numa: dict[str, nodeinfo.NumaTopology] = {}
+        self.numa: dict[str, nodeinfo_read.NumaTopology] = {}
         self._kept: dict[type[Any], dict[str, Any]] = {
             policy.ResourceQuota: self.quotas,
             policy.PodDisruptionBudget: self.budgets,
-            nodeinfo.NumaTopology: self.numa,
+            nodeinfo_read.NumaTopology: self.numa,
         }
-        self.hypernodes: dict[str, network.HyperNode] = {}
+        self.hypernodes: dict[str, topology_read.HyperNode] = {}
         self.stock = Stock()
         self.marks = Marks()
         self.submitters = Submitters()
@@ -98,9 +98,9 @@ class State:
             case core.Namespace():
                 self.namespaces[thing.metadata.name] = thing
                 self._rematch()
-            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo.NumaTopology():
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo_read.NumaTopology():
                 self._kept[type(thing)][thing.metadata.key] = thing
-            case network.HyperNode():
+            case topology_read.HyperNode():
                 self.layout.network_changed()
                 self.hypernodes[thing.metadata.name] = thing
             case _ if isinstance(thing, KINDS):
@@ -132,9 +132,9 @@ class State:
             case core.Namespace():
                 self.namespaces.pop(name, None)
                 self._rematch()
-            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo.NumaTopology():
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo_read.NumaTopology():
                 self._kept[type(thing)].pop(thing.metadata.key, None)
-            case network.HyperNode():
+            case topology_read.HyperNode():
                 self.layout.network_changed()
                 self.hypernodes.pop(name, None)
             case _ if isinstance(thing, KINDS):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.api import core, network, nodeinfo, policy
+from volcanopy.api import core, nodeinfo_read, policy, topology_read
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.assigned_devices import Holders
 from volcanopy.scheduler.model.claim_tables import Supplies
@@ -367,7 +367,7 @@ class Snapshot:
     quotas: tuple[policy.ResourceQuota, ...] = ()
     """Ordered by namespace and name, as are the budgets."""
     budgets: tuple[policy.PodDisruptionBudget, ...] = ()
-    numa: Mapping[str, nodeinfo.NumaTopology] = field(default_factory=dict)
+    numa: Mapping[str, nodeinfo_read.NumaTopology] = field(default_factory=dict)
     """What the agents of nodes report of their cpus, by the nodes' names."""
     priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
     usage: UsageTable | None = None
@@ -378,7 +378,7 @@ class Snapshot:
     """The network that the nodes stand in."""
     supplies: Supplies = field(default_factory=Supplies)
     """The volumes and devices that pods may claim, and the claims on them."""
-    declared: tuple[network.HyperNode, ...] = ()
+    declared: tuple[topology_read.HyperNode, ...] = ()
     """The HyperNodes that declare it, by name."""
 
     def begins(self, period: timedelta) -> bool:

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from volcanopy.api import core, network
+from volcanopy.api import core, topology_read
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import matches
 
@@ -133,12 +133,12 @@ def without(count: int) -> HyperNodeTable:
     )
 
 
-def forest(declared: Mapping[str, network.HyperNode], nodes: Sequence[core.Node]) -> HyperNodeTable:
+def forest(declared: Mapping[str, topology_read.HyperNode], nodes: Sequence[core.Node]) -> HyperNodeTable:
     """The forest that HyperNodes declare over nodes, which are in the order of their names."""
     return _Planting(declared, nodes).table()
 
 
-def looks_at_labels(declared: Iterable[network.HyperNode]) -> bool:
+def looks_at_labels(declared: Iterable[topology_read.HyperNode]) -> bool:
     """Whether labels of nodes decide what a hypernode holds."""
     return any(member.selector.label_match is not None for one in declared for member in one.spec.members)
 
@@ -162,7 +162,7 @@ def is_hard(topology: core.NetworkTopology | None, table: HyperNodeTable) -> boo
 class _Planting:
     """One making of a forest: who claims what, who contradicts whom, and what is left."""
 
-    def __init__(self, declared: Mapping[str, network.HyperNode], nodes: Sequence[core.Node]) -> None:
+    def __init__(self, declared: Mapping[str, topology_read.HyperNode], nodes: Sequence[core.Node]) -> None:
         self._declared = {name: declared[name] for name in sorted(declared)}
         self._nodes = nodes
         self._rows = {node.metadata.name: row for row, node in enumerate(nodes)}
@@ -184,7 +184,7 @@ class _Planting:
         kept.sort(key=lambda name: (self._declared[name].spec.tier, name))
         return self._planted(kept)
 
-    def _claim(self, name: str, spec: network.HyperNodeSpec) -> None:
+    def _claim(self, name: str, spec: topology_read.HyperNodeSpec) -> None:
         rows: set[int] = set()
         members: set[str] = set()
         for member in spec.members:
@@ -207,7 +207,7 @@ class _Planting:
         for member_name in members:
             self._member_claims.setdefault(member_name, set()).add(name)
 
-    def _selected(self, selector: network.MemberSelector) -> set[int]:
+    def _selected(self, selector: topology_read.MemberSelector) -> set[int]:
         if selector.exact_match is not None:
             row = self._rows.get(selector.exact_match.name)
             return set() if row is None else {row}

@@ -11,9 +11,10 @@ from volcanopy.admission.plugins import PluginCheck
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.api import names
-from volcanopy.api.access import Job, Queue
+from volcanopy.api.batch_read import QueuedJob
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup
 from volcanopy.api.scheduling import PodGroupPhase
+from volcanopy.api.scheduling_read import Queue
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -43,7 +44,7 @@ class Knowledge:
         self._classes = Reflector(client, PRIORITY_CLASSES)
         self._hyper_nodes = Reflector(client, HYPER_NODES)
         self._sizes = Sizes()
-        self._jobs: Reflector[Job] = Reflector(client, JOBS, transform=slim_job)
+        self._jobs: Reflector[QueuedJob] = Reflector(client, JOBS, transform=slim_job)
         self._unfinished = Unfinished()
         self._waiting = Waiting()
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from volcanopy.admission.request import User
 from volcanopy.admission.submitter import KEYS, named_in
 from volcanopy.api import names
-from volcanopy.api.access import Job, JobSpec
+from volcanopy.api.batch_read import QueuedJob, QueuedJobSpec
 from volcanopy.api.core import Meta, OwnerReference, PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.kinds import Kind
 
-JOBS: Kind[Job] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, Job)
+JOBS: Kind[QueuedJob] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, QueuedJob)
 
 Waiter = tuple[str, User]
 """A queue, and whoever asked for a job in it."""
@@ -44,7 +44,7 @@ class Waiting:
                 self._regroup(before, -1)
                 self._regroup(owner, +1)
 
-    def take_jobs(self, changes: Sequence[Change[Job]]) -> None:
+    def take_jobs(self, changes: Sequence[Change[QueuedJob]]) -> None:
         """Jobs have changed."""
         for change in changes:
             job, gone = change.object, change.type is ChangeType.DELETED
@@ -88,9 +88,11 @@ class Waiting:
             del self.count[waiter]
 
 
-def slim_job(job: Job) -> Job:
+def slim_job(job: QueuedJob) -> QueuedJob:
     """A job without what nobody counts."""
-    return Job(metadata=slim_meta(job.metadata), spec=JobSpec(queue=sys.intern(job.spec.queue)), status=job.status)
+    return QueuedJob(
+        metadata=slim_meta(job.metadata), spec=QueuedJobSpec(queue=sys.intern(job.spec.queue)), status=job.status
+    )
 
 
 def slim_meta(was: Meta) -> Meta:
@@ -117,5 +119,5 @@ def _job_of(group: PodGroup) -> str:
     return next((f"{meta.namespace}/{one.name}" for one in owners), "")
 
 
-def _waiter(thing: PodGroup | Job) -> Waiter:
+def _waiter(thing: PodGroup | QueuedJob) -> Waiter:
     return (thing.spec.queue or names.DEFAULT_QUEUE, named_in(thing.metadata.annotations))

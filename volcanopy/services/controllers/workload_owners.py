@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from volcanopy.api.core import Meta, OwnerReference, Slice
+from volcanopy.api.core import Meta, OwnerReference, ReadModel
 from volcanopy.jobcontroller.workload_podgroups import Owner, said_by_owner
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
@@ -26,13 +26,13 @@ GOOD_FOR = 5.0
 _REMEMBERED = 10_000
 
 
-class WorkloadSpec(Slice, frozen=True, kw_only=True, gc=False):
+class WorkloadSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """How many pods a workload has; None where it does not count them."""
 
     replicas: int | None = None
 
 
-class Workload(Slice, frozen=True, kw_only=True, gc=False):
+class Workload(ReadModel, frozen=True, kw_only=True, gc=False):
     """The part of a workload that its PodGroup follows from."""
 
     metadata: Meta

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from volcanopy.api.core import Labels, Meta, Slice
+from volcanopy.api.core import Labels, Meta, ReadModel
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
@@ -21,7 +21,7 @@ from volcanopy.scheduler.model.task_status import Status
 GROUP, VERSION, KIND = "dump.volcanopy.io", "v1", "SchedulingCycle"
 
 
-class NodeLoad(Slice, frozen=True, kw_only=True, gc=False):
+class NodeLoad(ReadModel, frozen=True, kw_only=True, gc=False):
     """How busy a node was, in percent, and when that was measured, in seconds."""
 
     cpu: float
@@ -29,21 +29,21 @@ class NodeLoad(Slice, frozen=True, kw_only=True, gc=False):
     measured: float
 
 
-class Measured(Slice, frozen=True, kw_only=True, gc=False):
+class Measured(ReadModel, frozen=True, kw_only=True, gc=False):
     """The load of the nodes that were measured, and the seconds between two measurements."""
 
     interval: float
     nodes: dict[str, NodeLoad] = msgspec.field(default_factory=dict)
 
 
-class Binding(Slice, frozen=True, kw_only=True, gc=False):
+class Binding(ReadModel, frozen=True, kw_only=True, gc=False):
     """Where a pod is being bound to, and the annotations that come with it."""
 
     node: str
     annotations: Labels = msgspec.field(default_factory=dict)
 
 
-class SchedulingCycle(Slice, frozen=True, kw_only=True, gc=False):
+class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     """A cycle: what it knew beside the objects."""
 
     metadata: Meta

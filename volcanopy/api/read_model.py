@@ -1,19 +1,24 @@
-"""What all slices of Kubernetes' objects are made of: see :mod:`volcanopy.api.core`."""
+"""Base of the read models, and the parts that objects of all kinds share: metadata, conditions, label selectors.
+
+A read model is a msgspec struct with the fields that volcanopy reads: decoding a pod from the bytes of a list takes about
+ten microseconds. Read models are never written back; writes are patches. Kinds that users write have a full model as well,
+a :class:`volcanopy.api.model.Model`, whose module is called the same without ``_read``.
+"""
 
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Labels = dict[str, str]
 Quantities = dict[str, str | int | float]
 """A Kubernetes resource list as it came: read it with :func:`volcanopy.api.quantity.amounts`."""
 
 
-class Slice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """The base of all slices: frozen, camelCase on the wire, unknown fields skipped."""
+class ReadModel(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """Base of all read models: frozen, camelCase on the wire, unknown fields skipped."""
 
 
-class OwnerReference(Slice, frozen=True, kw_only=True, gc=False):
+class OwnerReference(ReadModel, frozen=True, kw_only=True, gc=False):
     """Who an object belongs to."""
 
     api_version: str = ""
@@ -23,7 +28,7 @@ class OwnerReference(Slice, frozen=True, kw_only=True, gc=False):
     controller: bool = False
 
 
-class Meta(Slice, frozen=True, kw_only=True, gc=False):
+class Meta(ReadModel, frozen=True, kw_only=True, gc=False):
     """The part of ``metadata`` that we read."""
 
     name: str = ""
@@ -49,7 +54,7 @@ class Meta(Slice, frozen=True, kw_only=True, gc=False):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class Requirement(Slice, frozen=True, kw_only=True, gc=False):
+class Requirement(ReadModel, frozen=True, kw_only=True, gc=False):
     """One ``matchExpressions`` entry of a label or node selector."""
 
     key: str
@@ -57,8 +62,19 @@ class Requirement(Slice, frozen=True, kw_only=True, gc=False):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Slice, frozen=True, kw_only=True, gc=False):
+class LabelSelector(ReadModel, frozen=True, kw_only=True, gc=False):
     """``matchLabels`` and ``matchExpressions``, all of which must hold."""
 
     match_labels: Labels = {}
     match_expressions: tuple[Requirement, ...] = ()
+
+
+class Condition(ReadModel, frozen=True, kw_only=True, gc=False):
+    """A condition of any kind."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    transition_id: str = field(name="transitionID", default="")
