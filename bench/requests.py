@@ -23,7 +23,7 @@ from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.request_counts import Asked
+from volcanopy.kube.client.request_counts import RequestKey
 from volcanopy.local.cluster import LocalCluster, Parts, connection_to
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
@@ -91,7 +91,7 @@ async def services(*parts: tuple[Any, Connection, Any]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks)
 
 
-async def lives(jobs: int, replicas: int, duration: str) -> tuple[Counter[Asked], Counter[Asked], float]:
+async def lives(jobs: int, replicas: int, duration: str) -> tuple[Counter[RequestKey], Counter[RequestKey], float]:
     """What the scheduler, and what the controller has asked for jobs from their start to their end; and the seconds."""
     alone = Parts(scheduler=None, controller=None, admission=None)
     async with LocalCluster(NODES, room=ROOM, parts=alone) as cluster:
@@ -116,7 +116,7 @@ async def lives(jobs: int, replicas: int, duration: str) -> tuple[Counter[Asked]
             await ends.come(jobs, 600)
             seconds = time.monotonic() - began
             following.cancel()
-        return for_scheduler.traffic.counts, for_controller.traffic.counts, seconds
+        return for_scheduler.request_counts.counts, for_controller.request_counts.counts, seconds
 
 
 async def measure() -> dict[str, float]:
@@ -133,7 +133,7 @@ async def measure() -> dict[str, float]:
     return found
 
 
-def told(counts: Counter[Asked]) -> str:
+def told(counts: Counter[RequestKey]) -> str:
     """Counts in words, the most frequent first."""
     return ", ".join(f"{number} {asked.verb} {asked.resource}" for asked, number in counts.most_common())
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.controlplane.fixtures import real_control_plane
-from tests.kube.faulty import FakeTime
-from tests.kube.following import following, told
+from tests.kube.faulty_server import FakeTime
+from tests.kube.reflector_runs import following, told
 from tests.kube.shapes import PODS, RAW_PODS, Thing
 from volcanopy.kube.apply.event_writer import EVENTS, EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client, Listing, Patch

@@ -25,6 +25,6 @@ def test_terms_and_limits_are_the_defaults() -> None:
     assert f"{terms.duration + terms.retry:g} s at most by the terms" in PAGE
     assert f"stops {terms.duration - terms.renew:g} s before" in PAGE
     assert f"for {settings.stuck_after:g} s (`--stuck-after`)" in PAGE
-    assert f"a watch has failed for {settings.deaf_after:g} s" in PAGE
+    assert f"a watch has failed for {settings.stale_watch_after:g} s" in PAGE
     assert f"worked on for {JobControllerSettings().stuck_after:g} s" in PAGE
     assert f"finishes what it has decided ({settings.shutdown:g} s at most" in PAGE

@@ -8,10 +8,10 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
+from tests.kube.applier_setup import Rig, a_rig
 from tests.kube.cluster import Cluster, borrowed_cluster, running_cluster
-from tests.kube.faulty import FakeTime, FaultyServer, connect, faulty_server
+from tests.kube.faulty_server import FakeTime, FaultyServer, connect, faulty_server
 from tests.kube.kubeconfigs import Plugin
-from tests.kube.rig import Rig, a_rig
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 

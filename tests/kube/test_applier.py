@@ -2,9 +2,9 @@
 
 import asyncio
 
+from tests.kube.applier_setup import Rig, bind
 from tests.kube.cluster import Cluster
-from tests.kube.flaky import lost, refused
-from tests.kube.rig import Rig, bind
+from tests.kube.flaky_client import lost, refused
 from volcanopy.kube.apply.applier import Applied
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.statuses import pod_condition

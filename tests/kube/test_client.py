@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.kube.faulty import FakeTime, Fault, FaultyServer, connect
+from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, connect
 from tests.kube.shapes import NODES, PODS, RAW_PODS, Thing, ThingSpec
 from volcanopy.kube.client.api_client import Client, Kind, Patch
 from volcanopy.kube.client.connection import Connection

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kube.faulty import FaultyServer, faulty_server
+from tests.kube.faulty_server import FaultyServer, faulty_server
 from tests.kube.kubeconfigs import Authority, Json, Plugin, config, load, write
 from tests.kube.shapes import PODS
 from volcanopy.kube.client import connection as connection_module

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from tests.kube.faulty import FakeTime, Fault, FaultyServer
+from tests.kube.faulty_server import FakeTime, Fault, FaultyServer
 from volcanopy.kube.apply.event_writer import MESSAGE_LIMIT, EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kube.electing import Machine, Server, Weather, live, virtual_loop
-from volcanopy.kube.leader.elector import Terms, Unopposed
+from tests.kube.elections import Machine, Server, Weather, live, virtual_loop
+from volcanopy.kube.leader.elector import AlwaysLeader, Terms
 from volcanopy.kube.leader.lease import Record
 
 TERMS = Terms()
@@ -218,7 +218,7 @@ def test_terms_that_cannot_be_kept_are_refused() -> None:
 
 
 async def test_who_has_no_equals_leads() -> None:
-    alone = Unopposed()
+    alone = AlwaysLeader()
     await alone.acquire()
     assert alone.may_act()
     holding = asyncio.create_task(alone.hold())

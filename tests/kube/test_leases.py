@@ -11,7 +11,7 @@ from volcanopy.kube.cache.followed_kinds import NODES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound, NotLeading
 from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
-from volcanopy.kube.leader.lease import LEASES, LeaseLock, Overtaken, Record
+from volcanopy.kube.leader.lease import LEASES, LeaseChanged, LeaseLock, Record
 
 NAMESPACE, NAME = "kube-system", "test-lease"
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250000, tzinfo=UTC)
@@ -45,8 +45,8 @@ async def test_of_two_that_write_at_once_one_is_refused(lock: LeaseLock) -> None
     outcomes = await asyncio.gather(
         *(lock.write(Record(name, 10, NOW, NOW, 1), made, 5) for name in "abcd"), return_exceptions=True
     )
-    assert sum(isinstance(outcome, Overtaken) for outcome in outcomes) == 3
-    with pytest.raises(Overtaken):
+    assert sum(isinstance(outcome, LeaseChanged) for outcome in outcomes) == 3
+    with pytest.raises(LeaseChanged):
         await lock.write(Record("e", 10), None, 5)
 
 

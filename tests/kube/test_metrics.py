@@ -11,13 +11,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 from hack.metricspage import PAGE, page
-from tests.kube.faulty import Fault, connect, faulty_server
+from tests.kube.faulty_server import Fault, connect, faulty_server
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.metrics import registry
-from volcanopy.kube.metrics.instruments import Declared, Seen, spread
+from volcanopy.kube.metrics.metric_types import CallbackGauge, MetricRegistry, exponential_buckets
 
 DASHBOARD = Path(__file__).parents[2] / "charts" / "volcanopy" / "dashboards" / "volcanopy.json"
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
@@ -102,32 +102,32 @@ def test_the_dashboard_groups_by_labels_that_there_are() -> None:
 
 
 def test_panels_do_not_lie_on_each_other() -> None:
-    seen = set()
+    callback_gauge = set()
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         at = panel["gridPos"]
         for x in range(at["x"], at["x"] + at["w"]):
             for y in range(at["y"], at["y"] + at["h"]):
-                assert (x, y) not in seen
+                assert (x, y) not in callback_gauge
                 assert x < 24
-                seen.add((x, y))
+                callback_gauge.add((x, y))
 
 
 def test_buckets_reach_from_the_first_to_the_last() -> None:
-    assert spread(1, 5000, 20)[0] == 1
-    assert spread(1, 5000, 20)[-1] == 5000
-    assert spread(1, 5000, 20) == sorted(set(spread(1, 5000, 20)))
+    assert exponential_buckets(1, 5000, 20)[0] == 1
+    assert exponential_buckets(1, 5000, 20)[-1] == 5000
+    assert exponential_buckets(1, 5000, 20) == sorted(set(exponential_buckets(1, 5000, 20)))
 
 
 # Gauges that are read when they are asked for
 
 
-def values(gauge: Seen) -> dict[tuple[str, ...], float]:
+def values(gauge: CallbackGauge) -> dict[tuple[str, ...], float]:
     (family,) = gauge.collect()
     return {tuple(sample.labels.values()): sample.value for sample in family.samples}
 
 
 def test_a_gauge_is_read_as_long_as_there_is_something_to_read() -> None:
-    gauge = Declared().seen("depth", "Something", "of")
+    gauge = MetricRegistry().callback_gauge("depth", "Something", "of")
     assert values(gauge) == {}
     with gauge.read_from(lambda: [(("a",), 1.0), (("b",), 2.0)]), gauge.read_from(lambda: [(("a",), 4.0)]):
         assert values(gauge) == {("a",): 5.0, ("b",): 2.0}
@@ -138,7 +138,7 @@ def test_what_is_gone_is_not_read_any_more() -> None:
     class Thing:
         size = 3.0
 
-    gauge, thing = Declared().seen("size", "Something", "of"), Thing()
+    gauge, thing = MetricRegistry().callback_gauge("size", "Something", "of"), Thing()
     gauge.follow(thing, lambda one: [(("thing",), one.size)])
     assert values(gauge) == {("thing",): 3.0}
     alive = weakref.ref(thing)

@@ -1,7 +1,7 @@
 """What the scheduler has worked out of queues is written into their statuses, sparingly."""
 
+from tests.kube.applier_setup import Rig, a_rig
 from tests.kube.cluster import Cluster
-from tests.kube.rig import Rig, a_rig
 from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.scheduler.model.plan import SetQueue
@@ -32,10 +32,10 @@ async def test_what_is_no_longer_so_is_taken_out_again(cluster: Cluster, rig: Ri
     await rig.see()
     await rig.apply(WHOLE)
     assert await rig.applier.finish(5)
-    async with a_rig(cluster) as later:
-        await later.see()
-        await later.apply(SetQueue("default", {"cpu": "4"}))
-        assert await later.applier.finish(5)
+    async with a_rig(cluster) as delayed:
+        await delayed.see()
+        await delayed.apply(SetQueue("default", {"cpu": "4"}))
+        assert await delayed.applier.finish(5)
     status = (await cluster.client.get(QUEUES, None, "default")).status
     assert status.allocated == {"cpu": "4"}
     assert (status.deserved, status.guaranteed, status.borrowed, status.waiting, status.share) == ({}, {}, {}, {}, "")
@@ -50,7 +50,7 @@ async def test_a_cycle_sees_what_is_to_be_written_as_written(rig: Rig) -> None:
 
 async def test_what_follows_from_the_doings_of_others_is_written_later(cluster: Cluster) -> None:
     """Another share of the same holdings is in no hurry; what the queue holds is, and takes the rest along."""
-    async with a_rig(cluster, Timing(settle=0.02, reword=3600.0, retell=3600.0)) as rig:
+    async with a_rig(cluster, Timing(settle=0.02, message_delay=3600.0, repeat_delay=3600.0)) as rig:
         await rig.see()
         await rig.apply(SetQueue("default", {}, {"cpu": "5"}, share="0.00"))
         assert rig.applier.waiting == 1

@@ -130,7 +130,7 @@ def test_an_admission_is_expected_until_the_server_shows_it() -> None:
     assert phase_of(store, "default/a") == "Inqueue"
     store.take([Change(ChangeType.MODIFIED, versioned(group, 6))])
     assert phase_of(store, "default/a") == "Inqueue", "an older state must not take the admission back"
-    store.learn(versioned(group, 7, phase="Inqueue"))
+    store.apply_response(versioned(group, 7, phase="Inqueue"))
     store.settle_group("default/a", wanted)
     assert store.expected_group("default/a") is None
     assert phase_of(store, "default/a") == "Inqueue"
@@ -168,7 +168,7 @@ def test_a_group_made_anew_is_not_expected_to_be_what_its_predecessor_was() -> N
 def test_an_answer_to_a_write_is_not_overwritten_by_an_older_event() -> None:
     store = filled()
     group = store.groups["default/a"]
-    store.learn(versioned(group, 9, phase="Running"))
+    store.apply_response(versioned(group, 9, phase="Running"))
     store.take([Change(ChangeType.MODIFIED, versioned(group, 8, phase="Inqueue"))])
     assert store.groups["default/a"].status.phase == "Running"
     store.take([Change(ChangeType.MODIFIED, versioned(group, 10, phase="Completed"))])
@@ -179,7 +179,7 @@ def test_an_answer_about_what_is_gone_brings_nothing_back() -> None:
     store = filled()
     group = store.groups["default/a"]
     store.take([Change(ChangeType.DELETED, group)])
-    store.learn(versioned(group, 99))
+    store.apply_response(versioned(group, 99))
     assert "default/a" not in store.groups
 
 
@@ -233,7 +233,7 @@ def test_when_all_is_written_and_told_the_store_says_what_the_server_says(steps:
         elif step == "write" and wanted is not None:
             server = replace(versioned(server, len(history) + 1), status=wanted)
             history.append(server)
-            store.learn(server)
+            store.apply_response(server)
             store.settle_group("default/a", wanted)
         elif step == "fail" and wanted is not None:
             store.settle_group("default/a", wanted)

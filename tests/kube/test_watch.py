@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.kube.faulty import FakeTime, Fault, FaultyServer, WatchPlan, connect
-from tests.kube.following import Follower, following, stored, told
+from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, WatchPlan, connect
+from tests.kube.reflector_runs import Follower, following, stored, told
 from tests.kube.shapes import NODES, PODS, Thing, ThingSpec
 from volcanopy.kube.cache.watch import Change, ChangeType, Lines, Reflector
 from volcanopy.kube.client.api_client import Client

@@ -6,8 +6,8 @@ from random import Random
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.kube.faulty import FakeTime, Fault, FaultyServer, WatchPlan, connect, faulty_server
-from tests.kube.following import following, stored, told
+from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, WatchPlan, connect, faulty_server
+from tests.kube.reflector_runs import following, stored, told
 from volcanopy.kube.client.api_client import Client
 
 Step = tuple[str, str]

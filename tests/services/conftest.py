@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
-from tests.services.playing import Cluster
+from tests.services.service_cluster import Cluster
 from volcanopy.kube.client.connection import Connection
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed

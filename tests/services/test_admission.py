@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.services.playing import Cluster, task
+from tests.services.service_cluster import Cluster, task
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
 from volcanopy.services.admission.admission_service import (
     CONFIGURATION,

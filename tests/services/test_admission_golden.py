@@ -11,7 +11,7 @@ import pytest
 from tests.admission.golden_cases import cases, read
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
-from tests.services.goldenworld import KINDS, WORLD, Printed, Stage, made_beforehand, stage
+from tests.services.golden_cluster import KINDS, WORLD, Printed, Stage, made_beforehand, stage
 from volcanopy.api import names
 from volcanopy.api.model import Json
 from volcanopy.kube.client.errors import NotFound

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.playing import Cluster, task
+from tests.services.service_cluster import Cluster, task
 from tests.services.test_admission import admission
 from volcanopy.api import names
 from volcanopy.kube.client.api_client import Client

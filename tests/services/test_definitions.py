@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.playing import Cluster, task
+from tests.services.service_cluster import Cluster, task
 from volcanopy.api import names
 from volcanopy.kube.client.api_client import Patch
 from volcanopy.kube.client.errors import ApiError, Conflict

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.services.playing import Cluster, controller, task
+from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.jobcontroller.flow_plan import Knock
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid

@@ -19,7 +19,7 @@ from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.session.session import Session
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
-from volcanopy.services.process.health import Health, Pulse, deaf, serving, unsynced
+from volcanopy.services.process.health import Health, Heartbeat, serving, stale_watches, unsynced
 from volcanopy.services.process.settings import Election, SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 
@@ -55,7 +55,7 @@ async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def test_a_pulse_that_stops_is_noticed_after_its_limit() -> None:
     clock = Clock()
-    pulse = Pulse("cycle", 60, clock)
+    pulse = Heartbeat("cycle", 60, clock)
     clock.now += 1000
     assert pulse.problem() == ""
     pulse.beat()
@@ -73,13 +73,13 @@ def test_a_pulse_that_stops_is_noticed_after_its_limit() -> None:
 def test_of_several_dead_watches_the_longest_dead_is_named() -> None:
     clock = Clock()
     watches = [Silent(None, ""), Silent(900.0, "pods: no answer"), Silent(800.0, "nodes: no answer")]
-    check = deaf(lambda: watches, 250, clock)
+    check = stale_watches(lambda: watches, 250, clock)
     assert check() == ""
     clock.now += 100
     assert check() == "the cluster has not been heard for 300 s (limit 250 s): nodes: no answer"
     watches[2].faulty_since = None
     assert check() == ""
-    assert deaf(list, 250, clock)() == ""
+    assert stale_watches(list, 250, clock)() == ""
 
 
 def test_what_has_not_been_listed_yet_is_named() -> None:
@@ -223,7 +223,7 @@ async def test_a_scheduler_stuck_in_a_cycle_is_unhealthy_and_ends_in_time_when_t
 
 async def test_a_scheduler_whose_server_is_gone_is_unhealthy_when_that_lasts(cluster: Cluster) -> None:
     ready = asyncio.Event()
-    async with a_scheduler(cluster, SchedulerSettings(deaf_after=0.5), ready=ready) as (health, _):
+    async with a_scheduler(cluster, SchedulerSettings(stale_watch_after=0.5), ready=ready) as (health, _):
         await ready.wait()
         assert is_ready(health)
         await cluster.server.stop()

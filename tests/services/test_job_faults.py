@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.services.playing import Cluster, controller, task
+from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api.core import Pod
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NoAnswer, from_response
-from volcanopy.kube.client.request_counts import Asked, resource
+from volcanopy.kube.client.request_counts import RequestKey, resource
 from volcanopy.kube.client.transport import Transport
 from volcanopy.services.controllers.controller_service import JobController, JobControllerSettings
 from volcanopy.services.controllers.effects import JOBS, POD_GROUPS, PODS
@@ -128,7 +128,7 @@ async def test_500_changes_of_pods_at_once_are_a_handful_of_looks_and_few_writes
         await cluster.client.patch_status(POD_GROUPS.raw, cluster.namespace, name, {"status": {"phase": "Inqueue"}})
         await cluster.until(lambda: len(cluster.pods) == 500, 60)
         await cluster.until(lambda: cluster.jobs["burst"]["status"].get("pending") == 500, 60)
-        looks, asked = working.reconciles, client.connection.traffic.counts.copy()
+        looks, asked = working.reconciles, client.connection.request_counts.counts.copy()
         uid = cluster.jobs["burst"]["metadata"]["uid"]
         running = msgspec.structs.replace(working.cache.pods_of(uid)[0].status, phase="Running")
         for pod in working.cache.pods_of(uid):
@@ -138,5 +138,5 @@ async def test_500_changes_of_pods_at_once_are_a_handful_of_looks_and_few_writes
         await cluster.until(lambda: cluster.phase("burst") == "Running")
         assert cluster.message("burst") == "500 of 500 pods running"
         assert working.reconciles - looks <= 8
-        new = client.connection.traffic.counts - asked
-        assert new[Asked("PUT", "batchjobs/status")] <= 3
+        new = client.connection.request_counts.counts - asked
+        assert new[RequestKey("PUT", "batchjobs/status")] <= 3

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.jobcontroller.plugins.cases import CASES
-from tests.services.playing import Cluster, controller, task
+from tests.services.service_cluster import Cluster, controller, task
 from tests.services.test_admission import admission
-from tests.services.test_thirdparty import install
+from tests.services.test_entry_points import install
 from volcanopy.api.batch import BatchJob
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.services.playing import Cluster, controller
+from tests.services.service_cluster import Cluster, controller
 from volcanopy.api import names
 from volcanopy.kube.apply.event_writer import EVENTS
 from volcanopy.kube.cache.watch import Reflector

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from tests.kube.cluster import Cluster, running_cluster
-from tests.kube.flaky import Fault, FlakyClient, Script, lost, refused
+from tests.kube.flaky_client import Fault, FlakyClient, Script, lost, refused
 from volcanopy.api import core
 from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
@@ -153,7 +153,7 @@ async def test_whatever_fails_on_the_way_every_gang_is_bound_once(
 
     monkeypatch.setattr(service, "Client", Unlucky)
     submitting = asyncio.create_task(submit_gangs(cluster))
-    quick = Timing(settle=0.05, reword=0.2, retell=1.0)
+    quick = Timing(settle=0.05, message_delay=0.2, repeat_delay=1.0)
     while len(observer.nodes) < GANGS * SIZE:
         running = asyncio.create_task(
             service.run(cluster.connection, SchedulerSettings(heartbeat=0.5), asyncio.Event(), timing=quick)

@@ -21,7 +21,7 @@ from volcanopy.scheduler.session.session import Session
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.scheduler_service import run
 
-QUICK = Timing(settle=0.05, reword=0.2, retell=0.5)
+QUICK = Timing(settle=0.05, message_delay=0.2, repeat_delay=0.5)
 POLICY = """\
 actions: "%s"
 tiers:
@@ -136,7 +136,7 @@ async def test_two_schedulers_at_once_place_every_pod_once(cluster: Cluster) -> 
 async def test_the_end_finishes_what_waits(cluster: Cluster) -> None:
     """Counts would be written in an hour; the scheduler is told to stop and writes them now."""
     await cluster.node("n1")
-    patient = Timing(settle=3600.0, reword=3600.0, retell=3600.0)
+    patient = Timing(settle=3600.0, message_delay=3600.0, repeat_delay=3600.0)
     async with scheduling(cluster, timing=patient):
         await cluster.gang("a", 1, phase="")
         await cluster.until(lambda: phase(cluster, "a", "Running"), POD_GROUPS)

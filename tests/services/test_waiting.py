@@ -12,7 +12,7 @@ from volcanopy.api import names
 from volcanopy.api.batch_read import QueuedJob
 from volcanopy.api.core import PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.services.admission.waiting_jobs import Waiting, slim_job, slim_meta
+from volcanopy.services.admission.waiting_jobs import WaitingJobs, slim_job, slim_meta
 
 ANA, BO = User("ana", ("phd",)), User("bo")
 
@@ -34,7 +34,7 @@ def job(name: str, phase: str = "", user: User = ANA, queue: str = "q") -> Queue
     )
 
 
-def seen(waiting: Waiting, *things: PodGroup | QueuedJob, gone: bool = False) -> Counter[tuple[str, User]]:
+def seen(waiting: WaitingJobs, *things: PodGroup | QueuedJob, gone: bool = False) -> Counter[tuple[str, User]]:
     kind = ChangeType.DELETED if gone else ChangeType.MODIFIED
     for thing in things:
         if isinstance(thing, QueuedJob):
@@ -45,14 +45,14 @@ def seen(waiting: Waiting, *things: PodGroup | QueuedJob, gone: bool = False) ->
 
 
 def test_a_pod_group_waits_until_it_is_admitted() -> None:
-    waiting = Waiting()
+    waiting = WaitingJobs()
     assert seen(waiting, group("a", "Pending"), group("b", "", BO)) == {("q", ANA): 1, ("q", BO): 1}
     assert seen(waiting, group("a", "Inqueue")) == {("q", BO): 1}
     assert seen(waiting, group("b", "", BO), gone=True) == {}
 
 
 def test_a_job_waits_until_its_pod_group_does_and_is_counted_once() -> None:
-    waiting = Waiting()
+    waiting = WaitingJobs()
     assert seen(waiting, job("a")) == {("q", ANA): 1}
     assert seen(waiting, group("a-1", "Pending", job="a")) == {("q", ANA): 1}
     assert seen(waiting, job("a", "Pending")) == {("q", ANA): 1}
@@ -61,7 +61,7 @@ def test_a_job_waits_until_its_pod_group_does_and_is_counted_once() -> None:
 
 
 def test_a_job_whose_pod_group_is_gone_waits_again_for_another() -> None:
-    waiting = Waiting()
+    waiting = WaitingJobs()
     seen(waiting, group("a-1", "Running", job="a"), job("a", "Pending"))
     assert seen(waiting, group("a-1", "Running", job="a"), gone=True) == {("q", ANA): 1}
     assert seen(waiting, job("a", "Pending"), gone=True) == {}
@@ -75,7 +75,7 @@ def test_what_is_kept_of_an_object_says_who_asked_for_it() -> None:
 
 @given(st.integers(0, 10**9))
 def test_the_count_is_that_of_all_there_is_whatever_happened(seed: int) -> None:
-    dice, waiting = Random(seed), Waiting()
+    dice, waiting = Random(seed), WaitingJobs()
     groups: dict[str, PodGroup] = {}
     jobs: dict[str, QueuedJob] = {}
     for _ in range(40):

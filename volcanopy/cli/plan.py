@@ -68,7 +68,7 @@ def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) 
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
         print(f"volcanopy: left out what the scheduler does not look at: {listed}", file=sys.stderr)
     if cycle is not None:
-        replay.take_in(state, cycle)
+        replay.apply_cycle(state, cycle)
     moment = cycle.now if cycle is not None and now is None else _moment(now)
     made = schedule(state.snapshot(moment, "plan"), chosen, known)
     if as_json:

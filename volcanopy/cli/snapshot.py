@@ -22,7 +22,7 @@ from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.services.scheduler import node_load_sources
 from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.node_load_sources import LoadError
-from volcanopy.services.scheduler.replay import Circumstances
+from volcanopy.services.scheduler.replay import CycleContext
 
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 USUAL_MAP = "volcanopy-system/volcanopy-scheduler"
@@ -47,7 +47,7 @@ async def snapshot(
         await _measure(client, store, text)
     now = datetime.now(UTC)
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
-    circumstances = Circumstances(scheduler_name, default_queue, _PASSWORD.sub("", text))
+    circumstances = CycleContext(scheduler_name, default_queue, _PASSWORD.sub("", text))
     for piece in document(taken, circumstances):
         sys.stdout.write(piece)
     sys.stdout.flush()
@@ -56,7 +56,7 @@ async def snapshot(
     )
 
 
-def document(taken: Snapshot, circumstances: Circumstances) -> Iterator[str]:
+def document(taken: Snapshot, circumstances: CycleContext) -> Iterator[str]:
     """The snapshot as a List, an object a line."""
     yield '{"apiVersion":"v1","kind":"List","items":[\n'
     for number, thing in enumerate(objects(taken, circumstances)):

@@ -13,7 +13,7 @@ import msgspec
 from volcanopy.api import core, names
 from volcanopy.api.crd import crds
 from volcanopy.kube.apply.status_writer import Timing
-from volcanopy.kube.cache.cluster_reader import NEEDED, SOUGHT
+from volcanopy.kube.cache.cluster_reader import OPTIONAL, REQUIRED
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -28,8 +28,8 @@ JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs
 CRDS: Kind[Json] = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict
 )
-_KINDS = {kind.type: kind for kind in (*NEEDED, *SOUGHT)}
-_AT_ONCE = Timing(settle=0.02, reword=0.05, retell=0.1)
+_KINDS = {kind.type: kind for kind in (*REQUIRED, *OPTIONAL)}
+_AT_ONCE = Timing(settle=0.02, message_delay=0.05, repeat_delay=0.1)
 
 
 @dataclass

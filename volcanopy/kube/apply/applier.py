@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from volcanopy.kube.apply.event_writer import EventRecorder
-from volcanopy.kube.apply.pod_writer import Means, Placing
-from volcanopy.kube.apply.status_writer import Explanations, GroupStatuses, QueueStatuses, Timing
-from volcanopy.kube.apply.write_queue import Later
+from volcanopy.kube.apply.pod_writer import PodWriter, WriterContext
+from volcanopy.kube.apply.status_writer import ExplanationWriter, PodGroupStatusWriter, QueueStatusWriter, Timing
+from volcanopy.kube.apply.write_queue import DelayedWrites
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup, SetQueue
@@ -54,13 +54,13 @@ class Applier:
         """``in_flight`` bounds the binds and evictions that are on their way at once."""
         timing = timing or Timing()
         self._tasks = asyncio.TaskGroup()
-        self._later = Later(self._spawn)
-        self._means = Means(client, store, recorder, self._later, bind_slots=asyncio.Semaphore(in_flight))
+        self._later = DelayedWrites(self._spawn)
+        self._means = WriterContext(client, store, recorder, self._later, bind_slots=asyncio.Semaphore(in_flight))
         self._running: set[asyncio.Task[Any]] = set()
-        self._placing = Placing(self._means)
-        self._groups = GroupStatuses(self._means, timing)
-        self._queues = QueueStatuses(self._means, timing)
-        self._explanations = Explanations(self._means, timing)
+        self._placing = PodWriter(self._means)
+        self._groups = PodGroupStatusWriter(self._means, timing)
+        self._queues = QueueStatusWriter(self._means, timing)
+        self._explanations = ExplanationWriter(self._means, timing)
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
@@ -91,7 +91,7 @@ class Applier:
 
     def submit(self, plan: Plan) -> asyncio.Task[Applied]:
         """Begin to carry a plan out, with its place in line taken at once; the task gives what became of it."""
-        first = [task for task in (self._groups.want(key) for key in _admitted_first(plan)) if task is not None]
+        first = [task for task in (self._groups.enqueue(key) for key in _admitted_first(plan)) if task is not None]
         state = self._means.store.state
         binds, evicts, rest = [], [], []
         # A gang's binds follow each other on the wire, so that it is whole as soon as it can be.
@@ -106,9 +106,9 @@ class Applier:
                 case Nominate():
                     rest.append((effect.pod, self._spawn(self._placing.nominate(effect))))
                 case SetQueue():
-                    self._queues.want(effect.queue)
+                    self._queues.enqueue(effect.queue)
                 case Explain():
-                    self._explanations.want(effect)
+                    self._explanations.enqueue(effect)
                     self._groups.explain(effect)
         return self._spawn(_outcome(first, binds, evicts, rest))
 

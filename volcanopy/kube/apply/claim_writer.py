@@ -22,7 +22,7 @@ from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
 
 if TYPE_CHECKING:
-    from volcanopy.kube.apply.pod_writer import Means
+    from volcanopy.kube.apply.pod_writer import WriterContext
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ClaimError(KubeError):
 
 
 @dataclass
-class Settled:
+class ClaimProgress:
     """What was done for one bind."""
 
     versions: dict[str, int] = field(default_factory=dict)
@@ -47,13 +47,13 @@ class Settled:
     """The claims that we have written the pod into."""
 
 
-class Claiming:
+class ClaimWriter:
     """Settles claims of pods."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: WriterContext) -> None:
         self._means = means
 
-    async def settle(self, effect: Bind, uid: str, done: Settled) -> None:
+    async def settle(self, effect: Bind, uid: str, done: ClaimProgress) -> None:
         """Do what the bind says about claims, for the pod of this uid; ``done`` tells how far it got. Raises KubeError."""
         if effect.claims is None:
             return
@@ -65,7 +65,7 @@ class Claiming:
                 await self._announce(volume, effect.node)
             await self._volumes(effect, uid, effect.claims.patience)
 
-    async def undo(self, uid: str, done: Settled) -> None:
+    async def undo(self, uid: str, done: ClaimProgress) -> None:
         """Give the devices back that a bind has reserved."""
         for device in done.reserved:
             try:
@@ -75,13 +75,13 @@ class Claiming:
 
     # Devices
 
-    async def _reserve(self, choice: DeviceChoice, pod: str, uid: str, done: Settled) -> None:
+    async def _reserve(self, choice: DeviceChoice, pod: str, uid: str, done: ClaimProgress) -> None:
         me = {"resource": "pods", "name": pod.partition("/")[2], "uid": uid}
 
         def change(claim: Json) -> tuple[Json, bool] | None:
             return _next_step(choice, claim, me)
 
-        async with self._means.lanes.turn(("ResourceClaim", choice.claim)):
+        async with self._means.locks.lock(("ResourceClaim", choice.claim)):
             claim = await self._change(self._kind, choice.claim, choice.uid, change)
         done.reserved.append(choice)
         done.versions[choice.claim] = int(claim["metadata"]["resourceVersion"])
@@ -96,7 +96,7 @@ class Claiming:
             gone = choice.allocation is not None and not rest
             return {"status": {"reservedFor": rest or None} | ({"allocation": None} if gone else {})}, True
 
-        async with self._means.lanes.turn(("ResourceClaim", choice.claim)):
+        async with self._means.locks.lock(("ResourceClaim", choice.claim)):
             try:
                 await self._change(self._kind, choice.claim, choice.uid, change)
             except ClaimError:
@@ -124,7 +124,7 @@ class Claiming:
                 notes = {} if known else {BOUND_BY_CONTROLLER: "yes"}
                 return {"metadata": {"annotations": notes}, "spec": {"claimRef": reference}}, False
 
-            async with self._means.lanes.turn(("PersistentVolume", choice.volume)):
+            async with self._means.locks.lock(("PersistentVolume", choice.volume)):
                 await self._change(VOLUMES, choice.volume, "", prebind)
             return
 
@@ -136,7 +136,7 @@ class Claiming:
                 raise ClaimError(f"the volume of claim {choice.claim} is being made for node {selected}")
             return {"metadata": {"annotations": {storage.SELECTED_NODE: node}}}, False
 
-        async with self._means.lanes.turn(("PersistentVolumeClaim", choice.claim)):
+        async with self._means.locks.lock(("PersistentVolumeClaim", choice.claim)):
             await self._change(VOLUME_CLAIMS, choice.claim, choice.uid, select)
 
     async def _volumes(self, effect: Bind, uid: str, patience: int) -> None:

@@ -21,9 +21,9 @@ from random import Random
 from typing import Any
 
 from volcanopy.api import core
-from volcanopy.kube.apply.claim_writer import Claiming, Settled
+from volcanopy.kube.apply.claim_writer import ClaimProgress, ClaimWriter
 from volcanopy.kube.apply.event_writer import EventRecorder, EventType, ObjectReference
-from volcanopy.kube.apply.write_queue import Lanes, Later
+from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.store import Store
@@ -42,7 +42,7 @@ _LONGEST_PAUSE = 30.0
 
 
 @dataclass
-class Means:
+class WriterContext:
     """What every writer works with.
 
     ``bind_slots`` and ``write_slots`` bound the requests in flight: separately, so that no flood of explanations holds
@@ -52,8 +52,8 @@ class Means:
     client: Client
     store: Store
     recorder: EventRecorder
-    later: Later
-    lanes: Lanes = field(default_factory=Lanes)
+    delayed: DelayedWrites
+    locks: KeyLocks = field(default_factory=KeyLocks)
     bind_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(64))
     write_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
     rng: Random = field(default_factory=Random)
@@ -75,17 +75,17 @@ class Means:
             if isinstance(refusal, Invalid) and "uid" not in str(refusal):
                 raise
             return False  # it is gone, or another pod has its name now
-        self.store.learn(answer)
+        self.store.apply_response(answer)
         return True
 
 
-class Placing:
+class PodWriter:
     """Carries out what a plan does to pods."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: WriterContext) -> None:
         self._means = means
-        self._claiming = Claiming(means)
-        self._settled: dict[str, Settled] = {}
+        self._claiming = ClaimWriter(means)
+        self._settled: dict[str, ClaimProgress] = {}
         """By uid: what was done about the claims of pods that are being bound."""
         self._refusals: OrderedDict[str, Backoff] = OrderedDict()
 
@@ -98,14 +98,14 @@ class Placing:
         """
         if effect.claims is None:
             return await self._bind(effect, uid)
-        means, done = self._means, Settled()
+        means, done = self._means, ClaimProgress()
         self._settled[uid] = done
         try:
             await self._claiming.settle(effect, uid, done)
         except KubeError as fault:
             pod = means.store.pods.get(effect.pod)
             if pod is not None and pod.metadata.uid == uid:
-                async with means.lanes.turn(("Pod", effect.pod)):
+                async with means.locks.lock(("Pod", effect.pod)):
                     await self._bind_failed(effect, pod, fault)
             else:
                 await self._undo(effect, uid)
@@ -127,7 +127,7 @@ class Placing:
 
     async def _bind(self, effect: Bind, uid: str) -> bool:
         means, (namespace, _, name) = self._means, effect.pod.partition("/")
-        async with means.lanes.turn(("Pod", effect.pod)):
+        async with means.locks.lock(("Pod", effect.pod)):
             try:
                 async with means.bind_slots:
                     await means.client.bind(namespace, name, effect.node, uid=uid, annotations=effect.annotations)
@@ -166,7 +166,7 @@ class Placing:
         log.warning("pod %s %s", effect.pod, message)
         if pod.metadata.deletion_timestamp is None:
             means.tell(pod, "Warning", "FailedScheduling", message)
-            patch = statuses.unscheduled(pod, "SchedulerError", message, means.now())
+            patch = statuses.unscheduled_patch(pod, "SchedulerError", message, means.now())
             if patch is not None:
                 await self._patch_or_log(effect.pod, patch)
         self._wait_again(effect.pod, pod.metadata.uid)
@@ -176,7 +176,7 @@ class Placing:
     async def evict(self, effect: Evict, uid: str) -> bool:
         """Announce and ask for the end of the pod of this uid. True once it is ending; False if it stays."""
         means, (namespace, _, name) = self._means, effect.pod.partition("/")
-        async with means.lanes.turn(("Pod", effect.pod)), means.bind_slots:
+        async with means.locks.lock(("Pod", effect.pod)), means.bind_slots:
             pod = means.store.pods.get(effect.pod)
             if pod is None or pod.metadata.uid != uid:
                 return True
@@ -212,7 +212,7 @@ class Placing:
     async def nominate(self, effect: Nominate) -> bool:
         """Write that a node's room is kept for the pod. False if that failed."""
         means = self._means
-        async with means.lanes.turn(("Pod", effect.pod)), means.write_slots:
+        async with means.locks.lock(("Pod", effect.pod)), means.write_slots:
             pod = means.store.pods.get(effect.pod)
             patch = None if pod is None or pod.spec.node_name else statuses.nominated(pod, effect.node)
             if pod is None or patch is None:
@@ -241,7 +241,7 @@ class Placing:
                 continue
             if found.metadata.uid != uid:
                 return None
-            self._means.store.learn(found)
+            self._means.store.apply_response(found)
             return found
 
     def _wait_again(self, key: str, uid: str) -> None:
@@ -259,7 +259,7 @@ class Placing:
         async def forget() -> None:
             self._means.store.forget(key, uid)
 
-        self._means.later.put(("forget", uid), pause, forget)
+        self._means.delayed.put(("forget", uid), pause, forget)
 
     async def _patch_or_log(self, key: str, patch: Json) -> None:
         try:

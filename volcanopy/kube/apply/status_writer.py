@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.kube.apply.pod_writer import Means
+from volcanopy.kube.apply.pod_writer import WriterContext
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.errors import KubeError, NotFound, describe
@@ -31,13 +31,13 @@ class Timing:
 
     settle: float = 1.0
     """Counts, and the first word that something cannot be scheduled."""
-    reword: float = 5.0
+    message_delay: float = 5.0
     """Another sentence in a pod group's condition that stands already."""
-    retell: float = 30.0
+    repeat_delay: float = 30.0
     """Another sentence on pods that have been told one, and another event."""
 
 
-class GroupStatuses:
+class PodGroupStatusWriter:
     """Writes what the store expects of pod groups' statuses, and why those wait that do.
 
     A group that says it cannot be scheduled explains it in the same write. Other words for a sentence that stays as it is
@@ -45,30 +45,30 @@ class GroupStatuses:
     with every pod that comes or goes.
     """
 
-    def __init__(self, means: Means, timing: Timing) -> None:
+    def __init__(self, means: WriterContext, timing: Timing) -> None:
         self._means, self._timing = means, timing
         self._why: dict[str, Explain] = {}
         """Why groups wait, as it was found out last."""
         self._since: dict[str, float] = {}
         """Since when a group is to be called unschedulable that is not yet."""
 
-    def want(self, key: str) -> asyncio.Task[None] | None:
+    def enqueue(self, key: str) -> asyncio.Task[None] | None:
         """See that the expected status gets written: the task that does it, or None if it waits."""
         group, wanted = self._means.store.groups.get(key), self._means.store.expected_group(key)
         if group is None or wanted is None:
             return None
-        later = self._means.later
+        delayed = self._means.delayed
         news = statuses.unschedulable(wanted) is not None and statuses.unschedulable(group.status) is None
         if news:
             self._since.setdefault(key, asyncio.get_running_loop().time())
         else:
             self._since.pop(key, None)
         if wanted.phase != group.status.phase:
-            return later.now(("PodGroup", key), partial(self._write, key, at_once=True))
+            return delayed.now(("PodGroup", key), partial(self._write, key, at_once=True))
         only_words = (
             not news and _counts(wanted) == _counts(group.status) and statuses.unschedulable(wanted) is not None
         )
-        self._put(key, self._timing.reword if only_words else self._timing.settle)
+        self._put(key, self._timing.message_delay if only_words else self._timing.settle)
         return None
 
     def explain(self, explain: Explain) -> None:
@@ -80,20 +80,20 @@ class GroupStatuses:
         group = self._means.store.groups.get(key)
         if group is None:
             del self._why[key]
-        elif statuses.unschedulable(group.status) is not None and not statuses.same_words(
+        elif statuses.unschedulable(group.status) is not None and not statuses.same_text(
             group.status.explanation, statuses.explanation(explain)
         ):
-            self._put(key, self._timing.retell)
+            self._put(key, self._timing.repeat_delay)
         groups = self._means.store.groups
         if len(self._why) > 2 * len(groups) + 256:
             self._why = {one: why for one, why in self._why.items() if one in groups}
 
     def _put(self, key: str, delay: float) -> None:
-        self._means.later.put(("PodGroup", key), delay, partial(self._write, key))
+        self._means.delayed.put(("PodGroup", key), delay, partial(self._write, key))
 
     async def _write(self, key: str, at_once: bool = False) -> None:
         means, timing = self._means, self._timing
-        async with means.lanes.turn(("PodGroup", key)), means.write_slots:
+        async with means.locks.lock(("PodGroup", key)), means.write_slots:
             group = means.store.groups.get(key)
             if group is None:
                 self._since.pop(key, None)
@@ -109,7 +109,7 @@ class GroupStatuses:
             status, early = wanted, 0.0
             if key in self._since:
                 early = self._since[key] + timing.settle - asyncio.get_running_loop().time()
-                if early > 0 and not means.later.flushing:
+                if early > 0 and not means.delayed.flushing:
                     status = replace(wanted, conditions=group.status.conditions)
                 else:
                     del self._since[key]
@@ -131,7 +131,7 @@ class GroupStatuses:
         if fresh is None or fresh.message != said.message:
             return replace(status, explanation=old if old is not None and old.message == said.message else None)
         same = replace(status, explanation=old)
-        return same if same == before and statuses.same_words(old, fresh) else replace(status, explanation=fresh)
+        return same if same == before and statuses.same_text(old, fresh) else replace(status, explanation=fresh)
 
     async def _send(self, key: str, group: core.PodGroup, status: core.PodGroupStatus) -> bool:
         """Write what differs; False if that failed for good."""
@@ -147,7 +147,7 @@ class GroupStatuses:
         except KubeError as fault:
             log.warning("podgroup %s: its status cannot be written: %s", key, describe(fault))
             return False
-        self._means.store.learn(answer)
+        self._means.store.apply_response(answer)
         if _scheduled(status) and not _scheduled(group.status):
             self._means.tell(group, "Normal", "Scheduled", "pod group is ready")
         return True
@@ -169,13 +169,13 @@ _SPREAD = 0.02
 """Seconds that the writing of a queue's status waits for each queue that there is, where it is in no hurry."""
 
 
-class QueueStatuses:
+class QueueStatusWriter:
     """Writes what the store expects of queues' statuses."""
 
-    def __init__(self, means: Means, timing: Timing) -> None:
+    def __init__(self, means: WriterContext, timing: Timing) -> None:
         self._means, self._timing = means, timing
 
-    def want(self, name: str) -> None:
+    def enqueue(self, name: str) -> None:
         """See that the expected status gets written.
 
         What follows for a queue from the doings of others (its share of a cluster in which somebody else asks for more)
@@ -184,12 +184,12 @@ class QueueStatuses:
         store, delay = self._means.store, self._timing.settle
         queue, wanted = store.queues.get(name), store.expected_queue(name)
         if queue is not None and wanted is not None and wanted.allocated == queue.status.allocated:
-            delay = max(self._timing.reword, _SPREAD * len(store.queues))
-        self._means.later.put(("Queue", name), delay, partial(self._write, name))
+            delay = max(self._timing.message_delay, _SPREAD * len(store.queues))
+        self._means.delayed.put(("Queue", name), delay, partial(self._write, name))
 
     async def _write(self, name: str) -> None:
         means = self._means
-        async with means.lanes.turn(("Queue", name)), means.write_slots:
+        async with means.locks.lock(("Queue", name)), means.write_slots:
             queue, wanted = means.store.queues.get(name), means.store.expected_queue(name)
             if queue is None or wanted is None:
                 return
@@ -204,7 +204,7 @@ class QueueStatuses:
                     if not isinstance(fault, NotFound):
                         log.warning("queue %s: its status cannot be written: %s", name, describe(fault))
                 else:
-                    means.store.learn(answer)
+                    means.store.apply_response(answer)
             means.store.settle_queue(name, wanted)
 
 
@@ -216,15 +216,15 @@ class _Told(NamedTuple):
     at: float
 
 
-class Explanations:
+class ExplanationWriter:
     """Tells the owners of waiting pods and groups why they wait."""
 
-    def __init__(self, means: Means, timing: Timing) -> None:
+    def __init__(self, means: WriterContext, timing: Timing) -> None:
         self._means, self._timing = means, timing
         self._wanted: dict[str, Explain] = {}
         self._told: dict[str, _Told] = {}
 
-    def want(self, explain: Explain) -> None:
+    def enqueue(self, explain: Explain) -> None:
         """See that this gets told, unless it has been, or the pods get room soon."""
         job, known = explain.job, self._wanted.get(explain.job)
         if known is not None and (known.gate, known.message, known.pods) == (
@@ -236,12 +236,12 @@ class Explanations:
         self._wanted[job] = explain
         told = self._told.get(job)
         untold = told is None or any(not self._knows(pod) for pod in explain.pods)
-        self._put(job, self._timing.settle if untold else self._timing.retell)
+        self._put(job, self._timing.settle if untold else self._timing.repeat_delay)
         if len(self._wanted) > 2 * len(self._means.store.groups) + 256:
             self._forget_the_gone()
 
     def _put(self, job: str, delay: float) -> None:
-        self._means.later.put(("Explain", job), delay, partial(self._tell, job))
+        self._means.delayed.put(("Explain", job), delay, partial(self._tell, job))
 
     def _knows(self, key: str) -> bool:
         """Whether a pod says that it is not scheduled, for whatever reason."""
@@ -268,7 +268,7 @@ class Explanations:
         now = asyncio.get_running_loop().time()
         told = self._told.get(job)
         fresh = told is None or told.uid != group.metadata.uid
-        again = told is not None and now - told.at >= self._timing.retell
+        again = told is not None and now - told.at >= self._timing.repeat_delay
         if fresh or again:
             if told is None or fresh or told.message != explain.message:
                 means.tell(group, "Warning", statuses.UNSCHEDULABLE, explain.message)
@@ -276,18 +276,18 @@ class Explanations:
         elif told is not None:
             # Only those who have not heard anything yet are told now, the others with the next round.
             if told.message != explain.message:
-                self._put(job, told.at + self._timing.retell - now)
+                self._put(job, told.at + self._timing.repeat_delay - now)
             waiting = [pod for pod in waiting if not self._knows(pod)]
         reason = statuses.reason_of(explain)
         await asyncio.gather(*(self._tell_pod(pod, reason, explain.pods[pod]) for pod in waiting))
 
     async def _tell_pod(self, key: str, reason: str, message: str) -> None:
         means = self._means
-        async with means.lanes.turn(("Pod", key)), means.write_slots:
+        async with means.locks.lock(("Pod", key)), means.write_slots:
             pod = means.store.pods.get(key)
             if pod is None or not means.store.waits(key):
                 return
-            patch = statuses.unscheduled(pod, reason, message, means.now())
+            patch = statuses.unscheduled_patch(pod, reason, message, means.now())
             if patch is None:
                 return
             means.tell(pod, "Warning", "FailedScheduling", message)

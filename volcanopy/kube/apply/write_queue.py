@@ -1,7 +1,7 @@
-"""The order of writes: one at a time per object, in the order in which they were decided; some wait to be merged.
+"""The order of writes: one at a time per object, in the order of the decisions; some are delayed and merged.
 
-:class:`Lanes` keeps what concerns one object in order. :class:`Later` holds writes back for a while: a newer one for the
-same key takes the place of the one that waits, so that ten changes within a second become one request.
+:class:`KeyLocks` serialises the writes of one object. :class:`DelayedWrites` delays writes: a newer write for the same key
+replaces the one that waits, so ten changes within a second become one request.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Write = Callable[[], Coroutine[Any, Any, None]]
 Spawn = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 
-class Lanes:
+class KeyLocks:
     """Turns, by key: who asks first is served first, and nobody overtakes."""
 
     def __init__(self) -> None:
         self._last: dict[Hashable, asyncio.Future[None]] = {}
 
     @asynccontextmanager
-    async def turn(self, key: Hashable) -> AsyncIterator[None]:
+    async def lock(self, key: Hashable) -> AsyncIterator[None]:
         """Wait for everybody who asked for this key before, and hold up everybody after."""
         before = self._last.get(key)
         done = self._last[key] = asyncio.get_running_loop().create_future()
@@ -41,7 +41,7 @@ class Lanes:
         return len(self._last)
 
 
-class Later:
+class DelayedWrites:
     """Writes that wait, one a key; ``spawn`` starts the task of a write whose time has come."""
 
     def __init__(self, spawn: Spawn) -> None:

@@ -28,7 +28,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Kind
 
-NEEDED: tuple[Kind[Any], ...] = (
+REQUIRED: tuple[Kind[Any], ...] = (
     NAMESPACES,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
@@ -39,7 +39,7 @@ NEEDED: tuple[Kind[Any], ...] = (
     PODS,
 )
 """Kinds without which there is no picture."""
-SOUGHT: tuple[Kind[Any], ...] = (HYPER_NODES, NUMA_TOPOLOGIES, *SUPPLIES)
+OPTIONAL: tuple[Kind[Any], ...] = (HYPER_NODES, NUMA_TOPOLOGIES, *SUPPLIES)
 """Kinds that not every server has, and that not everybody may read."""
 _LIGHTER: dict[str, Callable[[Any], Any]] = {PODS.kind: slim_pod, NODES.kind: slim_node}
 
@@ -49,11 +49,11 @@ async def take(client: Client, store: Store) -> list[str]:
 
     Raises KubeError where a kind that is needed cannot be read.
     """
-    first = [kind for kind in NEEDED if kind is not PODS]
+    first = [kind for kind in REQUIRED if kind is not PODS]
     hidden: list[str] = []
     read = await asyncio.gather(
         *(_listed(client, kind) for kind in first),
-        *(_sought(client, kind, hidden) for kind in SOUGHT),
+        *(_sought(client, kind, hidden) for kind in OPTIONAL),
         return_exceptions=True,
     )
     faults = [found for found in read if isinstance(found, BaseException)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
 
-class Bell:
+class ChangeSignal:
     """Rings when there is something new to decide upon; ``since`` is the clock's time of the first unanswered ring."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class Bell:
         await self._rung.wait()
 
 
-class Notices:
+class ChangeWaiters:
     """Events by the key of what they are about."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 _LOOK_AGAIN = 300.0
 
 
-class Sought(Generic[T]):
+class OptionalReflector(Generic[T]):
     """A reflector of a kind in the newest of its versions that the server has; none as long as it has none."""
 
     def __init__(

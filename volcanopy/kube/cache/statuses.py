@@ -95,7 +95,7 @@ def explanation(explain: Explain) -> core.Explanation:
     )
 
 
-def same_words(one: core.Explanation | None, other: core.Explanation | None) -> bool:
+def same_text(one: core.Explanation | None, other: core.Explanation | None) -> bool:
     """Whether two explanations tell people the same, whatever their numbers."""
     if one is None or other is None:
         return one is other
@@ -134,7 +134,7 @@ def pod_condition(pod: core.Pod, kind: str) -> core.Condition | None:
     return next((one for one in pod.status.conditions if one.type == kind), None)
 
 
-def unscheduled(pod: core.Pod, reason: str, message: str, now: datetime) -> Json | None:
+def unscheduled_patch(pod: core.Pod, reason: str, message: str, now: datetime) -> Json | None:
     """The strategic merge patch that says why a pod has no node; None where it says so already."""
     message = message[:MESSAGE_LIMIT]
     old = pod_condition(pod, "PodScheduled")

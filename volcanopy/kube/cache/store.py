@@ -32,8 +32,8 @@ from volcanopy.kube.cache.followed_kinds import (
     RESOURCE_QUOTAS,
     SUPPLIES,
 )
-from volcanopy.kube.cache.notifications import Bell, Notices
-from volcanopy.kube.cache.optional_kinds import Sought
+from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
+from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.read_your_writes import Ahead, version
 from volcanopy.kube.cache.trimmed_objects import slim, slim_node, slim_pod
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
@@ -65,9 +65,9 @@ class Store:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = State(scheduler_names, default_queue)
-        self.changed = Bell(clock)
-        self.reflectors: tuple[Reflector[Any] | Sought[Any], ...] = ()
-        self.notices = Notices()
+        self.changed = ChangeSignal(clock)
+        self.reflectors: tuple[Reflector[Any] | OptionalReflector[Any], ...] = ()
+        self.notices = ChangeWaiters()
         """Wakes those that wait for a pod or a claim, by its kind and key."""
         self._pods: dict[str, core.Pod] = {}
         self._groups: dict[str, core.PodGroup] = {}
@@ -135,12 +135,12 @@ class Store:
             Reflector(client, PRIORITY_CLASSES, transform=slim),
             Reflector(client, RESOURCE_QUOTAS),
             Reflector(client, DISRUPTION_BUDGETS),
-            Sought(client, HYPER_NODES),
-            Sought(client, NUMA_TOPOLOGIES, transform=slim),
+            OptionalReflector(client, HYPER_NODES),
+            OptionalReflector(client, NUMA_TOPOLOGIES, transform=slim),
             Reflector(client, QUEUES),
             Reflector(client, POD_GROUPS),
             Reflector(client, NODES, transform=slim_node),
-            *(Sought(client, kind, transform=slim) for kind in SUPPLIES),
+            *(OptionalReflector(client, kind, transform=slim) for kind in SUPPLIES),
             Reflector(client, PODS, transform=slim_pod),
         )
         self._following.set()
@@ -205,7 +205,7 @@ class Store:
             reference = thing.spec.claim_ref
             self.notices.tell(("PersistentVolumeClaim", f"{reference.namespace}/{reference.name}"))
 
-    def learn(self, thing: core.Pod | core.PodGroup | core.Queue) -> None:
+    def apply_response(self, thing: core.Pod | core.PodGroup | core.Queue) -> None:
         """Take in what an answer to a request of ours showed, if it is newer than what the watch has told so far."""
         known = _known(self._objects(thing), thing)
         if known is None:

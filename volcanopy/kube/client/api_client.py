@@ -45,7 +45,7 @@ from volcanopy.kube.client.kinds import Bare, Json, Kind
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.kube.client.query_parameters import delete_options as _delete_options
 from volcanopy.kube.client.query_parameters import query as _query
-from volcanopy.kube.client.transport import Again, Clock, Fence, Sleep, Transport
+from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transport
 
 __all__ = ["Body", "Client", "Json", "Kind", "Listing", "Patch", "Propagation"]
 
@@ -124,7 +124,7 @@ class Client:
     ) -> T:
         """Read one object. Raises NotFound."""
         body = await self._transport.send(
-            "GET", kind.path(namespace, name, subresource), None, "", again=Again.ALWAYS, deadline=deadline
+            "GET", kind.path(namespace, name, subresource), None, "", again=Retry.ALWAYS, deadline=deadline
         )
         return read_object(kind, body)
 
@@ -155,7 +155,7 @@ class Client:
             left = give_up - self._transport.clock()
             try:
                 body = await self._transport.send(
-                    "GET", kind.path(namespace) + query, None, "", again=Again.ALWAYS, deadline=left
+                    "GET", kind.path(namespace) + query, None, "", again=Retry.ALWAYS, deadline=left
                 )
             except Gone:
                 if not onward:
@@ -180,7 +180,10 @@ class Client:
         """Create an object. Raises AlreadyExists, Invalid; what happens in doubt is said at the head of this module."""
         path = kind.path(namespace) + _query(fieldManager=self._manager, **(options or {}))
         return read_object(
-            kind, await self._transport.send("POST", path, _bytes(body), _JSON, again=Again.UNDONE, deadline=deadline)
+            kind,
+            await self._transport.send(
+                "POST", path, _bytes(body), _JSON, again=Retry.IF_NOT_APPLIED, deadline=deadline
+            ),
         )
 
     async def try_create(
@@ -190,7 +193,7 @@ class Client:
         path = kind.path(namespace) + _query(fieldManager=self._manager, dryRun="All")
         warnings: list[str] = []
         await self._transport.send(
-            "POST", path, _bytes(body), _JSON, again=Again.UNDONE, deadline=deadline, warnings=warnings
+            "POST", path, _bytes(body), _JSON, again=Retry.IF_NOT_APPLIED, deadline=deadline, warnings=warnings
         )
         return tuple(warnings)
 
@@ -207,7 +210,7 @@ class Client:
         """Replace the whole object; Conflict when it has changed since the version in the body. Never send a slice."""
         path = kind.path(namespace, name, subresource) + _query(fieldManager=self._manager)
         return read_object(
-            kind, await self._transport.send("PUT", path, _bytes(body), _JSON, again=Again.ALWAYS, deadline=deadline)
+            kind, await self._transport.send("PUT", path, _bytes(body), _JSON, again=Retry.ALWAYS, deadline=deadline)
         )
 
     async def update_status(
@@ -233,7 +236,7 @@ class Client:
         """Change a part of the object; ``force`` (server-side apply only) takes fields over from other managers."""
         manager, forced = field_manager or self._manager, "true" if force else ""
         path = kind.path(namespace, name, subresource) + _query(fieldManager=manager, force=forced, **(options or {}))
-        again = Again.UNDONE if form is Patch.JSON else Again.ALWAYS
+        again = Retry.IF_NOT_APPLIED if form is Patch.JSON else Retry.ALWAYS
         return read_object(
             kind, await self._transport.send("PATCH", path, _bytes(patch), form.value, again=again, deadline=deadline)
         )
@@ -312,7 +315,7 @@ class Client:
                 kind.path(namespace, name) + _query(**(options or {})),
                 said,
                 _JSON if said else "",
-                again=Again.ALWAYS,
+                again=Retry.ALWAYS,
                 deadline=deadline,
             )
         except (NotFound, Conflict) as refusal:
@@ -337,7 +340,7 @@ class Client:
         path = kind.path(namespace) + _query(labelSelector=label_selector, fieldSelector=field_selector)
         options = _delete_options("", "", propagation, grace)
         await self._transport.send(
-            "DELETE", path, options, _JSON if options else "", again=Again.ALWAYS, deadline=deadline
+            "DELETE", path, options, _JSON if options else "", again=Retry.ALWAYS, deadline=deadline
         )
 
     async def bind(
@@ -363,7 +366,7 @@ class Client:
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
         path = _PODS.path(namespace, pod, "binding")
         try:
-            await self._transport.send("POST", path, _encode(body), _JSON, again=Again.ALWAYS, deadline=deadline)
+            await self._transport.send("POST", path, _encode(body), _JSON, again=Retry.ALWAYS, deadline=deadline)
         except Conflict as refusal:
             if not refusal.in_doubt:
                 raise
@@ -388,14 +391,14 @@ class Client:
             body["deleteOptions"] = Raw(options)
         path = _PODS.path(namespace, pod, "eviction")
         try:
-            await self._transport.send("POST", path, _encode(body), _JSON, again=Again.ALWAYS, deadline=deadline)
+            await self._transport.send("POST", path, _encode(body), _JSON, again=Retry.ALWAYS, deadline=deadline)
         except (NotFound, Conflict) as refusal:
             if not refusal.in_doubt or (isinstance(refusal, Conflict) and not uid):
                 raise
 
     async def get_raw(self, path: str, *, deadline: float = DEADLINE) -> bytes:
         """GET any path (with its query, already quoted) of the server."""
-        return await self._transport.send("GET", path, None, "", again=Again.ALWAYS, deadline=deadline)
+        return await self._transport.send("GET", path, None, "", again=Retry.ALWAYS, deadline=deadline)
 
     def stream(self, path: str, *, stall: float) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
         """The answer to a GET of any path, as it comes. One attempt; ``stall`` is the longest silence in seconds."""
@@ -403,7 +406,9 @@ class Client:
 
     async def post_raw(self, path: str, body: Body, *, deadline: float = DEADLINE) -> bytes:
         """POST to any path; repeated as ``create`` is."""
-        return await self._transport.send("POST", path, _bytes(body), _JSON, again=Again.UNDONE, deadline=deadline)
+        return await self._transport.send(
+            "POST", path, _bytes(body), _JSON, again=Retry.IF_NOT_APPLIED, deadline=deadline
+        )
 
     def watch(
         self,

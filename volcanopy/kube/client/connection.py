@@ -19,7 +19,7 @@ from pathlib import Path
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from volcanopy.kube.client.errors import NoCluster, describe
-from volcanopy.kube.client.request_counts import Traffic
+from volcanopy.kube.client.request_counts import RequestCounts
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Connection:
     context: str = ""
     proxy: str | None = None
     server_name: str | None = None
-    traffic: Traffic = field(default_factory=Traffic, compare=False, repr=False)
+    request_counts: RequestCounts = field(default_factory=RequestCounts, compare=False, repr=False)
     """What all clients of this connection have asked."""
 
     @staticmethod

@@ -20,7 +20,7 @@ WATCH = "WATCH"
 """The verb of a request whose answer is a stream of changes."""
 
 
-class Asked(NamedTuple):
+class RequestKey(NamedTuple):
     """A sort of request: an HTTP verb (or :data:`WATCH`), and a resource such as ``pods`` or ``pods/binding``."""
 
     verb: str
@@ -36,11 +36,11 @@ class Answer:
         self.code = 0
 
 
-class Traffic:
+class RequestCounts:
     """Counts requests. All clients of one connection share it."""
 
     def __init__(self) -> None:
-        self.counts: Counter[Asked] = Counter()
+        self.counts: Counter[RequestKey] = Counter()
 
     @property
     def total(self) -> int:
@@ -49,7 +49,7 @@ class Traffic:
 
     def count(self, verb: str, path: str) -> None:
         """A request leaves, for this path (the query may stand behind it)."""
-        self.counts[Asked(verb, resource(path))] += 1
+        self.counts[RequestKey(verb, resource(path))] += 1
 
     @contextmanager
     def answer(self, verb: str, path: str) -> Iterator[Answer]:

@@ -1,8 +1,8 @@
 """Requests and answers as bytes: connections, credentials, errors and repetition. The verbs are in ``client``.
 
 Whether a request may be sent again is decided here and only here. There are two sorts. A request that leaves the same
-state however often it is carried out is repeated on every fault that may pass (:attr:`Again.ALWAYS`). Any other is
-repeated only when it is certain that the server did not carry it out (:attr:`Again.UNDONE`): no connection came about,
+state however often it is carried out is repeated on every fault that may pass (:attr:`Retry.ALWAYS`). Any other is
+repeated only when it is certain that the server did not carry it out (:attr:`Retry.IF_NOT_APPLIED`): no connection came about,
 or the answer was 401 or 429, which are given before anything is done.
 """
 
@@ -84,11 +84,11 @@ class _FencedBody(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
-class Again(enum.Enum):
+class Retry(enum.Enum):
     """When a request may be repeated, see the module's words."""
 
     ALWAYS = enum.auto()
-    UNDONE = enum.auto()
+    IF_NOT_APPLIED = enum.auto()
 
 
 class Transport:
@@ -161,7 +161,7 @@ class Transport:
         body: bytes | None,
         content_type: str,
         *,
-        again: Again,
+        again: Retry,
         deadline: float,
         warnings: list[str] | None = None,
     ) -> bytes:
@@ -180,9 +180,9 @@ class Transport:
             fault: ApiError | NoAnswer
             try:
                 left = max(0.001, give_up - self.clock())
-                self.connection.traffic.count(method, path)
+                self.connection.request_counts.count(method, path)
                 headers = self._headers_for(credentials, content_type)
-                with self.connection.traffic.answer(method, path) as answer:
+                with self.connection.request_counts.answer(method, path) as answer:
                     return await self._once(method, url, body, headers, left, warnings, answer)
             except Unauthorized as refusal:
                 if refreshed or not await self.connection.credentials.refresh(credentials):
@@ -244,8 +244,8 @@ class Transport:
         One attempt (two at a 401). Reading raises aiohttp's errors: translate them with :func:`no_answer`.
         """
         url = URL(self.connection.url + path, encoded=True)
-        self.connection.traffic.count(WATCH, path)
-        with self.connection.traffic.answer(WATCH, path) as answer:
+        self.connection.request_counts.count(WATCH, path)
+        with self.connection.request_counts.answer(WATCH, path) as answer:
             response = await self._open_stream(url, stall)
             answer.code = response.status
         try:
@@ -315,12 +315,12 @@ def _warned(headers: Iterable[str]) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", text) for text in texts]
 
 
-def _may_repeat(fault: ApiError | NoAnswer, again: Again, attempts: int) -> bool:
+def _may_repeat(fault: ApiError | NoAnswer, again: Retry, attempts: int) -> bool:
     if isinstance(fault, NoAnswer):
-        return not fault.permanent and (again is Again.ALWAYS or not fault.maybe_applied)
+        return not fault.permanent and (again is Retry.ALWAYS or not fault.maybe_applied)
     if isinstance(fault, TooManyRequests):
         # A disruption budget that allows no eviction now answers 429 as well; that is a decision, not an overload.
         return not fault.has_cause("DisruptionBudget")
     if fault.code == 500:
-        return again is Again.ALWAYS and attempts < INTERNAL_ERROR_ATTEMPTS
-    return again is Again.ALWAYS and fault.code in {502, 503, 504}
+        return again is Retry.ALWAYS and attempts < INTERNAL_ERROR_ATTEMPTS
+    return again is Retry.ALWAYS and fault.code in {502, 503, 504}

@@ -33,7 +33,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from volcanopy.kube.client.errors import KubeError, describe
 from volcanopy.kube.client.transport import Clock, Sleep
-from volcanopy.kube.leader.lease import Held, Lock, Overtaken, Record
+from volcanopy.kube.leader.lease import LeaseChanged, Lock, ObservedLease, Record
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Leadership(Protocol):
         """Act no more, and let another process lead at once."""
 
 
-class Unopposed:
+class AlwaysLeader:
     """The leadership of a process that has no equals."""
 
     leader = ""
@@ -133,7 +133,7 @@ class Elector:
     ) -> None:
         self.identity, self.terms = identity, terms or Terms()
         self._lock, self._clock, self._sleep, self._now = lock, clock, sleep, now
-        self._held: Held | None = None
+        self._held: ObservedLease | None = None
         """The Lease as we saw it last."""
         self._record: Record | None = None
         """What it said last; kept when it has been deleted, since its holder may not know that yet."""
@@ -174,7 +174,7 @@ class Elector:
                 return min(left, self.terms.retry)
             sent, basis = self._clock(), self._held
             self._grant(sent, await self._within(call, self._lock.write(self._taken(), basis, call)))
-        except Overtaken:
+        except LeaseChanged:
             return _AT_ONCE
         except (KubeError, TimeoutError) as fault:
             self._note(fault)
@@ -182,7 +182,7 @@ class Elector:
         self._fault = ""
         return 0.0 if self.may_act() else _AT_ONCE
 
-    def _see(self, held: Held | None) -> None:
+    def _see(self, held: ObservedLease | None) -> None:
         self._held = held
         if held is not None and held.record != self._record:
             if held.record.holder != self.leader:
@@ -204,7 +204,7 @@ class Elector:
         count = before.transitions + 1 if before is not None else 0
         return Record(self.identity, self.terms.duration, now, now, count)
 
-    def _grant(self, sent: float, held: Held) -> None:
+    def _grant(self, sent: float, held: ObservedLease) -> None:
         self._held, self._record, self._seen_at = held, held.record, self._clock()
         self._until = sent + self.terms.renew
 
@@ -229,7 +229,7 @@ class Elector:
         try:
             sent, basis = self._clock(), self._held
             held = await self._within(call, self._lock.write(self._taken(), basis, call))
-        except Overtaken:
+        except LeaseChanged:
             return await self._look_again()
         except (KubeError, TimeoutError) as fault:
             self._note(fault)
@@ -273,7 +273,7 @@ class Elector:
                 free = Record("", 1, now, now, transitions)
                 self._held = await self._within(call, self._lock.write(free, self._held, call))
                 self._record = free
-            except Overtaken:
+            except LeaseChanged:
                 # A renewal of ours has arrived after all, or the Lease is another's.
                 try:
                     found = await self._within(call, self._lock.read(call))

@@ -19,7 +19,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
 
 
-class Overtaken(KubeError):
+class LeaseChanged(KubeError):
     """The Lease is not as it was when it was read: somebody else has written, or our own lost write has arrived."""
 
 
@@ -36,7 +36,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ObservedLease:
     """A Lease as it was read or written last: what it says, and the object, to write back what is not ours."""
 
     record: Record
@@ -46,10 +46,10 @@ class Held:
 class Lock(Protocol):
     """Where the record is kept."""
 
-    async def read(self, deadline: float) -> Held | None:
+    async def read(self, deadline: float) -> ObservedLease | None:
         """The Lease as it is now, None if there is none. Raises KubeError when that cannot be found out in time."""
 
-    async def write(self, record: Record, basis: Held | None, deadline: float) -> Held:
+    async def write(self, record: Record, basis: ObservedLease | None, deadline: float) -> ObservedLease:
         """Write the record over ``basis``; None makes the Lease. Raises Overtaken when it is not so any more."""
 
     async def follow(self, changed: Callable[[], object]) -> None:
@@ -65,15 +65,15 @@ class LeaseLock:
     def __str__(self) -> str:
         return f"lease {self._namespace}/{self._name}"
 
-    async def read(self, deadline: float) -> Held | None:
+    async def read(self, deadline: float) -> ObservedLease | None:
         """The Lease as it is now."""
         try:
             found = await self._client.get(LEASES, self._namespace, self._name, deadline=deadline)
         except NotFound:
             return None
-        return Held(_record(found), found)
+        return ObservedLease(_record(found), found)
 
-    async def write(self, record: Record, basis: Held | None, deadline: float) -> Held:
+    async def write(self, record: Record, basis: ObservedLease | None, deadline: float) -> ObservedLease:
         """Write the record over what was read."""
         try:
             if basis is None:
@@ -85,13 +85,13 @@ class LeaseLock:
                 body = {**basis.object, "spec": {**(basis.object.get("spec") or {}), **_spec(record)}}
                 written = await self._client.update(LEASES, self._namespace, self._name, body, deadline=deadline)
         except (AlreadyExists, Conflict) as refusal:
-            raise Overtaken(str(refusal)) from refusal
+            raise LeaseChanged(str(refusal)) from refusal
         except NotFound as refusal:
             if basis is None:
                 # The namespace is missing: that is to be said, and to be waited out.
                 raise
-            raise Overtaken(str(refusal)) from refusal
-        return Held(record, written)
+            raise LeaseChanged(str(refusal)) from refusal
+        return ObservedLease(record, written)
 
     async def follow(self, changed: Callable[[], object]) -> None:
         """Watch the Lease, so that its release is heard of at once."""

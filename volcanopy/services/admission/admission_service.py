@@ -31,11 +31,11 @@ from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.services.admission import cert_manager, request_limits
 from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, SharedKeyring, Terms
-from volcanopy.services.admission.cluster_cache import QUEUES, Knowledge
-from volcanopy.services.admission.pod_dry_run import Trials, pod_maker
+from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
+from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.admission.queue_edits import QueueEdits
-from volcanopy.services.admission.review_metrics import Answering, measured
+from volcanopy.services.admission.review_metrics import ReviewHandler, measured
 from volcanopy.services.admission.webhook_configuration import (
     CONFIGURATION,
     MUTATING,
@@ -46,7 +46,7 @@ from volcanopy.services.admission.webhook_configuration import (
     unregister,
 )
 from volcanopy.services.process.entry_points import job_registry
-from volcanopy.services.process.health import Health, deaf
+from volcanopy.services.process.health import Health, stale_watches
 
 __all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettings", "application", "run"]
 
@@ -85,7 +85,7 @@ class AdmissionSettings:
     """How long certificates last."""
     period: float = 30.0
     """Seconds between two looks at certificates, configurations and the file."""
-    deaf_after: float = 300.0
+    stale_watch_after: float = 300.0
     """With a watch that has failed for so many seconds, the process counts as unhealthy."""
 
     @property
@@ -94,7 +94,7 @@ class AdmissionSettings:
         return self.service.partition("/")[0] or self.namespace
 
 
-def application(mutating: Answering, validating: Answering, health: Health | None = None) -> web.Application:
+def application(mutating: ReviewHandler, validating: ReviewHandler, health: Health | None = None) -> web.Application:
     """The server's paths: ``/mutate``, ``/validate``, and those of ``health``."""
     app = web.Application(client_max_size=LARGEST_BODY, middlewares=[_as_json])
     app.router.add_post("/mutate", partial(_answer, measured("mutate", mutating)))
@@ -114,7 +114,7 @@ async def _as_json(
         return web.json_response({"error": refusal.text or refusal.reason}, status=refusal.status)
 
 
-async def _answer(judge: Answering, request: web.Request) -> web.Response:
+async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:
     try:
         answer = await judge(request_limits.read(await request.read()))
     except request_limits.NoReviewError as fault:
@@ -124,11 +124,11 @@ async def _answer(judge: Answering, request: web.Request) -> web.Response:
     return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
-class Answers:
+class ReviewHandlers:
     """What the two webhooks say, with all that is known and, for changes of queues, with what is on its way."""
 
     def __init__(
-        self, client: Client, knowledge: Knowledge, edits: QueueEdits, tried: Trials, *, fail_closed: bool
+        self, client: Client, knowledge: ClusterCache, edits: QueueEdits, tried: PodDryRuns, *, fail_closed: bool
     ) -> None:
         self._client, self._knowledge, self._edits, self._closed = client, knowledge, edits, fail_closed
         self._trials = tried
@@ -192,14 +192,14 @@ async def run(
     stop = stop or asyncio.Event()
     policy = PolicyFile(settings.config, settings.policy)
     is_ready = ready or asyncio.Event()
-    async with Client(connection) as client, Trials(client) as tried:
+    async with Client(connection) as client, PodDryRuns(client) as tried:
         keyring = await _keyring(client, settings)
         await keyring.renew()
-        knowledge = Knowledge(client, check_plugins, lambda: policy.current, pod_maker(registry))
+        knowledge = ClusterCache(client, check_plugins, lambda: policy.current, pod_maker(registry))
         edits = QueueEdits(client, settings.home, _now)
-        answers = Answers(client, knowledge, edits, tried, fail_closed=settings.fail_closed)
+        answers = ReviewHandlers(client, knowledge, edits, tried, fail_closed=settings.fail_closed)
         health = Health()
-        health.live["watches"] = deaf(lambda: knowledge.watches, settings.deaf_after)
+        health.live["watches"] = stale_watches(lambda: knowledge.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "the cluster is not known yet"
         app = application(answers.mutating, answers.validating, health)
         async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:

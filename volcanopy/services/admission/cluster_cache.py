@@ -19,14 +19,14 @@ from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, 
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.services.admission.waiting_jobs import JOBS, Waiting, slim_job, slim_meta
+from volcanopy.services.admission.waiting_jobs import JOBS, WaitingJobs, slim_job, slim_meta
 
 QUEUES = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, Queue)
 
 _Shape = tuple[tuple[str, str | int | float], ...]
 
 
-class Knowledge:
+class ClusterCache:
     """Live copies of what the rules ask about. :meth:`context` is what is known now."""
 
     def __init__(
@@ -43,10 +43,10 @@ class Knowledge:
         self._nodes: Reflector[Node] = Reflector(client, NODES, transform=_slim_node)
         self._classes = Reflector(client, PRIORITY_CLASSES)
         self._hyper_nodes = Reflector(client, HYPER_NODES)
-        self._sizes = Sizes()
+        self._sizes = NodeSizes()
         self._jobs: Reflector[QueuedJob] = Reflector(client, JOBS, transform=slim_job)
-        self._unfinished = Unfinished()
-        self._waiting = Waiting()
+        self._unfinished = UnfinishedPodGroups()
+        self._waiting = WaitingJobs()
 
     def watching(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Start the watches; cancel what is returned to end them."""
@@ -92,7 +92,7 @@ class Knowledge:
         )
 
 
-class Sizes:
+class NodeSizes:
     """The sizes of nodes, of which only the largest matter: found again when one comes that was not there, or one goes."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Sizes:
         return self._largest
 
 
-class Unfinished:
+class UnfinishedPodGroups:
     """How many PodGroups of each queue have not come to their end."""
 
     def __init__(self) -> None:

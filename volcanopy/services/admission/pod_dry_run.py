@@ -37,7 +37,7 @@ AT_ONCE = 16
 _LARGEST = 1024 * 1024
 
 
-class Trials:
+class PodDryRuns:
     """Asks, for all reviews of one server. ``clock`` gives seconds that only grow."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic, deadline: float = DEADLINE) -> None:

@@ -12,7 +12,7 @@ from volcanopy.kube.metrics import registry
 
 log = logging.getLogger(__name__)
 
-Answering = Callable[[Json], Awaitable[Json]]
+ReviewHandler = Callable[[Json], Awaitable[Json]]
 """Gives the answer to a review."""
 
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
@@ -33,7 +33,7 @@ _LONGEST = 253
 """Characters of a name that are logged."""
 
 
-def measured(webhook: str, judge: Answering) -> Answering:
+def measured(webhook: str, judge: ReviewHandler) -> ReviewHandler:
     """The same answers, counted, timed and logged: refusals as such, all others only when everything is."""
 
     async def judged(body: Json) -> Json:

@@ -21,7 +21,7 @@ Waiter = tuple[str, User]
 """A queue, and whoever asked for a job in it."""
 
 
-class Waiting:
+class WaitingJobs:
     """How many wait of each queue and user."""
 
     def __init__(self) -> None:

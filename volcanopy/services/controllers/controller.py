@@ -10,14 +10,14 @@ from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.controllers.effects import OutdatedError, TakenError
+from volcanopy.services.controllers.effects import NameTakenError, OutdatedError
 from volcanopy.services.controllers.job_cache import key_of, uid_of
-from volcanopy.services.controllers.retries import Attempts
+from volcanopy.services.controllers.worker import Worker
 
 log = logging.getLogger(__name__)
 
 
-class Controller(Attempts):
+class Controller(Worker):
     """Brings the objects of one kind to what they ask for."""
 
     kind: ClassVar[Kind[Json]]
@@ -121,7 +121,7 @@ class Controller(Attempts):
             owners = found["metadata"].get("ownerReferences") or ()
             if any(one.get("uid") == owner and one.get("controller") for one in owners):
                 return found
-            raise TakenError(
+            raise NameTakenError(
                 f"{kind.kind} {name} exists and was not made by this {self.kind.kind}: delete it"
             ) from None
 

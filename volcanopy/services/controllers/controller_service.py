@@ -35,20 +35,20 @@ from volcanopy.services.controllers.effects import (
     PODS,
     PRIORITY_CLASSES,
     JobEffects,
+    NameTakenError,
     OutdatedError,
-    TakenError,
     reference,
 )
 from volcanopy.services.controllers.flows import FlowController
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
-from volcanopy.services.controllers.kopf_watches import UserKinds, wait_for_kinds
+from volcanopy.services.controllers.kopf_watches import KopfWatches, wait_for_kinds
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueController
-from volcanopy.services.controllers.reconcile_log import jobs_by_phase, looking
+from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase, track_reconcile
 from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.entry_points import job_registry
-from volcanopy.services.process.health import Health, deaf, unsynced
+from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.settings import Election
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class JobControllerSettings:
     """For finishing what is being worked on, once the end is asked for."""
     stuck_after: float = 600.0
     """With an object that has been worked on for so long, the process counts as unhealthy."""
-    deaf_after: float = 300.0
+    stale_watch_after: float = 300.0
     """With a watch that has failed for so long, likewise."""
 
 
@@ -126,7 +126,7 @@ class JobController:
         while True:
             key = await self.queue.get()
             try:
-                with looking("BatchJob", key) as look:
+                with track_reconcile("BatchJob", key) as look:
                     look.outcome = await self._look(key)
             finally:
                 self.queue.done(key)
@@ -155,8 +155,8 @@ class JobController:
         except OutdatedError:
             self.queue.add(key)
             return "outdated"
-        except (KubeError, TakenError) as fault:
-            if isinstance(fault, (Forbidden, Invalid, TakenError)):
+        except (KubeError, NameTakenError) as fault:
+            if isinstance(fault, (Forbidden, Invalid, NameTakenError)):
                 self.cache.trouble[uid_of(raw)] = str(fault)
             pause = self.queue.failed(key, self._random.random)
             self._recorder.record(reference(raw), "Warning", "FailedSync", str(fault))
@@ -244,7 +244,7 @@ def _watch_over(
         limit = settings.stuck_after
         return "" if seconds <= limit else f"{key} has been worked on for {seconds:.0f} s (limit {limit:g} s)"
 
-    health.live |= {"work": stuck, "watches": deaf(lambda: watches, settings.deaf_after)}
+    health.live |= {"work": stuck, "watches": stale_watches(lambda: watches, settings.stale_watch_after)}
     health.ready["caches"] = unsynced(lambda: [(one.kind.plural, one.synced) for one in watches])
     health.facts["leader"] = candidate.told
 
@@ -299,7 +299,7 @@ async def _serve(
             if any(one.kind == kind for one in other.watched()):
                 other.told(event, found)
 
-    users = UserKinds(connection, kinds, told)
+    users = KopfWatches(connection, kinds, told)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(users.run())
         await users.started.wait()

@@ -23,7 +23,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
-from volcanopy.services.controllers.reconcile_log import phase_changed, pod_made
+from volcanopy.services.controllers.reconcile_metrics import phase_changed, pod_made
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _OBJECTS: dict[str, Kind[Json]] = {
 }
 
 
-class TakenError(Exception):
+class NameTakenError(Exception):
     """A name is taken by an object that does not belong to the job."""
 
 
@@ -156,7 +156,7 @@ class JobEffects:
             found = await self._client.get(kind, namespace, name)
             holder = found.metadata.controller
             if holder is None or holder.uid != owner:
-                raise TakenError(f"{kind.kind} {name} exists and does not belong to this job: delete it") from None
+                raise NameTakenError(f"{kind.kind} {name} exists and does not belong to this job: delete it") from None
             return found
 
     async def _delete(self, kind: Kind[Any], namespace: str, name: str, uid: str) -> None:
@@ -177,7 +177,7 @@ class JobEffects:
         except AlreadyExists:
             found = await self._client.get(kind, namespace, name)
             if not _controlled(found, owner):
-                raise TakenError(f"{kind.kind} {name} exists and does not belong to this job: delete it") from None
+                raise NameTakenError(f"{kind.kind} {name} exists and does not belong to this job: delete it") from None
             if kind.kind == "PersistentVolumeClaim":
                 return
             parts: Json = {

@@ -33,7 +33,7 @@ from volcanopy.services.controllers.controller import Controller, utc_now
 from volcanopy.services.controllers.effects import COMMANDS, JOBS
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import OwnedJobs
-from volcanopy.services.controllers.reconcile_log import flow_changed
+from volcanopy.services.controllers.reconcile_metrics import flow_changed
 
 log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ class _NoProgress(kopf.StatusProgressStorage):
         return essence
 
 
-class UserKinds:
+class KopfWatches:
     """The changes of some kinds, as kopf sees them."""
 
     def __init__(self, connection: Connection, kinds: Sequence[Kind[Json]], sink: Sink) -> None:

@@ -36,8 +36,8 @@ from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.controller import utc_now
-from volcanopy.services.controllers.effects import POD_GROUPS, OutdatedError, TakenError
-from volcanopy.services.controllers.retries import Attempts
+from volcanopy.services.controllers.effects import POD_GROUPS, NameTakenError, OutdatedError
+from volcanopy.services.controllers.worker import Worker
 
 LOOSE_PODS = Kind("", "v1", "Pod", "pods", True, LoosePod)
 
@@ -45,7 +45,7 @@ SETTLE = 0.02
 """Seconds that a pod waits for others of its owner."""
 
 
-class GroupController(Attempts):
+class GroupController(Worker):
     """Gives PodGroups to pods that have none. ``now`` is there for tests; ``at_once`` bounds the requests in flight."""
 
     noun = "PodGroup"
@@ -59,7 +59,7 @@ class GroupController(Attempts):
         at_once: int = 48,
     ) -> None:
         super().__init__(client, recorder, now)
-        self._owners = workload_owners.Owners(client, self._owner_changed)
+        self._owners = workload_owners.WorkloadOwners(client, self._owner_changed)
         self._pods: defaultdict[str, dict[str, LoosePod]] = defaultdict(dict)
         """By the key of their group, by name: the pods that have, or are to have, the group that we give them."""
         self._groups: dict[str, PodGroup] = {}
@@ -229,7 +229,7 @@ class GroupController(Attempts):
             found = await self.client.get(POD_GROUPS, namespace, name)
             if not {one.uid for one in found.metadata.owner_references} & {one["uid"] for one in owner}:
                 told = f"PodGroup {name} exists and does not belong to the owner of this pod: delete it"
-                raise TakenError(told) from None
+                raise NameTakenError(told) from None
             return found
 
     async def _join(self, key: str, effect: JoinGroup) -> None:

@@ -26,7 +26,7 @@ from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.controllers.controller import Controller, utc_now
 from volcanopy.services.controllers.effects import COMMANDS, JOBS, OutdatedError
 from volcanopy.services.controllers.job_cache import REMEMBERED_DEATHS, key_of, uid_of
-from volcanopy.services.controllers.reconcile_log import queue_is_gone
+from volcanopy.services.controllers.reconcile_metrics import queue_is_gone
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ PACE = 0.5
 _STOPPED = frozenset(map(str, STOPPED))
 
 
-class Contents:
+class QueueContents:
     """What is in the queues: PodGroups by phase, and BatchJobs that are neither over nor suspended.
 
     This is where measurements of queues are read; ``changed`` is called with the name of a queue whose counts differ.
@@ -113,7 +113,7 @@ class QueueController(Controller):
     ) -> None:
         super().__init__(client, recorder, now)
         self._opened = opened
-        self.contents = Contents(self._contents_changed)
+        self.contents = QueueContents(self._contents_changed)
         self._commands: defaultdict[str, dict[str, Command]] = defaultdict(dict)
         self._dead: OrderedDict[str, None] = OrderedDict()
         self._counted: dict[str, float] = {}

@@ -65,7 +65,7 @@ def slim(workload: Workload) -> Workload:
     return msgspec.structs.replace(workload, metadata=lean)
 
 
-class Owners:
+class WorkloadOwners:
     """What workloads say. ``changed`` is called with the namespace and the uid of one that says something else now."""
 
     def __init__(self, client: Client, changed: Callable[[str, str], None]) -> None:

@@ -11,7 +11,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def apart(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+async def in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Call a function in a thread, and wait for what it gives or raises.
 
     Who is cancelled while waiting leaves the thread to itself: unlike those of ``asyncio.to_thread``, which have to come

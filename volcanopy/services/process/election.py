@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotLeading
-from volcanopy.kube.leader.elector import Elector, Leadership, Unopposed, new_identity
+from volcanopy.kube.leader.elector import AlwaysLeader, Elector, Leadership, new_identity
 from volcanopy.kube.leader.lease import LeaseLock
 from volcanopy.kube.metrics import registry
 from volcanopy.services.process.settings import Election
@@ -32,7 +32,7 @@ class Candidate:
 
     def told(self) -> str:
         """Who leads, in words."""
-        if isinstance(self._leadership, Unopposed):
+        if isinstance(self._leadership, AlwaysLeader):
             return "this process, which has no equals"
         if self.may_act():
             return f"this process, {self._leadership.leader}"
@@ -65,7 +65,7 @@ async def candidacy(connection: Connection, election: Election | None, component
     """
     if election is None:
         async with asyncio.TaskGroup() as tasks:
-            alone = Candidate(Unopposed(), tasks, component)
+            alone = Candidate(AlwaysLeader(), tasks, component)
             try:
                 yield alone
             finally:

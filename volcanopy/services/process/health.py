@@ -103,7 +103,7 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-class Pulse:
+class Heartbeat:
     """Whether what is to be done again and again is done: ``limit`` is the longest time in seconds from one to the next."""
 
     def __init__(self, what: str, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -125,7 +125,9 @@ class Pulse:
         return f"no {self._what} has come to a good end for {passed:.0f} s (limit {self._limit:g} s)"
 
 
-def deaf(watches: Callable[[], Iterable[Watch]], limit: float, clock: Callable[[], float] = time.monotonic) -> Check:
+def stale_watches(
+    watches: Callable[[], Iterable[Watch]], limit: float, clock: Callable[[], float] = time.monotonic
+) -> Check:
     """The check that no watch has failed for longer than ``limit`` seconds."""
 
     def problem() -> str:

@@ -49,5 +49,5 @@ class SchedulerSettings:
     """From winning an election to the first cycle, for what the former leader did last to be heard of."""
     stuck_after: float = 120.0
     """Without a cycle that came to a good end, the process counts as unhealthy."""
-    deaf_after: float = 300.0
+    stale_watch_after: float = 300.0
     """With a watch that has failed for so long, likewise."""

@@ -47,7 +47,7 @@ def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence
     return world
 
 
-def objects(snapshot: Snapshot, circumstances: replay.Circumstances | None = None) -> list[dict[str, Any]]:
+def objects(snapshot: Snapshot, circumstances: replay.CycleContext | None = None) -> list[dict[str, Any]]:
     """The objects of a snapshot, as the API server shows them; first of all the cycle, which says what is on its way."""
     entries = [replay.entry(snapshot, circumstances)]
     entries += [_entry(NAMESPACES, one) for one in snapshot.namespaces.values()]

@@ -19,7 +19,7 @@ class _Open:
     pods: Counter[str] = field(default_factory=Counter)
 
 
-class Exchanges:
+class EvictionOutcomes:
     """The evictions that are not decided yet to have been useful or wasted, by the job that they were for."""
 
     def __init__(self, exists: Callable[[str], bool], clock: Callable[[], float]) -> None:

@@ -15,12 +15,12 @@ import numpy as np
 from volcanopy.api import core, names
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.metrics import registry
-from volcanopy.kube.metrics.instruments import Labels
+from volcanopy.kube.metrics.metric_types import Labels
 from volcanopy.scheduler.framework.observer import Observer, Part
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask
 from volcanopy.scheduler.report.queue_status import Books
-from volcanopy.services.scheduler.eviction_outcomes import Exchanges
+from volcanopy.services.scheduler.eviction_outcomes import EvictionOutcomes
 
 Values = Iterable[tuple[Labels, float]]
 
@@ -35,7 +35,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Measures(Observer):
+class SchedulerMetrics(Observer):
     """Watches the cycles of one scheduler. ``now`` is there for tests."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Measures(Observer):
         self._waiting: list[Explain] = []
         """Why those wait that the last plan left waiting."""
         self._phases: tuple[int, Books, dict[str, Ints]] | None = None
-        self.exchanges = Exchanges(store.groups.__contains__, time.monotonic)
+        self.exchanges = EvictionOutcomes(store.groups.__contains__, time.monotonic)
 
     # What a cycle tells while it decides, in its own thread
 

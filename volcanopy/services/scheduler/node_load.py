@@ -17,14 +17,14 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.scheduler.framework.metrics_source import Metrics
 from volcanopy.services.scheduler.config_file import ConfigFile
-from volcanopy.services.scheduler.node_load_sources import LoadError, Rooms, Source, source
+from volcanopy.services.scheduler.node_load_sources import LoadError, NodeCapacities, Source, source
 
 log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 """Seconds between attempts while a source fails."""
 
-Opener = Callable[[Metrics, Client, Rooms], Source]
+Opener = Callable[[Metrics, Client, NodeCapacities], Source]
 
 
 class LoadFollower:

@@ -25,7 +25,7 @@ from volcanopy.scheduler.framework.metrics_source import Metrics
 
 Loads = dict[str, tuple[float, float, datetime]]
 """By node: percent of cpu, percent of memory, when."""
-Rooms = Callable[[], Mapping[str, Mapping[str, int]]]
+NodeCapacities = Callable[[], Mapping[str, Mapping[str, int]]]
 """What each node has, in base units by resource."""
 
 PERIOD = timedelta(minutes=10)
@@ -63,7 +63,7 @@ class Source(Protocol):
         """How busy nodes are. Raises LoadError."""
 
 
-def source(settings: Metrics, client: Client, rooms: Rooms) -> Source:
+def source(settings: Metrics, client: Client, rooms: NodeCapacities) -> Source:
     """The source that a configuration names; ``rooms`` tells what nodes have, for sources that give amounts."""
     match settings.type:
         case "prometheus":
@@ -205,7 +205,7 @@ class MetricsServer(_OfApiServer):
 
     KIND: Kind[_Usage] = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", False, _Usage)
 
-    def __init__(self, client: Client, rooms: Rooms) -> None:
+    def __init__(self, client: Client, rooms: NodeCapacities) -> None:
         super().__init__(client)
         self._rooms = rooms
         self._seen: dict[str, deque[tuple[datetime, float, float]]] = {}

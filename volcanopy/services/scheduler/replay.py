@@ -61,7 +61,7 @@ class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     """The text of the scheduler configuration, where it is known."""
 
 
-class Circumstances(NamedTuple):
+class CycleContext(NamedTuple):
     """What of a cycle neither the objects nor the snapshot tell: whose scheduler it was, and how it was configured."""
 
     scheduler_name: str = ""
@@ -69,9 +69,9 @@ class Circumstances(NamedTuple):
     config: str = ""
 
 
-def entry(snapshot: Snapshot, circumstances: Circumstances | None = None) -> dict[str, Any]:
+def entry(snapshot: Snapshot, circumstances: CycleContext | None = None) -> dict[str, Any]:
     """The cycle of a snapshot, as an object of a list."""
-    around = circumstances or Circumstances()
+    around = circumstances or CycleContext()
     cycle = SchedulingCycle(
         metadata=Meta(name=snapshot.session),
         now=snapshot.now,
@@ -117,7 +117,7 @@ def _usage(snapshot: Snapshot) -> Measured | None:
     return Measured(interval=table.interval.total_seconds(), nodes=nodes)
 
 
-def take_in(state: State, cycle: SchedulingCycle) -> None:
+def apply_cycle(state: State, cycle: SchedulingCycle) -> None:
     """Let the state know what the cycle knew, once it has all objects; its snapshot is to be taken at ``cycle.now``."""
     binds = (Bind(key, one.node, annotations=one.annotations) for key, one in cycle.binding.items())
     state.assume(Plan((*binds, *(Evict(key, "") for key in cycle.evicting))))

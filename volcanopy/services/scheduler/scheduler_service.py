@@ -36,13 +36,13 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process import entry_points
-from volcanopy.services.process.background_thread import apart
+from volcanopy.services.process.background_thread import in_thread
 from volcanopy.services.process.election import Candidate, candidacy
-from volcanopy.services.process.health import Health, Pulse, deaf, unsynced
+from volcanopy.services.process.health import Health, Heartbeat, stale_watches, unsynced
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.dump import dump
-from volcanopy.services.scheduler.metrics import Measures
+from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
 
 log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ async def run(
     configuration = ConfigFile(settings.config, registry)
     store = Store(scheduler_names=(settings.scheduler_name,), default_queue=settings.default_queue)
     manager = f"{settings.scheduler_name}-scheduler"
-    pulse = Pulse("cycle", settings.stuck_after)
+    pulse = Heartbeat("cycle", settings.stuck_after)
     async with (
         candidacy(connection, settings.election, "scheduler") as candidate,
         Client(
@@ -109,8 +109,13 @@ async def run(
             task.cancel()
 
 
-def _watch_over(health: Health, candidate: Candidate, store: Store, pulse: Pulse, settings: SchedulerSettings) -> None:
-    health.live |= {"cycles": pulse.problem, "watches": deaf(lambda: store.reflectors, settings.deaf_after)}
+def _watch_over(
+    health: Health, candidate: Candidate, store: Store, pulse: Heartbeat, settings: SchedulerSettings
+) -> None:
+    health.live |= {
+        "cycles": pulse.problem,
+        "watches": stale_watches(lambda: store.reflectors, settings.stale_watch_after),
+    }
     health.ready["caches"] = unsynced(store.lists)
     health.facts["leader"] = candidate.told
 
@@ -170,12 +175,12 @@ class Cycles:
         config: ConfigFile,
         registry: Registry,
         settings: SchedulerSettings,
-        pulse: Pulse | None = None,
+        pulse: Heartbeat | None = None,
     ) -> None:
-        self._pulse = pulse or Pulse("cycle", settings.stuck_after)
+        self._pulse = pulse or Heartbeat("cycle", settings.stuck_after)
         self._store, self._applier, self._config = store, applier, config
         self._registry, self._settings = registry, settings
-        self.measures = Measures(store, lambda: applier.waiting)
+        self.measures = SchedulerMetrics(store, lambda: applier.waiting)
         self._instance = secrets.token_hex(4)
         self._number = 0
         self._earliest = 0.0
@@ -222,7 +227,7 @@ class Cycles:
             snapshot = store.snapshot(_now(), session)
         config = self._config.current
         try:
-            decision = await apart(decide, snapshot, config, self._registry, self.measures)
+            decision = await in_thread(decide, snapshot, config, self._registry, self.measures)
         except Exception as error:
             self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
             raise
@@ -257,7 +262,7 @@ class Cycles:
     async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
         with self.measures.stage("recheck"):
             fresh = self._store.snapshot(_now(), plan.session)
-            left = await apart(recheck, plan, basis, fresh, promises(config))
+            left = await in_thread(recheck, plan, basis, fresh, promises(config))
         for group, why in left.dropped.items():
             log.info("group left for the next cycle", session=plan.session, group=group, why=why)
         if left.dropped:
@@ -272,7 +277,7 @@ class Cycles:
         log.error("a plan is broken and not applied", session=snapshot.session, problems=problems, world=file)
 
 
-def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, measures: Measures) -> _Decision:
+def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, measures: SchedulerMetrics) -> _Decision:
     """Make a plan and judge it. Runs in a thread: the snapshot is frozen."""
     started = time.monotonic()
     with measures.stage("decide"):

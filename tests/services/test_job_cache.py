@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tests.kube.faulty import WatchPlan, connect, faulty_server
+from tests.kube.faulty_server import WatchPlan, connect, faulty_server
 from volcanopy.api.core import Pod, PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client

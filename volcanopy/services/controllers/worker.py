@@ -9,8 +9,8 @@ from random import Random
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, Invalid, KubeError, NotLeading
-from volcanopy.services.controllers.effects import OutdatedError, TakenError
-from volcanopy.services.controllers.reconcile_log import looking
+from volcanopy.services.controllers.effects import NameTakenError, OutdatedError
+from volcanopy.services.controllers.reconcile_metrics import track_reconcile
 from volcanopy.services.controllers.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 LEAST_PAUSE = 0.05
 
 
-class Attempts(ABC):
+class Worker(ABC):
     """Looks at one key at a time in each worker, and never at the same key in two."""
 
     noun = "key"
@@ -54,7 +54,7 @@ class Attempts(ABC):
         while True:
             key = await self.queue.get()
             try:
-                with looking(self.noun, key) as look:
+                with track_reconcile(self.noun, key) as look:
                     look.outcome = await self._attempt(key)
             finally:
                 self.queue.done(key)
@@ -71,8 +71,8 @@ class Attempts(ABC):
         except OutdatedError:
             self.queue.add(key)
             return "outdated"
-        except (KubeError, TakenError) as fault:
-            if isinstance(fault, (Forbidden, Invalid, TakenError)):
+        except (KubeError, NameTakenError) as fault:
+            if isinstance(fault, (Forbidden, Invalid, NameTakenError)):
                 self.refused(key, fault)
             pause = self.queue.failed(key, self._random.random)
             self._warn(key, "FailedSync", str(fault))

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.services.playing import Cluster, controller, task
+from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api import names
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.controller_service import run

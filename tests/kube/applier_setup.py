@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.kube.cluster import Cluster
-from tests.kube.flaky import FlakyClient, Script
+from tests.kube.flaky_client import FlakyClient, Script
 from volcanopy.kube.apply.applier import Applied, Applier
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.apply.status_writer import Timing
@@ -18,7 +18,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.model.plan import Bind, Effect, GroupCondition, Plan, SetPodGroup
 
-PATIENT = Timing(settle=3600.0, reword=3600.0, retell=3600.0)
+PATIENT = Timing(settle=3600.0, message_delay=3600.0, repeat_delay=3600.0)
 """What may wait, waits for the end of the test, or for `finish`."""
 
 

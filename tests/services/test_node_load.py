@@ -39,7 +39,7 @@ MOMENT = 1_900_000_000.5
 BASE = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: predicates\n  - name: usage\n'
 
 
-class Answers:
+class ReviewHandlers:
     """A server that answers as Prometheus does, and counts the questions."""
 
     def __init__(self) -> None:
@@ -66,8 +66,8 @@ class Answers:
 
 
 @pytest.fixture
-async def prometheus() -> AsyncIterator[Answers]:
-    answers = Answers()
+async def prometheus() -> AsyncIterator[ReviewHandlers]:
+    answers = ReviewHandlers()
     app = web.Application()
     app.router.add_get("/base/api/v1/query", answers.query)
     runner = web.AppRunner(app)
@@ -90,7 +90,7 @@ async def measured(address: str) -> Loads:
 
 @pytest.mark.parametrize(("label", "suffix"), [("instance", ":9100"), ("instance", ""), ("node", ""), ("nodename", "")])
 async def test_prometheus_tells_the_load_of_all_nodes_in_two_answers(
-    prometheus: Answers, label: str, suffix: str
+    prometheus: ReviewHandlers, label: str, suffix: str
 ) -> None:
     prometheus.say(label, {f"n1{suffix}": "12.5", f"n2{suffix}": "99"}, {f"n1{suffix}": "40", f"n2{suffix}": "1e1"})
     moment = datetime.fromtimestamp(MOMENT, UTC)
@@ -98,7 +98,7 @@ async def test_prometheus_tells_the_load_of_all_nodes_in_two_answers(
     assert prometheus.asked == 2
 
 
-async def test_a_node_of_which_one_half_is_missing_or_no_number_is_left_out(prometheus: Answers) -> None:
+async def test_a_node_of_which_one_half_is_missing_or_no_number_is_left_out(prometheus: ReviewHandlers) -> None:
     prometheus.say("node", {"n1": "1", "n2": "NaN", "n3": "3"}, {"n1": "2", "n2": "2"})
     assert list(await measured(prometheus.url)) == ["n1"]
 
@@ -113,7 +113,7 @@ async def test_a_node_of_which_one_half_is_missing_or_no_number_is_left_out(prom
     ],
 )
 async def test_what_is_no_answer_is_said_in_one_sentence(
-    prometheus: Answers, answer: Callable[[], web.Response], says: str
+    prometheus: ReviewHandlers, answer: Callable[[], web.Response], says: str
 ) -> None:
     prometheus.broken = answer
     with pytest.raises(LoadError, match=r".+") as refusal:
@@ -332,7 +332,7 @@ async def test_without_custom_metrics_the_sentence_says_so(cluster: Cluster) -> 
 
 
 async def test_the_scheduler_leaves_a_busy_node_alone_and_comes_back_when_it_is_quiet(
-    cluster: Cluster, prometheus: Answers, tmp_path: Path
+    cluster: Cluster, prometheus: ReviewHandlers, tmp_path: Path
 ) -> None:
     """n1 is above the limit of 80 %, so that the pod waits; when n1 is quiet the pod is bound."""
     settings = SchedulerSettings(config=tmp_path / "conf", dump_dir=tmp_path)

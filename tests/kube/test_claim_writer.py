@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.kube.applier_setup import Rig
 from tests.kube.cluster import Cluster, body, running_cluster
-from tests.kube.faulty import Fault, FaultyServer
-from tests.kube.flaky import refused
-from tests.kube.rig import Rig
+from tests.kube.faulty_server import Fault, FaultyServer
+from tests.kube.flaky_client import refused
 from volcanopy.api import devices
 from volcanopy.kube.apply.applier import Applied
 from volcanopy.kube.cache.followed_kinds import DEVICE_CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES
-from volcanopy.kube.cache.optional_kinds import Sought
+from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
@@ -258,7 +258,7 @@ async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(clus
     missing: Kind[devices.ResourceClaim] = Kind(
         "resource.k8s.io", "v9", "Nothing", "nothings", True, devices.ResourceClaim
     )
-    there, absent = Sought(cluster.client, DEVICE_CLAIMS), Sought(cluster.client, missing)
+    there, absent = OptionalReflector(cluster.client, DEVICE_CLAIMS), OptionalReflector(cluster.client, missing)
     async with asyncio.TaskGroup() as tasks:
         following = [
             tasks.create_task(there.run(lambda changes: seen.extend(one.object.metadata.name for one in changes))),
@@ -281,7 +281,7 @@ async def test_a_kind_that_may_not_be_read_is_named_once_and_does_not_hold_up_th
         await asyncio.Event().wait()
 
     server.faults.append(Fault("GET", "resourceclaims", 403, "Forbidden"))
-    sought = Sought(client, DEVICE_CLAIMS, sleep=sleep)
+    sought = OptionalReflector(client, DEVICE_CLAIMS, sleep=sleep)
     with caplog.at_level(logging.WARNING):
         following = asyncio.create_task(sought.run(lambda _: None))
         await looked.wait()

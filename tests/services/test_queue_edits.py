@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.playing import Cluster
+from tests.services.service_cluster import Cluster
 from volcanopy.admission.context import Context
 from volcanopy.admission.review import validate
 from volcanopy.api import names

@@ -12,7 +12,7 @@ from volcanopy.admission.policy import PolicyError
 from volcanopy.api import names
 from volcanopy.api.core import Node, PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.services.admission.cluster_cache import Sizes, Unfinished
+from volcanopy.services.admission.cluster_cache import NodeSizes, UnfinishedPodGroups
 from volcanopy.services.admission.policy_file import PolicyFile
 
 
@@ -26,7 +26,7 @@ def group(name: str, phase: str, queue: str = "") -> PodGroup:
 
 
 def test_only_the_largest_nodes_are_kept() -> None:
-    sizes = Sizes()
+    sizes = NodeSizes()
     many = [node(f"n{n}", cpu=str(n % 8 + 1), memory="8Gi") for n in range(100)]
     wide = node("wide", cpu="2", memory="64Gi")
     sizes.take([Change(ChangeType.ADDED, one) for one in [*many, wide]])
@@ -52,7 +52,7 @@ def test_a_pod_fits_a_node_if_and_only_if_it_fits_one_of_the_largest(
 
 
 def test_what_is_unfinished_is_counted_by_queue() -> None:
-    counts = Unfinished()
+    counts = UnfinishedPodGroups()
     counts.take([Change(ChangeType.ADDED, group("a", "Pending", "q")), Change(ChangeType.ADDED, group("b", "Running"))])
     assert +counts.by_queue == {"q": 1, "default": 1}
     counts.take([Change(ChangeType.MODIFIED, group("a", "Completed", "q"))])

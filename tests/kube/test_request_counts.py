@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.kube.faulty import Fault, connect, faulty_server
+from tests.kube.faulty_server import Fault, connect, faulty_server
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.request_counts import Asked, resource
+from volcanopy.kube.client.request_counts import RequestKey, resource
 
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 
@@ -36,5 +36,5 @@ async def test_every_attempt_counts() -> None:
             server.faults.append(Fault("POST", code=429, reason="TooManyRequests", headers={"Retry-After": "0"}))
             await client.create(PODS, "ns", {"metadata": {"name": "a"}})
             await client.get(PODS, "ns", "a")
-            assert connection.traffic.counts == {Asked("POST", "pods"): 2, Asked("GET", "pods"): 1}
-            assert connection.traffic.total == server.count("POST") + server.count("GET") == 3
+            assert connection.request_counts.counts == {RequestKey("POST", "pods"): 2, RequestKey("GET", "pods"): 1}
+            assert connection.request_counts.total == server.count("POST") + server.count("GET") == 3

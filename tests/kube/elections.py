@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from volcanopy.kube.client.errors import NoAnswer
 from volcanopy.kube.leader.elector import Elector, LostLeadership, Terms
-from volcanopy.kube.leader.lease import Held, Overtaken, Record
+from volcanopy.kube.leader.lease import LeaseChanged, ObservedLease, Record
 
 T = TypeVar("T")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -81,7 +81,7 @@ class Server:
 
     def __init__(self, weather: Weather | None = None) -> None:
         self.weather = weather or Weather()
-        self.held: Held | None = None
+        self.held: ObservedLease | None = None
         self.away = False
         self.lose_answers = 0
         self.answer_takes = 0.0
@@ -114,12 +114,12 @@ class Server:
             raise NoAnswer("server", "reset", maybe_applied=True)
         return answer
 
-    def write(self, record: Record, basis: Held | None) -> Held:
+    def write(self, record: Record, basis: ObservedLease | None) -> ObservedLease:
         version = None if self.held is None else self.held.object["version"]
         if version != (None if basis is None else basis.object["version"]):
-            raise Overtaken("changed")
+            raise LeaseChanged("changed")
         self._versions += 1
-        self.held = Held(record, {"version": self._versions})
+        self.held = ObservedLease(record, {"version": self._versions})
         self.writes.append((virtual_loop().time(), record))
         for tell in self._followers:
             tell()
@@ -179,13 +179,13 @@ class Machine:
 
     # The lock, as this process reaches it
 
-    async def read(self, deadline: float) -> Held | None:
+    async def read(self, deadline: float) -> ObservedLease | None:
         try:
             return await self.server.call(lambda: self.server.held)
         finally:
             await self._awake()
 
-    async def write(self, record: Record, basis: Held | None, deadline: float) -> Held:
+    async def write(self, record: Record, basis: ObservedLease | None, deadline: float) -> ObservedLease:
         try:
             return await self.server.call(lambda: self.server.write(record, basis))
         finally:

@@ -16,15 +16,15 @@ from tests.services.test_scheduler import QUICK, scheduling
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.kube.client.request_counts import Asked
+from volcanopy.kube.client.request_counts import RequestKey
 from volcanopy.kube.metrics import registry as metrics
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.session.session import Session
 from volcanopy.services.process.settings import SchedulerSettings
-from volcanopy.services.scheduler.eviction_outcomes import PATIENCE, Exchanges
-from volcanopy.services.scheduler.metrics import Measures
+from volcanopy.services.scheduler.eviction_outcomes import PATIENCE, EvictionOutcomes
+from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.testing.notation import NOW, config, world
 
 
@@ -55,7 +55,7 @@ class Trial:
 
     def __init__(self) -> None:
         self.clock, self.jobs = Clock(), {"default/a", "default/b"}
-        self.exchanges = Exchanges(lambda job: job in self.jobs, self.clock)
+        self.exchanges = EvictionOutcomes(lambda job: job in self.jobs, self.clock)
         self._before = self._now()
 
     def _now(self) -> Counter[str]:
@@ -131,7 +131,7 @@ def seen(text: str = WORLD) -> Store:
     return store
 
 
-def cycle(store: Store, measures: Measures, actions: str = "enqueue, allocate") -> Plan:
+def cycle(store: Store, measures: SchedulerMetrics, actions: str = "enqueue, allocate") -> Plan:
     plan = schedule(store.snapshot(NOW), config("gang, proportion, predicates", actions), None, measures)
     measures.decided(plan)
     return plan
@@ -139,7 +139,7 @@ def cycle(store: Store, measures: Measures, actions: str = "enqueue, allocate") 
 
 def test_queues_are_told_with_those_below_them_and_only_while_they_exist() -> None:
     store = seen()
-    measures = Measures(store, now=lambda: NOW)
+    measures = SchedulerMetrics(store, now=lambda: NOW)
     with measures.shown():
         cycle(store, measures)
         now = served()
@@ -166,7 +166,7 @@ def test_queues_are_told_with_those_below_them_and_only_while_they_exist() -> No
 
 def test_who_waits_is_told_by_queue_and_by_gate() -> None:
     store = seen()
-    measures = Measures(store, now=lambda: NOW)
+    measures = SchedulerMetrics(store, now=lambda: NOW)
     with measures.shown():
         plan = cycle(store, measures)
         gates = Counter(explain.gate for explain in plan.of(Explain))
@@ -183,7 +183,7 @@ def test_who_waits_is_told_by_queue_and_by_gate() -> None:
 
 def test_a_cycle_is_timed_by_its_parts() -> None:
     store, before = seen(), served()
-    measures = Measures(store, now=lambda: NOW)
+    measures = SchedulerMetrics(store, now=lambda: NOW)
     cycle(store, measures)
     grown = served() - before
     for name in (
@@ -198,7 +198,7 @@ def test_a_cycle_is_timed_by_its_parts() -> None:
 def test_a_job_that_can_start_tells_how_long_it_had_waited_and_for_what() -> None:
     store = seen("node n1 cpu=1\nqueue q\njob a queue=q min=2: 2 x cpu=1")
     late = NOW + timedelta(hours=1)
-    measures = Measures(store, now=lambda: late)
+    measures = SchedulerMetrics(store, now=lambda: late)
     cycle(store, measures)
     before = served()
     measures.decided(Plan((SetPodGroup("default/a", "Running", running=2),)))
@@ -214,7 +214,7 @@ def test_a_job_that_can_start_tells_how_long_it_had_waited_and_for_what() -> Non
 
 def test_what_the_server_refuses_is_an_attempt_that_failed() -> None:
     store = seen("node n1 cpu=8\njob a min=3: 3 x cpu=1")
-    measures, before = Measures(store, now=lambda: NOW), served()
+    measures, before = SchedulerMetrics(store, now=lambda: NOW), served()
     plan = cycle(store, measures)
     assert len(plan.of(Bind)) == 3
     measures.carried_out(plan, ["default/a-1"], 0.25)
@@ -232,7 +232,7 @@ def test_attempts_and_victims_of_evictions_are_counted() -> None:
     job vip priority=high min=1: 1 x cpu=1
     """
     store, before = seen(text), served()
-    measures = Measures(store, now=lambda: NOW)
+    measures = SchedulerMetrics(store, now=lambda: NOW)
     plan = schedule(store.snapshot(NOW), config("priority, gang, predicates", "allocate, preempt"), None, measures)
     measures.decided(plan)
     assert len(plan.of(Evict)) == 1
@@ -302,10 +302,10 @@ async def test_queue_statuses_are_written_up_to_the_root_and_not_again_while_not
         status = (await cluster.client.get(QUEUES, None, "eng")).status
         assert (status.deserved["cpu"], status.share, status.borrowed) == ("4", wanted["share"], {})
         await counting.more(20)  # whatever else had to be written has been by now
-        asked = Asked("PATCH", "queues/status")
-        before, text = cluster.connection.traffic.counts[asked], str(served()["watch_events_total queues"])
+        asked = RequestKey("PATCH", "queues/status")
+        before, text = cluster.connection.request_counts.counts[asked], str(served()["watch_events_total queues"])
         await counting.more(20)
-        assert cluster.connection.traffic.counts[asked] == before
+        assert cluster.connection.request_counts.counts[asked] == before
         assert str(served()["watch_events_total queues"]) == text
         now = served()
         assert now["queue_allocated_milli_cpu root"] == 4000

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from tests.kube.faulty import FakeTime, FaultyServer
+from tests.kube.faulty_server import FakeTime, FaultyServer
 from tests.kube.shapes import PODS, Thing
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client

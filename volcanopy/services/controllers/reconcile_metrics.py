@@ -11,20 +11,20 @@ import structlog
 from volcanopy.api import names
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.metrics import registry
-from volcanopy.kube.metrics.instruments import Labels
+from volcanopy.kube.metrics.metric_types import Labels
 from volcanopy.services.controllers.job_cache import JobCache
 
 
-class Look:
+class ReconcileRun:
     """What came of it: done, outdated, failed or error."""
 
     outcome = "error"
 
 
 @contextlib.contextmanager
-def looking(controller: str, key: str) -> Iterator[Look]:
+def track_reconcile(controller: str, key: str) -> Iterator[ReconcileRun]:
     """A look lasts as long as the block, in which its outcome is noted."""
-    look, begun = Look(), time.perf_counter()
+    look, begun = ReconcileRun(), time.perf_counter()
     with structlog.contextvars.bound_contextvars(controller=controller, object=key):
         try:
             yield look

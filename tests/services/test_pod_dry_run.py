@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.playing import NAMESPACES, Cluster, task
+from tests.services.service_cluster import NAMESPACES, Cluster, task
 from tests.services.test_admission import admission
 from tests.services.test_admission_rules import acting, job, queue
 from volcanopy.admission.context import Answer, Trial
@@ -16,7 +16,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, NoAnswer
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
-from volcanopy.services.admission.pod_dry_run import KEPT, Trials
+from volcanopy.services.admission.pod_dry_run import KEPT, PodDryRuns
 from volcanopy.services.controllers.effects import JOBS, PODS
 
 QUOTAS: Kind[Json] = Kind("", "v1", "ResourceQuota", "resourcequotas", True, dict)
@@ -128,7 +128,7 @@ async def test_who_may_make_no_pods_leaves_a_warning(cluster: Cluster) -> None:
     only_real(cluster)
     pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "trial", "namespace": cluster.namespace}}
     pod["spec"] = {"containers": [{"name": "c", "image": "busybox"}]}
-    async with Client(acting(cluster.connection, "nobody")) as client, Trials(client) as tried:
+    async with Client(acting(cluster.connection, "nobody")) as client, PodDryRuns(client) as tried:
         ((_, answer),) = await tried.answers([Trial("spec", {}, pod)])
     assert answer.code == 403
     assert 'cannot create resource "pods"' in answer.message
@@ -165,7 +165,7 @@ async def gone() -> tuple[str, ...]:
 
 async def test_the_same_pod_is_asked_about_once_and_again_when_the_answer_is_old() -> None:
     server, now = Server(fine), 0.0
-    async with Trials(server, lambda: now) as tried:  # type: ignore[arg-type]
+    async with PodDryRuns(server, lambda: now) as tried:  # type: ignore[arg-type]
         await asyncio.gather(*(tried.answers([trial(n), trial(n + 1)]) for n in range(5)))
         await tried.answers([trial()])
         assert len(server.asked) == 1
@@ -179,27 +179,27 @@ async def test_what_the_moment_refused_is_asked_again() -> None:
         raise ApiError(403, "Forbidden", "exceeded quota")
 
     server = Server(full)
-    async with Trials(server) as tried:  # type: ignore[arg-type]
+    async with PodDryRuns(server) as tried:  # type: ignore[arg-type]
         for _ in range(2):
             assert (await tried.answers([trial()]))[0][1] == Answer(403, "exceeded quota")
     assert len(server.asked) == 2
 
 
 async def test_nobody_waits_for_a_server_that_does_not_answer() -> None:
-    async with Trials(Server(never), deadline=0.05) as tried:  # type: ignore[arg-type]
+    async with PodDryRuns(Server(never), deadline=0.05) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([trial()])
     assert answer == Answer(0, "it did not answer within 0.05 s")
 
 
 async def test_a_server_that_is_gone_is_told_of() -> None:
-    async with Trials(Server(gone)) as tried:  # type: ignore[arg-type]
+    async with PodDryRuns(Server(gone)) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([trial()])
     assert answer == Answer(0, "no answer from https://api: connection refused")
 
 
 async def test_without_a_pod_nobody_is_asked() -> None:
     server = Server(fine)
-    async with Trials(server) as tried:  # type: ignore[arg-type]
+    async with PodDryRuns(server) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([Trial("spec", {}, "there is none")])
     assert answer == Answer(0, "there is none")
     assert not server.asked

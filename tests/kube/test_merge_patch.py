@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kube.faulty import merged as merge
+from tests.kube.faulty_server import merged as merge
 from volcanopy.kube.client.merge_patch import merge_patch
 
 values = st.recursive(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.playing import Cluster, controller
+from tests.services.service_cluster import Cluster, controller
 from volcanopy.api import names
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.client.api_client import Client

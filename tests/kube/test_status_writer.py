@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.kube.applier_setup import Rig, a_rig, bind, says
 from tests.kube.cluster import EVENTS, Cluster
-from tests.kube.flaky import refused
-from tests.kube.rig import Rig, a_rig, bind, says
+from tests.kube.flaky_client import refused
 from volcanopy.api import core
 from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
@@ -175,17 +175,17 @@ async def test_a_group_that_waits_no_longer_explains_nothing(cluster: Cluster, r
     await rig.apply(says("Inqueue", "no room"), reason())
     assert await rig.applier.finish(5)
     await rig.see()
-    async with a_rig(cluster) as later:
-        await later.see()
-        await later.apply(SetPodGroup("default/a", "Running", GroupCondition("Scheduled", "GangReady", "all there")))
-        assert await later.applier.finish(5)
+    async with a_rig(cluster) as delayed:
+        await delayed.see()
+        await delayed.apply(SetPodGroup("default/a", "Running", GroupCondition("Scheduled", "GangReady", "all there")))
+        assert await delayed.applier.finish(5)
         assert await explained(cluster) is None
-        assert later.script.count("patch", "podgroups") == 1
+        assert delayed.script.count("patch", "podgroups") == 1
 
 
 async def test_numbers_alone_are_not_written_but_go_along_with_what_is(cluster: Cluster, rig: Rig) -> None:
     await waiting_group(cluster)
-    async with a_rig(cluster, Timing(settle=0.0, reword=0.0, retell=0.0)) as eager:
+    async with a_rig(cluster, Timing(settle=0.0, message_delay=0.0, repeat_delay=0.0)) as eager:
         await eager.see()
         await eager.apply(reason(place="7"))
 

@@ -3,8 +3,8 @@
 import base64
 from functools import partial
 
-from tests.services.playing import CRDS, Cluster
-from tests.services.test_keyring import HOSTS, NOW
+from tests.services.service_cluster import CRDS, Cluster
+from tests.services.test_certificate_rotation import HOSTS, NOW
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.admission import cert_manager
 from volcanopy.services.admission.cert_manager import CERTIFICATES, GROUP, INJECT, ISSUERS, NAME

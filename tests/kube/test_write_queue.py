@@ -1,13 +1,13 @@
 import asyncio
 
-from volcanopy.kube.apply.write_queue import Lanes, Later, Write
+from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks, Write
 
 
 async def test_turns_are_taken_in_the_order_in_which_they_were_asked_for() -> None:
-    lanes, order, first = Lanes(), list[int](), asyncio.Event()
+    locks, order, first = KeyLocks(), list[int](), asyncio.Event()
 
     async def work(number: int) -> None:
-        async with lanes.turn("x"):
+        async with locks.lock("x"):
             if number == 0:
                 await first.wait()
             order.append(number)
@@ -17,20 +17,20 @@ async def test_turns_are_taken_in_the_order_in_which_they_were_asked_for() -> No
     first.set()
     await asyncio.gather(*tasks)
     assert order == [0, 1, 2, 3, 4]
-    assert len(lanes) == 0
+    assert len(locks) == 0
 
 
 async def test_other_objects_do_not_wait() -> None:
-    lanes = Lanes()
-    async with lanes.turn("x"), asyncio.timeout(1), lanes.turn("y"):
-        assert len(lanes) == 2
+    locks = KeyLocks()
+    async with locks.lock("x"), asyncio.timeout(1), locks.lock("y"):
+        assert len(locks) == 2
 
 
 async def test_who_gives_up_waiting_does_not_stop_those_behind() -> None:
-    lanes, done = Lanes(), asyncio.Event()
+    locks, done = KeyLocks(), asyncio.Event()
 
     async def hold() -> None:
-        async with lanes.turn("x"):
+        async with locks.lock("x"):
             await done.wait()
 
     holder = asyncio.create_task(hold())
@@ -41,7 +41,7 @@ async def test_who_gives_up_waiting_does_not_stop_those_behind() -> None:
     done.set()
     async with asyncio.timeout(1):
         await holder
-        async with lanes.turn("x"):
+        async with locks.lock("x"):
             pass
 
 
@@ -61,51 +61,51 @@ class Log:
 
 
 async def test_the_newest_write_takes_the_place_of_the_one_that_waits() -> None:
-    later, log = Later(asyncio.create_task), Log()
+    delayed, log = DelayedWrites(asyncio.create_task), Log()
     for number in range(10):
-        later.put("x", 0.02, log.write(f"x{number}"))
-    later.put("y", 0.02, log.write("y"))
-    assert len(later) == 2
-    await later.flush()
+        delayed.put("x", 0.02, log.write(f"x{number}"))
+    delayed.put("y", 0.02, log.write("y"))
+    assert len(delayed) == 2
+    await delayed.flush()
     assert sorted(log.written) == ["x9", "y"]
 
 
 async def test_a_write_that_is_put_off_again_and_again_still_happens() -> None:
     """Each replacement would like to wait an hour; the first one promised 10 ms."""
-    later, log = Later(asyncio.create_task), Log()
-    later.put("x", 0.01, log.write("first"))
-    later.put("x", 3600, log.write("second"))
+    delayed, log = DelayedWrites(asyncio.create_task), Log()
+    delayed.put("x", 0.01, log.write("first"))
+    delayed.put("x", 3600, log.write("second"))
     async with asyncio.timeout(5):
         await log.some.wait()
     assert log.written == ["second"]
 
 
 async def test_what_must_happen_now_takes_along_what_waits() -> None:
-    later, log = Later(asyncio.create_task), Log()
-    later.put("x", 3600, log.write("waiting"))
-    await later.now("x", log.write("now"))
+    delayed, log = DelayedWrites(asyncio.create_task), Log()
+    delayed.put("x", 3600, log.write("waiting"))
+    await delayed.now("x", log.write("now"))
     assert log.written == ["now"]
-    assert len(later) == 0
+    assert len(delayed) == 0
 
 
 async def test_at_the_end_nothing_is_put_off() -> None:
-    later, log = Later(asyncio.create_task), Log()
+    delayed, log = DelayedWrites(asyncio.create_task), Log()
 
     async def again() -> None:
         log.written.append("once")
-        later.put("x", 0.0, again)
+        delayed.put("x", 0.0, again)
 
-    later.put("x", 3600, again)
+    delayed.put("x", 3600, again)
     async with asyncio.timeout(5):
-        await later.flush()
+        await delayed.flush()
     assert log.written == ["once"]
 
 
 async def test_what_waits_at_a_sudden_end_is_dropped() -> None:
-    later, log = Later(asyncio.create_task), Log()
-    later.put("x", 0.01, log.write("x"))
-    later.close()
-    later.put("y", 0.01, log.write("y"))
-    assert len(later) == 0
+    delayed, log = DelayedWrites(asyncio.create_task), Log()
+    delayed.put("x", 0.01, log.write("x"))
+    delayed.close()
+    delayed.put("y", 0.01, log.write("y"))
+    assert len(delayed) == 0
     await asyncio.sleep(0.03)
     assert log.written == []

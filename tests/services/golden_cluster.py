@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.services.playing import CRDS, NAMESPACES
+from tests.services.service_cluster import CRDS, NAMESPACES
 from tests.services.test_admission_rules import BINDINGS, RBAC, ROLES, Acting
 from volcanopy.api import names
 from volcanopy.api.crd import crds
@@ -34,7 +34,7 @@ from volcanopy.services.admission.admission_service import (
     VALIDATING,
     AdmissionSettings,
 )
-from volcanopy.services.admission.cluster_cache import Knowledge
+from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.admission.queue_edits import CONFIG_MAPS, PAGE
 from volcanopy.services.controllers.effects import JOBS
@@ -52,7 +52,7 @@ WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityCl
 """The parts of a case that make its world."""
 
 
-class Heard(Knowledge):
+class Heard(ClusterCache):
     """What admission knows, and when it hears of something more."""
 
     last: "Heard"

@@ -23,7 +23,7 @@ async def test_it_is_of_the_same_kinds_and_objects_as_the_store_follows(cluster:
         await followed.synced()
         assert await cluster_reader.take(cluster.client, taken) == []
         assert {one.kind.kind for one in followed.reflectors} == {
-            kind.kind for kind in (*cluster_reader.NEEDED, *cluster_reader.SOUGHT)
+            kind.kind for kind in (*cluster_reader.REQUIRED, *cluster_reader.OPTIONAL)
         }
         first, second = (objects(one.snapshot(NOW, "s")) for one in (followed, taken))
         assert sorted(map(str, first)) == sorted(map(str, second))

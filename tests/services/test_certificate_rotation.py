@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from tests.services.playing import Cluster
+from tests.services.service_cluster import Cluster
 from volcanopy.api.model import Json
 from volcanopy.services.admission.certificate_rotation import (
     CERTIFICATE,
