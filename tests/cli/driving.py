@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from unittest import mock
 
-from volcanopy.cli.frame.watching import following
+from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.main import main
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -53,7 +53,7 @@ def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], s
         async with (
             asyncio.timeout(seconds),
             Client(connection) as client,
-            following(client, kind, connection.namespace) as followed,
+            watch_objects(client, kind, connection.namespace) as followed,
         ):
             while not holds(list(followed.objects.values())):
                 await followed.changed()

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from tests.cli.canned import JOBS, Canned, a_job, forbidden
 from tests.cli.driving import drive
 from volcanopy.api.batch import Phase
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame import documents
-from volcanopy.cli.frame.ages import since, span
-from volcanopy.cli.frame.command import command
-from volcanopy.cli.frame.durations import seconds
-from volcanopy.cli.frame.kinds import JOBS as KIND
-from volcanopy.cli.frame.objects import Partly, each, plain_name
-from volcanopy.cli.frame.options import Cluster, Dry, Format, Place, Written
-from volcanopy.cli.frame.watching import following
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework import documents
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.durations import seconds, since, span
+from volcanopy.cli.framework.kinds import JOBS as KIND
+from volcanopy.cli.framework.objects import PartialError, bare_name, for_each
+from volcanopy.cli.framework.options import Cluster, Dry, Format, Place, Written
+from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.jobs import phases
 from volcanopy.cli.jobs.pods import state
 from volcanopy.jobcontroller.phases import FINISHED
@@ -79,7 +78,7 @@ def test_a_duration_is_read(text: str, length: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "5 m", "1h-5m", "soon", "5mm"])
 def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
-    with pytest.raises(Stop, match=r"^--timeout: .* is no duration") as stopped:
+    with pytest.raises(CommandError, match=r"^--timeout: .* is no duration") as stopped:
         seconds("--timeout", text)
     assert stopped.value.status == 2
 
@@ -92,7 +91,7 @@ def test_the_phases_that_people_type_are_those_of_the_api() -> None:
 
 @pytest.mark.parametrize("given_name", ["a", "job/a", "batchjob/a", "batchjobs/a", "batchjob.batch.volcanopy.io/a"])
 def test_a_name_may_say_its_kind(given_name: str) -> None:
-    assert plain_name(KIND, given_name) == "a"
+    assert bare_name(KIND, given_name) == "a"
 
 
 def test_bundles_become_options_and_come_back_as_values() -> None:
@@ -120,16 +119,16 @@ async def test_of_many_things_the_good_ones_are_done_and_every_failure_is_said(
 ) -> None:
     async def act(number: int) -> int:
         if number % 2:
-            raise Stop(f"{number} is odd")
+            raise CommandError(f"{number} is odd")
         return number
 
     for together in (False, True):
-        with pytest.raises(Partly) as stopped:
-            await each(range(5), act, together=together)
+        with pytest.raises(PartialError) as stopped:
+            await for_each(range(5), act, together=together)
         assert (stopped.value.done, str(stopped.value), stopped.value.status) == ([0, 2, 4], "3 is odd", 1)
         assert capsys.readouterr().err == "volcanopy: 1 is odd\n"
-    with pytest.raises(Stop, match="1 is odd"):
-        await each([1], act)
+    with pytest.raises(CommandError, match="1 is odd"):
+        await for_each([1], act)
 
 
 def test_documents_have_their_type_and_no_book_keeping() -> None:
@@ -155,7 +154,10 @@ def test_who_may_not_watch_is_told_so_and_does_not_wait_for_ever(server: Canned,
     server.answer = answer  # type: ignore[method-assign, assignment]
 
     async def follow() -> None:
-        async with Client(Connection.load(server.kubeconfig(tmp_path))) as client, following(client, KIND, "default"):
+        async with (
+            Client(Connection.load(server.kubeconfig(tmp_path))) as client,
+            watch_objects(client, KIND, "default"),
+        ):
             raise AssertionError("nothing can be followed")
 
     with pytest.raises(Forbidden, match='cannot watch resource "batchjobs"'):
@@ -163,7 +165,7 @@ def test_who_may_not_watch_is_told_so_and_does_not_wait_for_ever(server: Canned,
     refused = drive("job", "list", "--watch", kubeconfig=server.kubeconfig(tmp_path))
     assert refused.status == 1
     assert refused.sentence().startswith(
-        "forbidden: ada may not watch batchjobs.batch.volcanopy.io in namespace default"
+        'forbidden: user "ada" cannot watch batchjobs.batch.volcanopy.io in namespace "default"'
     )
 
 

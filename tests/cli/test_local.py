@@ -19,7 +19,7 @@ import yaml
 
 from tests.cli.test_plan import volcanopy
 from tests.e2e.world import EXAMPLES, batch_job
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.local import run, up
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -52,7 +52,7 @@ def test_a_run_of_an_example_shows_its_phases_and_ends_well() -> None:
 def test_a_run_fails_when_one_job_does_and_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = batch_job("good", 1, "1", duration="100ms")
     bad = batch_job("bad", 1, "1", duration="100ms", exit_code="3")
-    with pytest.raises(Stop, match=r"^not all jobs completed: default/bad is Failed \(.+\)$"):
+    with pytest.raises(CommandError, match=r"^not all jobs completed: default/bad is Failed \(.+\)$"):
         run(files=[manifest(tmp_path, good, bad)], nodes=1, cluster=None, timeout=60)
     assert "default/good   Completed" in capsys.readouterr().out
 
@@ -60,7 +60,7 @@ def test_a_run_fails_when_one_job_does_and_says_which(tmp_path: Path, capsys: py
 @pytest.mark.usefixtures("own_logging")
 def test_a_run_that_takes_too_long_says_why_each_job_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     why = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
-    with pytest.raises(Stop) as stopped:
+    with pytest.raises(CommandError) as stopped:
         run(files=[manifest(tmp_path, batch_job("large", 4, "5"))], nodes=3, cluster=None, timeout=1.5)
     assert str(stopped.value) == f"not all jobs were done after 1.5 s: default/large is Pending ({why})"
     assert f"default/large Pending: {why}" in capsys.readouterr().out
@@ -98,7 +98,7 @@ def test_a_wrong_manifest_is_one_sentence_that_names_its_place(
     tmp_path: Path, spoilt: Json, status: int, said: str
 ) -> None:
     path = manifest(tmp_path, spoilt)
-    with pytest.raises(Stop) as stopped:
+    with pytest.raises(CommandError) as stopped:
         run(files=[path], nodes=1, cluster=None, timeout=60)
     assert said in str(stopped.value)
     assert str(stopped.value).startswith(path)
@@ -193,7 +193,7 @@ def test_up_says_in_one_sentence_what_it_cannot_use(tmp_path: Path, monkeypatch:
                 "persist": None,
                 "kubeconfig": tmp_path / "k",
             }
-            with pytest.raises(Stop) as stopped:
+            with pytest.raises(CommandError) as stopped:
                 up(**usual | given)
             assert said in str(stopped.value)
             assert stopped.value.status == status

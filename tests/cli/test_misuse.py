@@ -119,7 +119,7 @@ def test_a_cluster_that_does_not_answer_is_named_at_once(words: tuple[str, ...],
     assert refused.status == 1
     assert refused.sentence() == (
         f"no answer from {url} (context canned): connection refused; "
-        "is the cluster running, and are --context and --kubeconfig the right ones?"
+        "check that the cluster is running, and --context and --kubeconfig"
     )
 
 
@@ -132,7 +132,7 @@ def test_who_may_not_do_it_is_told_what_to_ask_for(words: tuple[str, ...], folde
     assert said
     for sentence in said:
         assert re.fullmatch(
-            r"(.*: )?forbidden: ada may not list batchjobs.batch.volcanopy.io in namespace default; .+", sentence
+            r'(.*: )?forbidden: user "ada" cannot list batchjobs.batch.volcanopy.io in namespace "default"; .+', sentence
         )
 
 
@@ -210,14 +210,14 @@ def test_who_may_not_list_is_not_offered_near_names(server: Canned, tmp_path: Pa
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (refusal(401, "Unauthorized", "Unauthorized"), "the cluster does not accept these credentials"),
-        (refusal(422, "Invalid", "spec.tasks: too many"), "the cluster refuses: spec.tasks: too many"),
+        (refusal(401, "Unauthorized", "Unauthorized"), "the cluster rejected these credentials"),
+        (refusal(422, "Invalid", "spec.tasks: too many"), "rejected by the cluster: spec.tasks: too many"),
         (
             refusal(403, "Forbidden", 'admission webhook "jobs.volcanopy.io" denied the request: spec.queue: closed'),
-            "the cluster refuses: spec.queue: closed",
+            "rejected by the cluster: spec.queue: closed",
         ),
         (refusal(409, "AlreadyExists", 'batchjobs.batch.volcanopy.io "x" already exists'), "already exists"),
-        (refusal(500, "InternalError", "etcd is sad"), "the cluster refuses: etcd is sad"),
+        (refusal(500, "InternalError", "etcd is sad"), "rejected by the cluster: etcd is sad"),
     ],
     ids=["unauthorized", "invalid", "denied", "exists", "broken"],
 )

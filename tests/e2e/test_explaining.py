@@ -13,7 +13,7 @@ from volcanopy.cli.explaining.job import account_of
 from volcanopy.cli.explaining.queue import account_of as account_of_queue
 from volcanopy.cli.explaining.reading import job_facts, queue_facts
 from volcanopy.cli.explaining.text import job_lines, plain, queue_lines
-from volcanopy.cli.frame.options import Cluster
+from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import snapshot
 from volcanopy.kube.client.api_client import Client

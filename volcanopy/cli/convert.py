@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from volcanopy.cli.conversion import converted
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import read
 
 
@@ -28,7 +28,7 @@ def convert(files: list[str], output: Path | None, strict: bool) -> None:
         try:
             output.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise Stop(f"--output: {output} cannot be written: {error.strerror}", 2) from None
+            raise CommandError(f"--output: {output} cannot be written: {error.strerror}", 2) from None
         print(f"{len(documents)} of {len(found)} objects written to {output}", file=sys.stderr)
     if strict and told:
-        raise Stop(f"{told} {'thing was' if told == 1 else 'things were'} not carried over as they stood")
+        raise CommandError(f"{told} {'thing was' if told == 1 else 'things were'} not carried over as they stood")

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from volcanopy.api.crd import render_crds
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 
 
 def crd(output_dir: Path | None) -> None:
@@ -18,5 +18,5 @@ def crd(output_dir: Path | None) -> None:
         for name, text in files.items():
             (output_dir / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Stop(f"--output-dir: {error.filename} cannot be written: {error.strerror}", 2) from None
+        raise CommandError(f"--output-dir: {error.filename} cannot be written: {error.strerror}", 2) from None
     print(f"{len(files)} definitions written to {output_dir}", file=sys.stderr)

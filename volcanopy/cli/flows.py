@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from volcanopy.cli.frame.describing import Description, events_of
-from volcanopy.cli.frame.kinds import FLOWS, TEMPLATES, found, spec_of, status_of
-from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style, wait_style
+from volcanopy.cli.framework.description import Description, events_of
+from volcanopy.cli.framework.kinds import FLOWS, TEMPLATES, key_of, spec_of, status_of
+from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, wait_style
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 
@@ -77,7 +77,7 @@ async def description(client: Client, flow: Json) -> str:
     stands = {one["name"]: one for one in status.get("jobStatusList") or ()}
     rows = []
     for step in spec.get("flows") or ():
-        name = f"{found(flow).name}-{step['name']}"
+        name = f"{key_of(flow).name}-{step['name']}"
         one = stands.get(name) or stands.get(step["name"]) or {}
         rows.append(
             (

@@ -17,7 +17,7 @@ import uvloop
 import yaml
 from rich.console import Console
 
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.progress import Progress
 from volcanopy.kube.client.kinds import Json
@@ -56,7 +56,9 @@ def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float, c
     objects = read([str(cluster)]) if cluster is not None else []
     manifests = read(files)
     if not any(one.kind in _RUNNABLE for one in manifests):
-        raise Stop(f"{', '.join(files)}: there is no {' or '.join(_RUNNABLE)} in it, so there is nothing to run", 2)
+        raise CommandError(
+            f"{', '.join(files)}: there is no {' or '.join(_RUNNABLE)} in it, so there is nothing to run", 2
+        )
     _until_done(_run(nodes, objects, manifests, timeout, config))
 
 
@@ -91,11 +93,11 @@ async def _run(
         if ended is following:
             following.result()
         elif ended is None:
-            raise Stop(f"not all jobs were done after {timeout:g} s: {progress.unfinished()}")
+            raise CommandError(f"not all jobs were done after {timeout:g} s: {progress.unfinished()}")
         else:
-            raise Stop(f"interrupted: {progress.unfinished()}", 130)
+            raise CommandError(f"interrupted: {progress.unfinished()}", 130)
         if failed := progress.failed():
-            raise Stop(f"not all jobs completed: {failed}")
+            raise CommandError(f"not all jobs completed: {failed}")
 
 
 @asynccontextmanager
@@ -112,9 +114,9 @@ async def _cluster(
     except RefusedError as refusal:
         raise _placed(refusal, objects) from None
     except JournalError as damage:
-        raise Stop(f"--persist: {damage}") from None
+        raise CommandError(f"--persist: {damage}") from None
     except ClusterError as fault:
-        raise Stop(str(fault)) from None
+        raise CommandError(str(fault)) from None
     except OSError as fault:
         raise _unable(fault, port, persist) from None
     try:
@@ -123,14 +125,14 @@ async def _cluster(
         await cluster.__aexit__(None, None, None)
 
 
-def _unable(fault: OSError, port: int, persist: Path | None) -> Stop:
+def _unable(fault: OSError, port: int, persist: Path | None) -> CommandError:
     if fault.errno == errno.EADDRINUSE:
-        return Stop(f"--port {port}: the port is taken: choose another, or 0 for a free one")
+        return CommandError(f"--port {port}: the port is taken: choose another, or 0 for a free one")
     if fault.errno == errno.EACCES and not fault.filename:
-        return Stop(f"--port {port}: you may not listen on it: choose one above 1023, or 0 for a free one")
+        return CommandError(f"--port {port}: you may not listen on it: choose one above 1023, or 0 for a free one")
     if persist is not None and fault.filename:
-        return Stop(f"--persist: {fault.filename} cannot be used: {fault.strerror}")
-    return Stop(f"the cluster cannot be started: {fault}")
+        return CommandError(f"--persist: {fault.filename} cannot be used: {fault.strerror}")
+    return CommandError(f"the cluster cannot be started: {fault}")
 
 
 async def _create(creator: Creator, manifests: list[Manifest]) -> None:
@@ -140,9 +142,9 @@ async def _create(creator: Creator, manifests: list[Manifest]) -> None:
         raise _placed(refusal, manifests) from None
 
 
-def _placed(refusal: RefusedError, manifests: list[Manifest]) -> Stop:
+def _placed(refusal: RefusedError, manifests: list[Manifest]) -> CommandError:
     place = next((one.place for one in manifests if one.body is refusal.body), None)
-    return Stop(f"{place}: {refusal.why}" if place else str(refusal))
+    return CommandError(f"{place}: {refusal.why}" if place else str(refusal))
 
 
 async def _first_of(
@@ -157,7 +159,7 @@ async def _first_of(
     try:
         done, _ = await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if breaking in done:
-            raise Stop(str(breaking.result()))
+            raise CommandError(str(breaking.result()))
         return work if work is not None and work in done else next(iter(done), None)
     finally:
         interruption.cancel()
@@ -187,23 +189,25 @@ def _say_only_warnings() -> None:
 def _check_kubeconfig(path: Path) -> None:
     """Refuse to write over what is not ours, before anything is started."""
     if path == Path("~/.kube/config").expanduser():
-        raise Stop(f"--kubeconfig: {path} is kubectl's own: choose a file for this cluster alone", 2)
+        raise CommandError(f"--kubeconfig: {path} is kubectl's own: choose a file for this cluster alone", 2)
     if path.is_dir():
-        raise Stop(f"--kubeconfig: {path} is a folder: name a file", 2)
+        raise CommandError(f"--kubeconfig: {path} is a folder: name a file", 2)
     if not path.exists():
         above = next(one for one in path.parents if one.exists())
         if not above.is_dir() or not os.access(above, os.W_OK):
             what = "you may not write there" if above.is_dir() else "that is no folder"
-            raise Stop(f"--kubeconfig: {path} cannot be made in {above}: {what}")
+            raise CommandError(f"--kubeconfig: {path} cannot be made in {above}: {what}")
         return
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as fault:
-        raise Stop(f"--kubeconfig: {path} cannot be read: {fault.strerror}") from None
+        raise CommandError(f"--kubeconfig: {path} cannot be read: {fault.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         found = None
     if found is not None and not (isinstance(found, dict) and _is_ours(found)):
-        raise Stop(f"--kubeconfig: {path} is there already and was not written by `local up`: choose another file", 2)
+        raise CommandError(
+            f"--kubeconfig: {path} is there already and was not written by `local up`: choose another file", 2
+        )
 
 
 def _check_persist(path: Path) -> None:
@@ -214,9 +218,9 @@ def _check_persist(path: Path) -> None:
         with path.open("rb") as file:
             beginning = file.read(len(_JOURNAL))
     except OSError as fault:
-        raise Stop(f"--persist: {path} cannot be used: {fault.strerror}") from None
+        raise CommandError(f"--persist: {path} cannot be used: {fault.strerror}") from None
     if beginning and beginning != _JOURNAL:
-        raise Stop(f"--persist: {path} was not written by `local up`: choose another file", 2)
+        raise CommandError(f"--persist: {path} was not written by `local up`: choose another file", 2)
 
 
 def _is_ours(found: Json) -> bool:
@@ -230,4 +234,4 @@ def _write_kubeconfig(path: Path, text: str) -> None:
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
     except OSError as fault:
-        raise Stop(f"--kubeconfig: {path} cannot be written: {os.strerror(fault.errno or 0)}") from None
+        raise CommandError(f"--kubeconfig: {path} cannot be written: {os.strerror(fault.errno or 0)}") from None

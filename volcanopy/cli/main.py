@@ -1,7 +1,7 @@
 """The command ``volcanopy``, as ``kubectl volcanopy`` too; what a command does is imported when it is called.
 
 ``GROUPS`` names the modules of the commands that speak to a cluster; how to write one stands in
-:mod:`volcanopy.cli.frame`.
+:mod:`volcanopy.cli.framework`.
 """
 
 import difflib
@@ -15,9 +15,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from volcanopy.cli import serving
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.command import SETTINGS, LazyGroup, command
-from volcanopy.cli.frame.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
+from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document
 
 VARIABLE = "_VOLCANOPY_COMPLETE"
 """The variable of the environment through which a shell asks how a word goes on."""
@@ -212,7 +212,7 @@ def everywhere(
     """A batch system for Kubernetes: gangs, queues and fair shares; also without a cluster."""
     asked = ctx.invoked_subcommand or ""
     if (kubeconfig or context or namespace) and asked not in {*GROUPS, "version", "snapshot"}:
-        raise Stop(f"options of `{asked}` are given after it: volcanopy {asked} --help", 2)
+        raise CommandError(f"options of `{asked}` are given after it: volcanopy {asked} --help", 2)
 
 
 def root() -> TyperGroup:
@@ -245,7 +245,7 @@ def main() -> None:
         status = root().main(prog_name=program, complete_var=VARIABLE, standalone_mode=False)
     except typer.TyperException as fault:
         status = _misused(fault)
-    except Stop as stop:
+    except CommandError as stop:
         print(f"volcanopy: {stop}", file=sys.stderr)
         status = stop.status
     except BrokenPipeError:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -71,14 +71,14 @@ def _texts(path: str) -> Iterator[tuple[str, str]]:
     place = Path(path)
     files = sorted(one for one in place.iterdir() if one.suffix in SUFFIXES) if place.is_dir() else [place]
     if not files:
-        raise Stop(f"{path}: the folder holds no manifest ({', '.join(SUFFIXES)})")
+        raise CommandError(f"{path}: the folder holds no manifest ({', '.join(SUFFIXES)})")
     for file in files:
         try:
             yield str(file), file.read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise Stop(f"{file}: there is no such file") from None
+            raise CommandError(f"{file}: there is no such file") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise Stop(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise CommandError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _documents(source: str, text: str) -> list[Any]:
@@ -94,15 +94,15 @@ def _documents(source: str, text: str) -> list[Any]:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", line {min(mark.line + 1, max(len(text.splitlines()), 1))}"
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise Stop(f"{source}{where}: this is not YAML: {problem}") from None
+        raise CommandError(f"{source}{where}: this is not YAML: {problem}") from None
 
 
 def _objects(source: str, number: int, document: Any) -> Iterator[Manifest]:
     if not isinstance(document, dict):
-        raise Stop(f"{source}, document {number}: a manifest must be a mapping with apiVersion and kind")
+        raise CommandError(f"{source}, document {number}: a manifest must be a mapping with apiVersion and kind")
     for key in ("apiVersion", "kind"):
         if not isinstance(document.get(key), str) or not document[key]:
-            raise Stop(
+            raise CommandError(
                 f"{source}, document {number}: {key} is missing: every manifest must name its apiVersion and kind"
             )
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
@@ -113,5 +113,5 @@ def _objects(source: str, number: int, document: Any) -> Iterator[Manifest]:
             yield from _objects(source, number, item)
         return
     if not isinstance(document.get("metadata") or {}, dict):
-        raise Stop(f"{source}, document {number} ({document['kind']}): metadata must be a mapping")
+        raise CommandError(f"{source}, document {number} ({document['kind']}): metadata must be a mapping")
     yield Manifest(source, number, document)

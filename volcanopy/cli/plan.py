@@ -11,7 +11,7 @@ import msgspec
 
 from volcanopy.api import core, names, nodeinfo_read, policy, topology_read
 from volcanopy.api.quantity import QuantityError
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.kube.cache.followed_kinds import SUPPLIES
 from volcanopy.scheduler.cache.cluster_cache import State
@@ -53,7 +53,7 @@ def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) 
         known = registry()
         chosen = _configuration(config, cycle, known)
     except ThirdPartyError as error:
-        raise Stop(str(error)) from None
+        raise CommandError(str(error)) from None
     state = _state(cycle)
     ignored: Counter[str] = Counter()
     for manifest in manifests:
@@ -95,7 +95,7 @@ def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, kn
     try:
         return parse(text, known)
     except ConfigError as error:
-        raise Stop(f"{whose}: {error}") from None
+        raise CommandError(f"{whose}: {error}") from None
 
 
 def _state(cycle: replay.SchedulingCycle | None) -> State:
@@ -107,20 +107,20 @@ def _take_in(state: State, manifest: Manifest, slice_: Any) -> None:
     body = manifest.body
     metadata = body.get("metadata") or {}
     if not metadata.get("name"):
-        raise Stop(f"{manifest.place}: metadata.name is missing: the scheduler knows objects by their names")
+        raise CommandError(f"{manifest.place}: metadata.name is missing: the scheduler knows objects by their names")
     if manifest.kind in NAMESPACED and not metadata.get("namespace"):
         body = {**body, "metadata": {**metadata, "namespace": "default"}}
     try:
         state.upsert(_converted(manifest, body, slice_))
     except QuantityError as error:
-        raise Stop(f"{manifest.place}: {error}") from None
+        raise CommandError(f"{manifest.place}: {error}") from None
 
 
 def _converted(manifest: Manifest, body: Any, slice_: Any) -> Any:
     try:
         return msgspec.convert(_without_nulls(body), slice_)
     except msgspec.ValidationError as error:
-        raise Stop(f"{manifest.place}: {_told(str(error))}") from None
+        raise CommandError(f"{manifest.place}: {_told(str(error))}") from None
 
 
 def _without_nulls(value: Any) -> Any:
@@ -150,7 +150,7 @@ def _moment(now: str | None) -> datetime:
     try:
         moment = datetime.fromisoformat(now)
     except ValueError:
-        raise Stop(f"--now: {now!r} is no RFC 3339 time, such as 2030-01-31T12:00:00Z", 2) from None
+        raise CommandError(f"--now: {now!r} is no RFC 3339 time, such as 2030-01-31T12:00:00Z", 2) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -158,4 +158,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise Stop(f"--config: {path} cannot be read: {error.strerror}", 2) from None
+        raise CommandError(f"--config: {path} cannot be read: {error.strerror}", 2) from None

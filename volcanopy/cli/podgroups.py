@@ -3,10 +3,10 @@
 from datetime import datetime
 
 from volcanopy.api import names
-from volcanopy.cli.frame.ages import age
-from volcanopy.cli.frame.describing import Description, events_of
-from volcanopy.cli.frame.kinds import POD_GROUPS, PODS, found, spec_of, status_of
-from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style, wait_style
+from volcanopy.cli.framework.description import Description, events_of
+from volcanopy.cli.framework.durations import age
+from volcanopy.cli.framework.kinds import POD_GROUPS, PODS, key_of, spec_of, status_of
+from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, wait_style
 from volcanopy.cli.jobs.pods import readiness, state, task_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
@@ -86,7 +86,7 @@ async def description(client: Client, group: Json) -> str:
     told.table(
         "Nodes", ("NODES", "REASON"), ((count, one) for one, count in sorted((reasons.get("nodes") or {}).items()))
     )
-    where = found(group)
+    where = key_of(group)
     listing = await client.list(PODS, where.namespace)
     members = [
         pod for pod in listing.items if (pod["metadata"].get("annotations") or {}).get(names.GROUP_NAME) == where.name
@@ -96,14 +96,14 @@ async def description(client: Client, group: Json) -> str:
         ("NAME", "TASK", "READY", "STATUS", "NODE", "AGE"),
         (
             (
-                found(pod).name,
+                key_of(pod).name,
                 task_of(pod) or "-",
                 readiness(pod),
                 state(pod),
                 spec_of(pod).get("nodeName") or "-",
                 age(pod, told.now),
             )
-            for pod in sorted(members, key=lambda pod: found(pod).name)
+            for pod in sorted(members, key=lambda pod: key_of(pod).name)
         ),
     )
     told.conditions(group)

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from volcanopy.api import names
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.kinds import JOBS, PODS, found, labels_of, spec_of, status_of
-from volcanopy.cli.frame.listing import Wanted, show_list
-from volcanopy.cli.frame.objects import one, plain_name
-from volcanopy.cli.frame.options import Cluster, Scope, Show
-from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.kinds import JOBS, PODS, key_of, labels_of, spec_of, status_of
+from volcanopy.cli.framework.lists import Wanted, show_list
+from volcanopy.cli.framework.objects import bare_name, find_object
+from volcanopy.cli.framework.options import Cluster, Scope, Show
+from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style
 from volcanopy.cli.jobs.pods import readiness, restarts, state, task_of
 from volcanopy.kube.client.kinds import Json
 
@@ -69,7 +69,7 @@ class Which:
 async def list_pods(cluster: Cluster, scope: Scope, show: Show, which: Which) -> None:
     """Print the pods; raises Stop when the one job that is named is not there."""
     labels = [scope.selector] if scope.selector else []
-    labels.append(f"{names.JOB_NAME}={plain_name(JOBS, which.job)}" if which.job else names.JOB_NAME)
+    labels.append(f"{names.JOB_NAME}={bare_name(JOBS, which.job)}" if which.job else names.JOB_NAME)
     if which.task:
         labels.append(f"{names.TASK_SPEC}={which.task}")
     if which.queue:
@@ -82,8 +82,8 @@ async def list_pods(cluster: Cluster, scope: Scope, show: Show, which: Which) ->
     async with cluster.client() as client:
         namespace = scope.of(client)
         if which.job and namespace is not None:
-            which_job = await one(client, JOBS, namespace, which.job)
-            what = f"pods of job {found(which_job).name}"
+            which_job = await find_object(client, JOBS, namespace, which.job)
+            what = f"pods of job {key_of(which_job).name}"
         else:
             what = "pods of jobs"
         await show_list(client, VIEW, Wanted(namespace, ",".join(labels), keep=keep, what=what), show)
@@ -95,5 +95,5 @@ def _phase(text: str) -> str:
         return ""
     known = next((one for one in phases if one.lower() == text.lower()), None)
     if known is None:
-        raise Stop(f"--phase: {text!r} is no phase of a pod: there are {', '.join(phases)}", 2)
+        raise CommandError(f"--phase: {text!r} is no phase of a pod: there are {', '.join(phases)}", 2)
     return known

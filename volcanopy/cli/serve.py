@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from volcanopy.admission.policy import PolicyError
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.logs import configure
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
@@ -48,7 +48,7 @@ class Process:
         try:
             terms = Terms(duration=self.lease_duration, renew=self.renew_deadline, retry=self.retry_period)
         except ValueError as error:
-            raise Stop(f"--lease-duration, --renew-deadline, --retry-period: {error}", 2) from None
+            raise CommandError(f"--lease-duration, --renew-deadline, --retry-period: {error}", 2) from None
         return Election(name=self.lease_name or name, namespace=self.lease_namespace, terms=terms)
 
     def serve(self, run: Callable[[Connection, asyncio.Event, Health], Awaitable[None]]) -> None:
@@ -96,7 +96,9 @@ def admission(
     from volcanopy.services.admission.admission_service import AdmissionSettings, run
 
     if service and service.count("/") != 1:
-        raise Stop(f"--service: {service!r} must be a namespace and a name, such as volcanopy-system/admission", 2)
+        raise CommandError(
+            f"--service: {service!r} must be a namespace and a name, such as volcanopy-system/admission", 2
+        )
     # Behind a Service there are others like us, who serve on when we end.
     settings = AdmissionSettings(host=host, port=port, url=url, service=service, config=config, unregister=not service)
     _serve(kubeconfig, context, lambda connection, stop: run(connection, settings, stop), verbose=verbose)
@@ -107,11 +109,11 @@ def _serve(kubeconfig: Path | None, context: str | None, service: Service, *, ve
     try:
         uvloop.run(_until_told(Connection.load(kubeconfig, context), service))
     except* ConfigError as errors:
-        raise Stop(f"the scheduler configuration: {_first(errors)}") from None
+        raise CommandError(f"the scheduler configuration: {_first(errors)}") from None
     except* (KubeError, ThirdPartyError, PolicyError) as errors:
-        raise Stop(str(_first(errors))) from None
+        raise CommandError(str(_first(errors))) from None
     except* OSError as errors:
-        raise Stop(str(_first(errors))) from None
+        raise CommandError(str(_first(errors))) from None
 
 
 async def _until_told(connection: Connection, service: Service) -> None:

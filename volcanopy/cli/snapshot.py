@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from volcanopy.api import quantity
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.options import Cluster
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.options import Cluster
 from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
@@ -36,7 +36,7 @@ async def snapshot(
 ) -> None:
     """Print the snapshot, and on standard error what is in it and what could not be had."""
     if config is not None and config_map:
-        raise Stop("give --config or --config-map, not both", 2)
+        raise CommandError("give --config or --config-map, not both", 2)
     text = _file(config) if config is not None else ""
     async with cluster.client() as client:
         store = Store(scheduler_names=(scheduler_name,), default_queue=default_queue)
@@ -69,7 +69,7 @@ def _file(config: Path) -> str:
         return config.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise Stop(f"--config: {config} cannot be read: {why}", 2) from None
+        raise CommandError(f"--config: {config} cannot be read: {why}", 2) from None
 
 
 async def _from_map(client: Client, asked: str) -> str:
@@ -82,7 +82,7 @@ async def _from_map(client: Client, asked: str) -> str:
     except (NotFound, Forbidden) as fault:
         if asked:
             why = "there is none" if isinstance(fault, NotFound) else "it may not be read by you"
-            raise Stop(f"--config-map: {namespace}/{name}: {why}") from None
+            raise CommandError(f"--config-map: {namespace}/{name}: {why}") from None
         _note(
             f"the scheduler's configuration was not found in ConfigMap {namespace}/{name}, so the default one stands "
             "in the snapshot; --config FILE or --config-map NAMESPACE/NAME gives another"
@@ -92,7 +92,7 @@ async def _from_map(client: Client, asked: str) -> str:
         return str(data[KEY])
     if len(data) == 1:
         return str(next(iter(data.values())))
-    raise Stop(f"--config-map: {namespace}/{name} has no key {KEY}, but {', '.join(sorted(data)) or 'nothing'}")
+    raise CommandError(f"--config-map: {namespace}/{name} has no key {KEY}, but {', '.join(sorted(data)) or 'nothing'}")
 
 
 async def _measure(client: Client, store: Store, text: str) -> None:

@@ -5,8 +5,8 @@ import json
 import sys
 
 import volcanopy
-from volcanopy.cli.frame.faults import told
-from volcanopy.cli.frame.options import Cluster, Document
+from volcanopy.cli.errors import cluster_error
+from volcanopy.cli.framework.options import Cluster, Document
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
@@ -18,14 +18,14 @@ _DEADLINE = 5.0
 
 def version(cluster: Cluster, output: Document | None, *, alone: bool) -> None:
     """Print them; that no cluster answers is said on standard error, and is no failure."""
-    from volcanopy.cli.frame import documents
+    from volcanopy.cli.framework import documents
 
     said: Json = {"clientVersion": volcanopy.__version__}
     if not alone:
         try:
             said |= asyncio.run(_served(cluster))
         except KubeError as fault:
-            print(f"volcanopy: {told(fault) or fault}", file=sys.stderr)
+            print(f"volcanopy: {cluster_error(fault) or fault}", file=sys.stderr)
     if output in {Document.json, Document.yaml}:
         sys.stdout.write(documents.text(said, output))
         return

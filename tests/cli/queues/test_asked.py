@@ -2,8 +2,8 @@
 
 import pytest
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.queues.asked import Fields, amounts
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.queues.spec_options import Fields, amounts
 
 
 def test_only_what_is_given_is_said() -> None:
@@ -40,7 +40,7 @@ def test_what_is_empty_is_taken_away() -> None:
     ],
 )
 def test_what_is_no_amount_is_one_sentence(text: str, said: str) -> None:
-    with pytest.raises(Stop) as stopped:
+    with pytest.raises(CommandError) as stopped:
         amounts("--capability", text)
     assert str(stopped.value).startswith(f"--capability: {said}")
     assert stopped.value.status == 2

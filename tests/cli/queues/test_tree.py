@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explaining.text import plain
 from volcanopy.cli.queues.tree import WIDTH, Amounts, amounts_of, bar, chosen_resource, document, lines, twigs
 from volcanopy.kube.client.kinds import Json
@@ -67,7 +67,7 @@ def test_the_scarcest_resource_is_drawn_unless_another_is_asked_for() -> None:
     idle = a_queue("root", deserved={"cpu": "1", "memory": "1Gi", "pods": "9"}, allocated={"pods": "9"})
     assert chosen_resource([idle]) == "cpu"
     assert chosen_resource([a_queue("root")]) == "cpu"
-    with pytest.raises(Stop, match=r"^--resource: no queue speaks of 'gpu', only of cpu, memory$"):
+    with pytest.raises(CommandError, match=r"^--resource: no queue speaks of 'gpu', only of cpu, memory$"):
         chosen_resource(QUEUES, "gpu")
 
 

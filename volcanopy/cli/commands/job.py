@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.frame.command import command
-from volcanopy.cli.frame.completing import names_of, names_of_group
-from volcanopy.cli.frame.options import QUEUE, Chosen, Cluster, Deletion, Place, Scope, Show, Written
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.name_completion import names_of, names_of_group
+from volcanopy.cli.framework.options import QUEUE, Chosen, Cluster, Deletion, Place, Scope, Show, Written
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -82,9 +82,10 @@ async def run(
     follow: Annotated[bool, typer.Option("--follow", help="Print its logs until it ends; fail if it does.")] = False,
 ) -> None:
     """Make a job of equal pods from options."""
-    from volcanopy.cli.jobs import following, making
+    from volcanopy.cli.jobs import following
+    from volcanopy.cli.jobs import run as job_run
 
-    asked = making.Asked(
+    asked = job_run.Asked(
         name=name,
         image=image,
         task=task,
@@ -104,7 +105,7 @@ async def run(
         ttl=ttl,
         command=words or (),
     )
-    made = await making.run(cluster, place, written, asked)
+    made = await job_run.run(cluster, place, written, asked)
     if follow and made is not None:
         await following.to_the_end(cluster, *made)
 
@@ -120,7 +121,7 @@ async def submit(
     ] = False,
 ) -> None:
     """Apply manifests of jobs, and of what stands beside them."""
-    from volcanopy.cli.frame.applying import put
+    from volcanopy.cli.framework.apply import put
 
     await put(cluster, place.namespace, files, written, about="BatchJob", apply=True, take_over=force_conflicts)
 
@@ -144,16 +145,16 @@ async def list_jobs(
     ] = None,
 ) -> None:
     """List jobs: phase, pods, queue, age, and why they wait."""
-    from volcanopy.cli.jobs import listing
+    from volcanopy.cli.jobs import lists
 
-    await listing.list_jobs(cluster, scope, show, queue or (), phase or ())
+    await lists.list_jobs(cluster, scope, show, queue or (), phase or ())
 
 
 @command(app, "get", examples=["volcanopy job get training -o yaml", "volcanopy job get training --watch"])
 async def get(names: Names, cluster: Cluster, place: Place, show: Show) -> None:
     """Show jobs by name, as a table or as whole objects."""
-    from volcanopy.cli.frame.listing import show_named
-    from volcanopy.cli.jobs.view import VIEW
+    from volcanopy.cli.framework.lists import show_named
+    from volcanopy.cli.jobs.columns import VIEW
 
     async with cluster.client() as client:
         await show_named(client, VIEW, place.of(client), names, show)
@@ -162,9 +163,9 @@ async def get(names: Names, cluster: Cluster, place: Place, show: Show) -> None:
 @command(app, "describe", examples=["volcanopy job describe training"])
 async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
     """Tell all about jobs: tasks, pods, conditions and events."""
-    from volcanopy.cli.frame.kinds import JOBS
-    from volcanopy.cli.frame.listing import describe_chosen
-    from volcanopy.cli.jobs.describing import description
+    from volcanopy.cli.framework.kinds import JOBS
+    from volcanopy.cli.framework.lists import describe_chosen
+    from volcanopy.cli.jobs.description import description
 
     async with cluster.client() as client:
         await describe_chosen(client, JOBS, place.of(client), which, description)
@@ -208,7 +209,7 @@ async def logs(
     ] = None,
 ) -> None:
     """Print what the pods of a job write."""
-    from volcanopy.cli.frame.durations import seconds
+    from volcanopy.cli.framework.durations import seconds
     from volcanopy.cli.jobs.logs import Reading
     from volcanopy.cli.jobs.logs import logs as read
 
@@ -238,8 +239,8 @@ def _wish_command(verb: str, said: str, example: str) -> None:
         wait_for_it: Wait = False,
         timeout: Timeout = "60s",
     ) -> None:
-        from volcanopy.cli.frame.durations import seconds
-        from volcanopy.cli.jobs.wishes import wish
+        from volcanopy.cli.framework.durations import seconds
+        from volcanopy.cli.jobs.commands import wish
 
         limit = seconds("--timeout", timeout) if wait_for_it else None
         await wish(cluster, place, written, which, verb, reason, limit)
@@ -273,19 +274,19 @@ async def scale(
     ] = None,
 ) -> None:
     """Give a task of a job more or fewer pods while it runs."""
-    from volcanopy.cli.jobs import scaling
+    from volcanopy.cli.jobs import scale as job_scale
 
-    await scaling.scale(cluster, place, written, name, task, replicas, current, least)
+    await job_scale.scale(cluster, place, written, name, task, replicas, current, least)
 
 
 @command(app, "delete", examples=["volcanopy job delete training", "volcanopy job delete -l team=blue"])
 async def delete(which: Chosen, cluster: Cluster, place: Place, written: Written, how: Deletion) -> None:
     """Delete jobs and their pods."""
-    from volcanopy.cli.frame import deleting
-    from volcanopy.cli.frame.kinds import JOBS
+    from volcanopy.cli.framework import delete as deletion
+    from volcanopy.cli.framework.kinds import JOBS
 
     async with cluster.client() as client:
-        await deleting.delete(client, JOBS, place.of(client), written, which, how)
+        await deletion.delete(client, JOBS, place.of(client), written, which, how)
 
 
 @command(
@@ -314,8 +315,8 @@ async def wait(
 
     Fails when the time is up, and as soon as a job cannot come to that phase any more.
     """
-    from volcanopy.cli.frame.durations import seconds
-    from volcanopy.cli.jobs import waiting
+    from volcanopy.cli.framework.durations import seconds
+    from volcanopy.cli.jobs import wait as job_wait
 
     limit = -1.0 if timeout.startswith("-") else seconds("--timeout", timeout)
-    await waiting.wait(cluster, place, which, waiting.goal(wanted), limit)
+    await job_wait.wait(cluster, place, which, job_wait.goal(wanted), limit)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.frame.command import command
-from volcanopy.cli.frame.completing import names_of_group
-from volcanopy.cli.frame.options import Chosen, Cluster, Deletion, Place, Scope, Show, Written
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.name_completion import names_of_group
+from volcanopy.cli.framework.options import Chosen, Cluster, Deletion, Place, Scope, Show, Written
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -19,7 +19,7 @@ Files = Annotated[
 @command(app, "create", examples=["volcanopy jobflow create -f flow.yaml"])
 async def create(files: Files, cluster: Cluster, place: Place, written: Written) -> None:
     """Create the flows of manifests, and the templates beside them."""
-    from volcanopy.cli.frame.applying import put
+    from volcanopy.cli.framework.apply import put
 
     await put(cluster, place.namespace, files, written, about="JobFlow", apply=False)
 
@@ -27,7 +27,7 @@ async def create(files: Files, cluster: Cluster, place: Place, written: Written)
 @command(app, "run", examples=["volcanopy jobflow run -f flow.yaml"])
 async def run(files: Files, cluster: Cluster, place: Place, written: Written) -> None:
     """Create flows, where their templates may exist already."""
-    from volcanopy.cli.frame.applying import put
+    from volcanopy.cli.framework.apply import put
 
     await put(cluster, place.namespace, files, written, about="JobFlow", apply=True)
 
@@ -36,7 +36,7 @@ async def run(files: Files, cluster: Cluster, place: Place, written: Written) ->
 async def list_flows(cluster: Cluster, scope: Scope, show: Show) -> None:
     """List flows: their phase, and how many of their jobs are done."""
     from volcanopy.cli.flows import VIEW
-    from volcanopy.cli.frame.listing import Wanted, show_list
+    from volcanopy.cli.framework.lists import Wanted, show_list
 
     async with cluster.client() as client:
         await show_list(client, VIEW, Wanted(scope.of(client), scope.selector), show)
@@ -53,7 +53,7 @@ async def get(
 ) -> None:
     """Show flows by name, as a table or as whole objects."""
     from volcanopy.cli.flows import VIEW
-    from volcanopy.cli.frame.listing import show_named
+    from volcanopy.cli.framework.lists import show_named
 
     async with cluster.client() as client:
         await show_named(client, VIEW, place.of(client), names, show)
@@ -63,7 +63,7 @@ async def get(
 async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
     """Tell all about flows: where each of their jobs stands."""
     from volcanopy.cli.flows import VIEW, description
-    from volcanopy.cli.frame.listing import describe_chosen
+    from volcanopy.cli.framework.lists import describe_chosen
 
     async with cluster.client() as client:
         await describe_chosen(client, VIEW.kind, place.of(client), which, description)
@@ -73,7 +73,7 @@ async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
 async def delete(which: Chosen, cluster: Cluster, place: Place, written: Written, how: Deletion) -> None:
     """Delete flows and their jobs."""
     from volcanopy.cli.flows import VIEW
-    from volcanopy.cli.frame import deleting
+    from volcanopy.cli.framework import delete as deletion
 
     async with cluster.client() as client:
-        await deleting.delete(client, VIEW.kind, place.of(client), written, which, how)
+        await deletion.delete(client, VIEW.kind, place.of(client), written, which, how)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.frame.command import command
-from volcanopy.cli.frame.completing import names_of_group
-from volcanopy.cli.frame.options import Chosen, Cluster, Deletion, Place, Scope, Show, Written
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.name_completion import names_of_group
+from volcanopy.cli.framework.options import Chosen, Cluster, Deletion, Place, Scope, Show, Written
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -19,7 +19,7 @@ Files = Annotated[
 @command(app, "create", examples=["volcanopy jobtemplate create -f template.yaml"])
 async def create(files: Files, cluster: Cluster, place: Place, written: Written) -> None:
     """Create the templates of manifests."""
-    from volcanopy.cli.frame.applying import put
+    from volcanopy.cli.framework.apply import put
 
     await put(cluster, place.namespace, files, written, about="JobTemplate", apply=False)
 
@@ -28,7 +28,7 @@ async def create(files: Files, cluster: Cluster, place: Place, written: Written)
 async def list_templates(cluster: Cluster, scope: Scope, show: Show) -> None:
     """List templates: tasks, queue, and how many jobs they made."""
     from volcanopy.cli.flows import TEMPLATE_VIEW
-    from volcanopy.cli.frame.listing import Wanted, show_list
+    from volcanopy.cli.framework.lists import Wanted, show_list
 
     async with cluster.client() as client:
         await show_list(client, TEMPLATE_VIEW, Wanted(scope.of(client), scope.selector), show)
@@ -46,7 +46,7 @@ async def get(
 ) -> None:
     """Show templates by name, as a table or as whole objects."""
     from volcanopy.cli.flows import TEMPLATE_VIEW
-    from volcanopy.cli.frame.listing import show_named
+    from volcanopy.cli.framework.lists import show_named
 
     async with cluster.client() as client:
         await show_named(client, TEMPLATE_VIEW, place.of(client), names, show)
@@ -56,7 +56,7 @@ async def get(
 async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
     """Tell all about templates."""
     from volcanopy.cli.flows import TEMPLATE_VIEW, template_description
-    from volcanopy.cli.frame.listing import describe_chosen
+    from volcanopy.cli.framework.lists import describe_chosen
 
     async with cluster.client() as client:
         await describe_chosen(client, TEMPLATE_VIEW.kind, place.of(client), which, template_description)
@@ -66,7 +66,7 @@ async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
 async def delete(which: Chosen, cluster: Cluster, place: Place, written: Written, how: Deletion) -> None:
     """Delete templates; the jobs that were made from them stay."""
     from volcanopy.cli.flows import TEMPLATE_VIEW
-    from volcanopy.cli.frame import deleting
+    from volcanopy.cli.framework import delete as deletion
 
     async with cluster.client() as client:
-        await deleting.delete(client, TEMPLATE_VIEW.kind, place.of(client), written, which, how)
+        await deletion.delete(client, TEMPLATE_VIEW.kind, place.of(client), written, which, how)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.frame.command import command
-from volcanopy.cli.frame.completing import names_of
-from volcanopy.cli.frame.options import QUEUE, Cluster, Scope, Show
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.name_completion import names_of
+from volcanopy.cli.framework.options import QUEUE, Cluster, Scope, Show
 
 app = typer.Typer(rich_markup_mode=None)
 

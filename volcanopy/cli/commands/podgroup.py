@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.frame.command import command
-from volcanopy.cli.frame.completing import names_of_group
-from volcanopy.cli.frame.options import QUEUE, Chosen, Cluster, Place, Scope, Show
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.name_completion import names_of_group
+from volcanopy.cli.framework.options import QUEUE, Chosen, Cluster, Place, Scope, Show
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -20,7 +20,7 @@ async def list_groups(
 ) -> None:
     """List pod groups: phase, pods, queue, and why they wait."""
     from volcanopy.cli import podgroups
-    from volcanopy.cli.frame.listing import Wanted, show_list
+    from volcanopy.cli.framework.lists import Wanted, show_list
 
     queues = queue or []
     async with cluster.client() as client:
@@ -45,7 +45,7 @@ async def get(
     show: Show,
 ) -> None:
     """Show pod groups by name, as a table or as whole objects."""
-    from volcanopy.cli.frame.listing import show_named
+    from volcanopy.cli.framework.lists import show_named
     from volcanopy.cli.podgroups import VIEW
 
     async with cluster.client() as client:
@@ -56,7 +56,7 @@ async def get(
 async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
     """Tell all about pod groups: pods, conditions and events."""
     from volcanopy.cli import podgroups
-    from volcanopy.cli.frame.listing import describe_chosen
+    from volcanopy.cli.framework.lists import describe_chosen
 
     async with cluster.client() as client:
         await describe_chosen(client, podgroups.VIEW.kind, place.of(client), which, podgroups.description)

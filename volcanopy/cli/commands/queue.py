@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from volcanopy.cli.frame.command import command
-from volcanopy.cli.frame.completing import names_of, names_of_group
-from volcanopy.cli.frame.options import Chosen, Cluster, Deletion, Document, Place, Show, Written
-from volcanopy.cli.queues.asked import Fields
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.name_completion import names_of, names_of_group
+from volcanopy.cli.framework.options import Chosen, Cluster, Deletion, Document, Place, Show, Written
+from volcanopy.cli.queues.spec_options import Fields
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -50,18 +50,18 @@ async def create(
     ] = None,
 ) -> None:
     """Make queues from options, or from the manifests of files."""
-    from volcanopy.cli.errors import Stop
-    from volcanopy.cli.queues import changing
+    from volcanopy.cli.errors import CommandError
+    from volcanopy.cli.queues import changes
 
     if bool(names) == bool(files):
-        raise Stop("give the NAME of a queue, or -f FILE" + (", not both" if names else ""), 2)
+        raise CommandError("give the NAME of a queue, or -f FILE" + (", not both" if names else ""), 2)
     if names:
-        await changing.create(cluster, written, names, asked)
+        await changes.create(cluster, written, names, asked)
         return
-    from volcanopy.cli.frame.applying import put
+    from volcanopy.cli.framework.apply import put
 
     if asked.spec():
-        raise Stop("with -f the files say what the queues are: no other option does", 2)
+        raise CommandError("with -f the files say what the queues are: no other option does", 2)
     await put(cluster, None, files or [], written, about="Queue", apply=False)
 
 
@@ -81,9 +81,9 @@ async def list_queues(
     ] = "",
 ) -> None:
     """List queues: what they hold, and how many wait and run."""
-    from volcanopy.cli.queues import listing
+    from volcanopy.cli.queues import lists
 
-    await listing.list_queues(cluster, show, selector, below)
+    await lists.list_queues(cluster, show, selector, below)
 
 
 @command(
@@ -110,9 +110,9 @@ async def tree(
 
     The bar shows what it holds, deserves and may hold of a resource, all to one scale.
     """
-    from volcanopy.cli.queues import listing
+    from volcanopy.cli.queues import lists
 
-    await listing.draw(cluster, name, resource, output.value if output else "text")
+    await lists.draw(cluster, name, resource, output.value if output else "text")
 
 
 @command(app, "get", examples=["volcanopy queue get research -o yaml", "volcanopy queue get research --watch"])
@@ -122,8 +122,8 @@ async def get(
     show: Show,
 ) -> None:
     """Show queues by name, as a table or as whole objects."""
-    from volcanopy.cli.frame.listing import show_named
-    from volcanopy.cli.queues.view import VIEW
+    from volcanopy.cli.framework.lists import show_named
+    from volcanopy.cli.queues.columns import VIEW
 
     async with cluster.client() as client:
         await show_named(client, VIEW, None, names, show)
@@ -132,9 +132,9 @@ async def get(
 @command(app, "describe", examples=["volcanopy queue describe research"])
 async def describe(which: Chosen, cluster: Cluster) -> None:
     """Tell all about queues: what they claim, and who waits."""
-    from volcanopy.cli.frame.kinds import QUEUES
-    from volcanopy.cli.frame.listing import describe_chosen
-    from volcanopy.cli.queues.describing import description
+    from volcanopy.cli.framework.kinds import QUEUES
+    from volcanopy.cli.framework.lists import describe_chosen
+    from volcanopy.cli.queues.description import description
 
     async with cluster.client() as client:
         await describe_chosen(client, QUEUES, None, which, description)
@@ -152,8 +152,8 @@ def _wish_command(verb: str, said: str, example: str) -> None:
         wait_for_it: Wait = False,
         timeout: Timeout = "60s",
     ) -> None:
-        from volcanopy.cli.frame.durations import seconds
-        from volcanopy.cli.queues.wishes import wish
+        from volcanopy.cli.framework.durations import seconds
+        from volcanopy.cli.queues.commands import wish
 
         limit = seconds("--timeout", timeout) if wait_for_it else None
         await wish(cluster, place, written, which, verb, reason, limit)
@@ -174,7 +174,7 @@ def _stop_command(verb: str, said: str, example: str) -> None:
     """A command that sets what stops a queue."""
 
     async def act(which: Chosen, cluster: Cluster, written: Written) -> None:
-        from volcanopy.cli.queues.changing import stop
+        from volcanopy.cli.queues.changes import stop
 
         await stop(cluster, written, which, verb)
 
@@ -205,9 +205,9 @@ async def update(which: Chosen, cluster: Cluster, asked: Fields, written: Writte
 
     What is given takes the place of what was there, an empty text takes it away.
     """
-    from volcanopy.cli.queues import changing
+    from volcanopy.cli.queues import changes
 
-    await changing.update(cluster, written, which, asked)
+    await changes.update(cluster, written, which, asked)
 
 
 @command(app, "delete", examples=["volcanopy queue delete research", "volcanopy queue delete -l team=blue"])
@@ -216,11 +216,11 @@ async def delete(which: Chosen, cluster: Cluster, written: Written, how: Deletio
 
     The cluster refuses those that others are below, or pods run in.
     """
-    from volcanopy.cli.frame import deleting
-    from volcanopy.cli.frame.kinds import QUEUES
+    from volcanopy.cli.framework import delete as deletion
+    from volcanopy.cli.framework.kinds import QUEUES
 
     async with cluster.client() as client:
-        await deleting.delete(client, QUEUES, None, written, which, how)
+        await deletion.delete(client, QUEUES, None, written, which, how)
 
 
 @command(app, "wait", examples=["volcanopy queue wait research --for=empty --timeout=10m"])
@@ -234,8 +234,8 @@ async def wait(
 
     Empty are those in which, and below which, nothing unfinished is. It fails when the time is up.
     """
-    from volcanopy.cli.frame.durations import seconds
-    from volcanopy.cli.queues import wishes
+    from volcanopy.cli.framework.durations import seconds
+    from volcanopy.cli.queues import commands
 
     limit = -1.0 if timeout.startswith("-") else seconds("--timeout", timeout)
-    await wishes.wait(cluster, which, wishes.GOALS[wanted.value], limit)
+    await commands.wait(cluster, which, commands.GOALS[wanted.value], limit)

@@ -7,8 +7,8 @@ asked next has none yet.
 from collections.abc import Mapping, Sequence
 
 from volcanopy.cli.explaining.account import Gate, Mark, counted
-from volcanopy.cli.frame.kinds import spec_of, status_of
-from volcanopy.cli.jobs.view import needed, queue
+from volcanopy.cli.framework.kinds import spec_of, status_of
+from volcanopy.cli.jobs.columns import needed, queue
 from volcanopy.kube.client.kinds import Json
 
 NAMES = ("admitted", "enqueued", "share", "gang", "topology", "nodes")

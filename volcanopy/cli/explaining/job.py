@@ -10,9 +10,9 @@ from datetime import datetime
 from volcanopy.api import names
 from volcanopy.cli.explaining import gates, troubles
 from volcanopy.cli.explaining.account import JobAccount, PodsAlike, counted, listed
-from volcanopy.cli.frame.ages import since, span
-from volcanopy.cli.frame.kinds import found, spec_of, status_of
-from volcanopy.cli.jobs.view import message, needed, phase, queue
+from volcanopy.cli.framework.durations import since, span
+from volcanopy.cli.framework.kinds import key_of, spec_of, status_of
+from volcanopy.cli.jobs.columns import message, needed, phase, queue
 from volcanopy.kube.client.kinds import Json
 
 PATIENCE = 30.0
@@ -41,7 +41,7 @@ class JobFacts:
 def account_of(facts: JobFacts) -> JobAccount:
     """What is to be said about the job."""
     job = facts.job
-    where, stands = found(job), phase(job)
+    where, stands = key_of(job), phase(job)
     base = JobAccount(
         name=where.name,
         namespace=where.namespace,
@@ -71,7 +71,7 @@ def _elsewhere(facts: JobFacts, stands: str) -> tuple[str, str]:
     said = " ".join(message(job).split())
     why = f": {said}" if said else ""
     left = counted(int(status_of(job).get("terminating", 0)), "pod")
-    resume = f"`volcanopy job resume {found(job).name}` lets it go on"
+    resume = f"`volcanopy job resume {key_of(job).name}` lets it go on"
     verdicts = {
         "Completed": ("completed", f"completed{ago}{why}"),
         "Failed": ("failed", f"failed{ago}{why}"),

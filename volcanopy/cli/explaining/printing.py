@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterable
 
 from volcanopy.cli.explaining.text import Line, plain
-from volcanopy.cli.frame import documents
-from volcanopy.cli.frame.options import Format
-from volcanopy.cli.frame.views import coloured, console
+from volcanopy.cli.framework import documents
+from volcanopy.cli.framework.options import Format
+from volcanopy.cli.framework.tables import coloured, console
 from volcanopy.kube.client.kinds import Json
 
 

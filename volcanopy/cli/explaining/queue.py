@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from volcanopy.api import names, quantity
 from volcanopy.cli.explaining.account import Holding, QueueAccount, Waiting, counted, listed
-from volcanopy.cli.frame.kinds import found, spec_of, status_of
+from volcanopy.cli.framework.kinds import key_of, spec_of, status_of
 from volcanopy.kube.client.kinds import Json
 
 COUNTS = ("pending", "inqueue", "running", "unknown", "completed")
@@ -33,13 +33,13 @@ class QueueFacts:
 def account_of(facts: QueueFacts) -> QueueAccount:
     """What is to be said about the queue."""
     queue, status = facts.queue, status_of(facts.queue)
-    name = found(queue).name
+    name = key_of(queue).name
     waiting = _in_line(facts.groups or ())
     by_gate = Counter(one.gate for one in waiting)
     holdings = tuple(_holdings(facts))
     return QueueAccount(
         name=name,
-        parents=tuple(found(one).name for one in facts.above),
+        parents=tuple(key_of(one).name for one in facts.above),
         state=state(queue),
         stop_policy=policy(queue),
         verdict=f"queue {name} {'; '.join(_verdict(facts, holdings, waiting, by_gate))}",
@@ -50,7 +50,7 @@ def account_of(facts: QueueFacts) -> QueueAccount:
         jobs=int(status.get("jobs", 0)),
         gates=dict(sorted(by_gate.items(), key=lambda item: (-item[1], item[0]))),
         waiting=tuple(waiting),
-        below=tuple(found(one).name for one in facts.below or ()),
+        below=tuple(key_of(one).name for one in facts.below or ()),
         notes=facts.unread,
     )
 
@@ -62,7 +62,7 @@ def state(queue: Json) -> str:
 
 def policy(queue: Json) -> str:
     """Whether it is stopped for a while; the root never is."""
-    return "None" if found(queue).name == names.ROOT_QUEUE else str(spec_of(queue).get("stopPolicy") or "None")
+    return "None" if key_of(queue).name == names.ROOT_QUEUE else str(spec_of(queue).get("stopPolicy") or "None")
 
 
 def stops(queue: Json, above: Sequence[Json]) -> str:
@@ -74,8 +74,8 @@ def stops(queue: Json, above: Sequence[Json]) -> str:
         return ""
     does = "nothing new starts, and what runs leaves" if policy(held) == "HoldAndDrain" else "nothing new starts"
     if held is queue:
-        return f"is {_stopped(held)}: {does} until `volcanopy queue resume {found(queue).name}`"
-    name = found(held).name
+        return f"is {_stopped(held)}: {does} until `volcanopy queue resume {key_of(queue).name}`"
+    name = key_of(held).name
     return f"is {_stopped(held)} with queue {name} above it: {does} until `volcanopy queue resume {name}`"
 
 
@@ -96,7 +96,7 @@ def _verdict(
         said.append(f"holds {most.held or '0'} {most.resource}")
     full = next((one for one in holdings if one.left == "0" and one.resource != "pods"), None)
     if full is not None:
-        whose = "" if full.capped_by == found(facts.queue).name else f" because of queue {full.capped_by}"
+        whose = "" if full.capped_by == key_of(facts.queue).name else f" because of queue {full.capped_by}"
         said.append(f"may take no more {full.resource}{whose}")
     borrowed = [f"{one.borrowed} {one.resource}" for one in holdings if one.borrowed and one.resource != "pods"]
     if borrowed:
@@ -125,7 +125,7 @@ def dominant(holdings: Sequence[Holding]) -> Holding | None:
 def _holdings(facts: QueueFacts) -> list[Holding]:
     status, spec = status_of(facts.queue), spec_of(facts.queue)
     line = [
-        (found(one).name, _amounts(spec_of(one), "capability"), _amounts(status_of(one), "allocated"))
+        (key_of(one).name, _amounts(spec_of(one), "capability"), _amounts(status_of(one), "allocated"))
         for one in _line(facts)
     ]
     kinds = {kind: _amounts(status, kind) for kind in ("allocated", "deserved", "guaranteed", "borrowed", "waiting")}
@@ -198,7 +198,7 @@ def _in_line(groups: Sequence[Json]) -> list[Waiting]:
         waiting.append(
             Waiting(
                 owner_of(group),
-                found(group).namespace,
+                key_of(group).namespace,
                 str(why.get("gate") or "not looked at yet"),
                 str(why.get("message") or ""),
                 int(place) if place.isdecimal() else 0,
@@ -211,4 +211,4 @@ def owner_of(group: Json) -> str:
     """The name of the job that a PodGroup was made for, or its own."""
     owners = group["metadata"].get("ownerReferences") or ()
     job = next((one["name"] for one in owners if one.get("kind") == "BatchJob"), "")
-    return str(job or found(group).name)
+    return str(job or key_of(group).name)

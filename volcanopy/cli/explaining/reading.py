@@ -9,10 +9,10 @@ from typing import TypeVar
 from volcanopy.api import names
 from volcanopy.cli.explaining.job import JobFacts
 from volcanopy.cli.explaining.queue import QueueFacts
-from volcanopy.cli.frame.kinds import JOBS, POD_GROUPS, QUEUES, found, spec_of
-from volcanopy.cli.frame.objects import one
+from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, QUEUES, key_of, spec_of
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.jobs.columns import queue as queue_of
 from volcanopy.cli.jobs.pods import pods_of
-from volcanopy.cli.jobs.view import queue as queue_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -42,10 +42,10 @@ class Asking:
 
 async def job_facts(client: Client, namespace: str, given: str, system: str) -> JobFacts:
     """What is known of the job of that name; raises Stop when there is none. ``system`` is where the scheduler's lease is."""
-    job = await one(client, JOBS, namespace, given)
+    job = await find_object(client, JOBS, namespace, given)
     asking = Asking()
     name = queue_of(job)
-    group_name = f"{found(job).name}-{job['metadata']['uid']}"
+    group_name = f"{key_of(job).name}-{job['metadata']['uid']}"
     reading: Awaitable[Json] = client.get(POD_GROUPS, namespace, group_name)
     group, queue, pods, lease = await asyncio.gather(
         asking.may(reading, "the job's pod group"),
@@ -87,7 +87,7 @@ async def _lease(client: Client, system: str) -> Json | None:
 
 async def queue_facts(client: Client, given: str) -> QueueFacts:
     """What is known of the queue of that name; raises Stop when there is none."""
-    queue = await one(client, QUEUES, None, given)
+    queue = await find_object(client, QUEUES, None, given)
     asking = Asking()
     every = await asking.may(client.list(QUEUES), "the list of queues")
     if every is None:
@@ -95,7 +95,7 @@ async def queue_facts(client: Client, given: str) -> QueueFacts:
         below: Sequence[Json] | None = None
     else:
         above, below = line_above(queue, every.items), all_below(queue, every.items)
-    groups = await _groups(asking, client, {found(each).name for each in (queue, *(below or ()))})
+    groups = await _groups(asking, client, {key_of(each).name for each in (queue, *(below or ()))})
     return QueueFacts(queue=queue, above=above, below=below, groups=groups, unread=tuple(asking.unread))
 
 
@@ -129,15 +129,15 @@ async def _groups(asking: Asking, client: Client, queues: set[str]) -> list[Json
 
 def parent_of(queue: Json) -> str:
     """The name of the queue above; empty for the root."""
-    name = found(queue).name
+    name = key_of(queue).name
     return "" if name == names.ROOT_QUEUE else str(spec_of(queue).get("parent") or names.ROOT_QUEUE)
 
 
 def line_above(queue: Json, every: Sequence[Json]) -> list[Json]:
     """The queues above it, the nearest first; it ends where one does not exist, or comes again."""
-    known = {found(one).name: one for one in every}
+    known = {key_of(one).name: one for one in every}
     line: list[Json] = []
-    seen = {found(queue).name}
+    seen = {key_of(queue).name}
     name = parent_of(queue)
     while name in known and name not in seen:
         seen.add(name)
@@ -152,11 +152,11 @@ def all_below(queue: Json, every: Sequence[Json]) -> list[Json]:
     for each in every:
         children.setdefault(parent_of(each), []).append(each)
     reached: dict[str, Json] = {}
-    waiting = [found(queue).name]
+    waiting = [key_of(queue).name]
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            name = found(child).name
-            if name not in reached and name != found(queue).name:
+            name = key_of(child).name
+            if name not in reached and name != key_of(queue).name:
                 reached[name] = child
                 waiting.append(name)
     return [reached[name] for name in sorted(reached)]

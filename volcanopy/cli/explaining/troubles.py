@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from volcanopy.cli.explaining.account import PodsAlike, counted, listed
-from volcanopy.cli.frame.kinds import status_of
+from volcanopy.cli.framework.kinds import status_of
 from volcanopy.cli.jobs.pods import task_of
 from volcanopy.kube.client.kinds import Json
 

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.kinds import JOBS
-from volcanopy.cli.frame.options import Cluster
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.kinds import JOBS
+from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.jobs.columns import message, phase
 from volcanopy.cli.jobs.logs import Reading, follow
 from volcanopy.cli.jobs.phases import FINISHED
-from volcanopy.cli.jobs.view import message, phase
-from volcanopy.cli.jobs.waiting import Goal, until
+from volcanopy.cli.jobs.wait import Goal, until
 
 
 async def to_the_end(cluster: Cluster, namespace: str, name: str) -> None:
@@ -22,4 +22,4 @@ async def to_the_end(cluster: Cluster, namespace: str, name: str) -> None:
         finally:
             ending.cancel()
     if phase(ended) != "Completed":
-        raise Stop(f"job {name} is {phase(ended)}: {message(ended)}")
+        raise CommandError(f"job {name} is {phase(ended)}: {message(ended)}")

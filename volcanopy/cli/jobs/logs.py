@@ -13,14 +13,14 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.kinds import JOBS, PODS, found, spec_of, status_of
-from volcanopy.cli.frame.objects import one
-from volcanopy.cli.frame.options import Cluster, Place
-from volcanopy.cli.frame.watching import Following, following
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.kinds import JOBS, PODS, key_of, spec_of, status_of
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.options import Cluster, Place
+from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
+from volcanopy.cli.jobs.columns import message, phase
 from volcanopy.cli.jobs.phases import FINISHED, SUSPENDED
 from volcanopy.cli.jobs.pods import in_order, index_of, pods_of, selector_of
-from volcanopy.cli.jobs.view import message, phase
 from volcanopy.kube.cache.watch import Lines
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
@@ -61,7 +61,7 @@ class Reading:
             "sinceSeconds": "" if self.seconds is None else str(self.seconds),
             "timestamps": "true" if self.timestamps else "",
         }
-        where = found(pod)
+        where = key_of(pod)
         query = urlencode({key: value for key, value in said.items() if value})
         return f"{PODS.path(where.namespace, where.name, 'log')}?{query}"
 
@@ -76,7 +76,7 @@ class Source:
     @property
     def title(self) -> str:
         """As ``kubectl logs --prefix`` says it."""
-        return f"[pod/{found(self.pod).name}/{self.container}] "
+        return f"[pod/{key_of(self.pod).name}/{self.container}] "
 
     @property
     def status(self) -> Json:
@@ -102,17 +102,17 @@ class Source:
 async def logs(cluster: Cluster, place: Place, name: str, reading: Reading, *, on: bool) -> None:
     """Print the logs of the job's pods, and go ``on`` until it has ended; raises Stop when there are none."""
     async with cluster.client() as client:
-        job = await one(client, JOBS, place.of(client), name)
+        job = await find_object(client, JOBS, place.of(client), name)
         tasks = [task["name"] for task in spec_of(job)["tasks"]]
         if reading.task and reading.task not in tasks:
-            raise Stop(f"job {found(job).name} has no task {reading.task!r}: it has {', '.join(tasks)}")
+            raise CommandError(f"job {key_of(job).name} has no task {reading.task!r}: it has {', '.join(tasks)}")
         if on:
             await follow(client, job, reading)
             return
         pods = [pod for pod in await pods_of(client, job, reading.task) if reading.chooses(pod)]
         sources = [source for pod in pods for source in _sources(pod, reading)]
         if not sources:
-            raise Stop(_nothing(job, reading))
+            raise CommandError(_nothing(job, reading))
         await _print_all(client, job, sources, reading)
 
 
@@ -121,14 +121,14 @@ async def follow(client: Client, job: Json, reading: Reading, *, must_find: bool
     follower = _Follower(client, job, reading)
     await follower.run()
     if must_find and not follower.found_any:
-        raise Stop(_nothing(follower.job, reading))
+        raise CommandError(_nothing(follower.job, reading))
 
 
 def _nothing(job: Json, reading: Reading) -> str:
     which = f"task {reading.task} of " if reading.task else ""
     which = f"pod {reading.index} of {which}" if reading.index is not None else which
     told = f": {message(job)}" if message(job) else ""
-    return f"there is no pod of {which}job {found(job).name}, which is {phase(job)}{told}"
+    return f"there is no pod of {which}job {key_of(job).name}, which is {phase(job)}{told}"
 
 
 def _sources(pod: Json, reading: Reading) -> list[Source]:
@@ -139,7 +139,9 @@ def _sources(pod: Json, reading: Reading) -> list[Source]:
         return [Source(pod, name) for name in (*first, *containers)]
     wanted = reading.container or containers[0]
     if wanted not in {*containers, *first}:
-        raise Stop(f"pod {found(pod).name} has no container {wanted!r}: it has {', '.join((*first, *containers))}")
+        raise CommandError(
+            f"pod {key_of(pod).name} has no container {wanted!r}: it has {', '.join((*first, *containers))}"
+        )
     return [Source(pod, wanted)]
 
 
@@ -148,23 +150,23 @@ async def _print_all(client: Client, job: Json, sources: Sequence[Source], readi
     prefix = len(sources) > 1 if reading.prefix is None else reading.prefix
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def fetch(source: Source) -> bytes | Stop:
+    async def fetch(source: Source) -> bytes | CommandError:
         if not source.started and not reading.previous:
-            return Stop(f"pod {found(source.pod).name} has not started: {_why_not(source)}")
+            return CommandError(f"pod {key_of(source.pod).name} has not started: {_why_not(source)}")
         async with room:
             try:
                 return await client.get_raw(reading.path(source.pod, source.container, follow=False))
             except ApiError as fault:
-                return Stop(f"pod {found(source.pod).name}: {fault}")
+                return CommandError(f"pod {key_of(source.pod).name}: {fault}")
 
     answers = await asyncio.gather(*(fetch(source) for source in sources))
-    refused = [one for one in answers if isinstance(one, Stop)]
+    refused = [one for one in answers if isinstance(one, CommandError)]
     if len(refused) == len(answers):
         rest = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        told = f"; job {found(job).name} is {phase(job)}: {message(job)}" if message(job) else ""
-        raise Stop(f"{refused[0]}{rest}{told}")
+        told = f"; job {key_of(job).name} is {phase(job)}: {message(job)}" if message(job) else ""
+        raise CommandError(f"{refused[0]}{rest}{told}")
     for source, answer in zip(sources, answers, strict=True):
-        if isinstance(answer, Stop):
+        if isinstance(answer, CommandError):
             sys.stdout.flush()
             print(f"volcanopy: {answer}", file=sys.stderr)
         else:
@@ -204,12 +206,12 @@ class _Follower:
 
     async def run(self) -> None:
         """Return when the job is finished or gone and all that was written has been printed."""
-        where = found(self.job)
+        where = key_of(self.job)
         one_job = f"metadata.name={where.name}"
         labels = selector_of(where.name, self._reading.task)
         async with (
-            following(self._client, JOBS, where.namespace, fields=one_job) as jobs,
-            following(self._client, PODS, where.namespace, selector=labels, also=jobs) as pods,
+            watch_objects(self._client, JOBS, where.namespace, fields=one_job) as jobs,
+            watch_objects(self._client, PODS, where.namespace, selector=labels, also=jobs) as pods,
         ):
             try:
                 while True:
@@ -223,7 +225,7 @@ class _Follower:
                     task.cancel()
                 await asyncio.gather(*self._going, return_exceptions=True)
 
-    async def _next(self, pods: Following, *, only_ends: bool) -> None:
+    async def _next(self, pods: WatchedObjects, *, only_ends: bool) -> None:
         """Wait until something has changed, or a log has ended."""
         changed = asyncio.create_task(pods.changed())
         waiting = self._going if only_ends and self._going else {changed, *self._going}
@@ -233,7 +235,7 @@ class _Follower:
             self._going.discard(task)
             task.result()
 
-    def _start(self, pods: Following) -> None:
+    def _start(self, pods: WatchedObjects) -> None:
         for pod in in_order(list(pods.objects.values()), self.job):
             if not self._reading.chooses(pod):
                 continue
@@ -242,7 +244,7 @@ class _Follower:
                     self._read.add(source.run)
                     self._going.add(asyncio.create_task(self._copy(source)))
 
-    def _ended(self, jobs: Following) -> bool:
+    def _ended(self, jobs: WatchedObjects) -> bool:
         uid = self.job["metadata"]["uid"]
         now = next((job for job in jobs.objects.values() if job["metadata"]["uid"] == uid), None)
         if now is None:
@@ -260,7 +262,7 @@ class _Follower:
         except NotFound:
             return  # the pod has gone meanwhile
         except KubeError as fault:
-            print(f"volcanopy: the log of pod {found(source.pod).name} broke off: {fault}", file=sys.stderr)
+            print(f"volcanopy: the log of pod {key_of(source.pod).name} broke off: {fault}", file=sys.stderr)
 
     async def _lines(self, source: Source) -> AsyncGenerator[bytes, None]:
         """Whole lines as they come, and what is left at the end."""

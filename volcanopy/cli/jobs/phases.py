@@ -2,7 +2,7 @@
 
 import difflib
 
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 
 PHASES = (
     "Pending",
@@ -28,5 +28,5 @@ def phase_named(text: str) -> str:
     if found is None:
         near = difflib.get_close_matches(text.capitalize(), PHASES, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PHASES)}"
-        raise Stop(f"{text!r} is no phase of a job: {hint}", 2)
+        raise CommandError(f"{text!r} is no phase of a job: {hint}", 2)
     return found

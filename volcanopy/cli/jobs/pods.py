@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from volcanopy.api import names
-from volcanopy.cli.frame.kinds import labels_of, spec_of, status_of
+from volcanopy.cli.framework.kinds import labels_of, spec_of, status_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 
@@ -41,7 +41,7 @@ def in_order(pods: list[Json], job: Json) -> list[Json]:
 
 async def pods_of(client: Client, job: Json, task: str = "") -> list[Json]:
     """The job's pods, or those of one of its tasks."""
-    from volcanopy.cli.frame.kinds import PODS
+    from volcanopy.cli.framework.kinds import PODS
 
     metadata = job["metadata"]
     listing = await client.list(PODS, metadata["namespace"], label_selector=selector_of(metadata["name"], task))
@@ -109,7 +109,7 @@ def readiness(pod: Json) -> str:
 
 def restarts(pod: Json, now: datetime) -> str:
     """How often its containers were restarted, and how long ago the last time was."""
-    from volcanopy.cli.frame.ages import since
+    from volcanopy.cli.framework.durations import since
 
     statuses = status_of(pod).get("containerStatuses") or ()
     count = sum(one.get("restartCount", 0) for one in statuses)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from volcanopy.api import names, quantity
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explaining.queue import policy, state
 from volcanopy.cli.explaining.reading import parent_of
 from volcanopy.cli.explaining.text import Line, Part
-from volcanopy.cli.frame.kinds import found, spec_of, status_of
+from volcanopy.cli.framework.kinds import key_of, spec_of, status_of
 from volcanopy.kube.client.kinds import Json
 
 WIDTH = 30
@@ -42,7 +42,7 @@ class Twig:
 
 def twigs(queues: Sequence[Json], top: str = "") -> list[Twig]:
     """The queues in the order in which they are drawn, below ``top`` or below those that have nobody above them."""
-    by_name = {found(one).name: one for one in queues}
+    by_name = {key_of(one).name: one for one in queues}
     children: dict[str, list[str]] = {}
     for name, queue in sorted(by_name.items()):
         parent = parent_of(queue)
@@ -85,9 +85,9 @@ def chosen_resource(queues: Sequence[Json], asked: str = "") -> str:
     known = resources(queues)
     if asked:
         if asked not in known and known:
-            raise Stop(f"--resource: no queue speaks of {asked!r}, only of {', '.join(known)}", 2)
+            raise CommandError(f"--resource: no queue speaks of {asked!r}, only of {', '.join(known)}", 2)
         return asked
-    heads = [one for one in queues if parent_of(one) not in {found(other).name for other in queues}]
+    heads = [one for one in queues if parent_of(one) not in {key_of(other).name for other in queues}]
     held, due = (_sums(heads, key) for key in ("allocated", "deserved"))
     drawn = [name for name in known if name != "pods" and due.get(name)]
     if not drawn:
@@ -149,11 +149,11 @@ def lines(drawn: Sequence[Twig], resource: str) -> Iterator[Line]:
     cells = [_cells(twig, amounts, resource) for twig, amounts in rows]
     headings = ("HOLDS", "DESERVES", "MAY HOLD", "WAITING", "JOBS")
     widths = [max(len(line[place]) for line in (headings, *cells)) for place in range(len(headings))]
-    stems = max([len("QUEUE"), *(len(twig.stem + found(twig.queue).name) for twig, _ in rows)])
+    stems = max([len("QUEUE"), *(len(twig.stem + key_of(twig.queue).name) for twig, _ in rows)])
     title = f"{'QUEUE'.ljust(stems)}{_GAP}{resource.upper().ljust(WIDTH)}{_GAP}"
     yield [Part(f"{title}{_numbers(headings, widths)}{_GAP}STATE", "bold")]
     for (twig, amounts), row in zip(rows, cells, strict=True):
-        name = found(twig.queue).name
+        name = key_of(twig.queue).name
         yield [
             Part(twig.stem, "dim"),
             Part(name.ljust(stems - len(twig.stem)) + _GAP),
@@ -199,7 +199,7 @@ def document(queues: Sequence[Json], top: str = "") -> Json:
     made: dict[str, Json] = {}
     heads: list[Json] = []
     for twig in twigs(queues, top):
-        queue, name = twig.queue, found(twig.queue).name
+        queue, name = twig.queue, key_of(twig.queue).name
         status, spec = status_of(queue), spec_of(queue)
         entry: Json = {"name": name, "state": state(queue), "stopPolicy": policy(queue)}
         entry |= {key: status[key] for key in ("allocated", "deserved", "borrowed", "waiting") if status.get(key)}

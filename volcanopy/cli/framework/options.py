@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volcanopy.cli.frame.completing import names_of, names_of_group
+from volcanopy.cli.framework.name_completion import names_of, names_of_group
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Client
@@ -76,7 +76,7 @@ class Cluster:
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[Client]":
         """A client of it; raises at once, with a sentence, when nobody answers there."""
-        from volcanopy.cli.frame.reaching import reached
+        from volcanopy.cli.framework.connection import reached
         from volcanopy.kube.client.api_client import Client
 
         connection = self.connection()

@@ -9,10 +9,10 @@ from typing import Any
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.quantity import QuantityError, parse
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.changes import Changes
-from volcanopy.cli.frame.kinds import JOBS, found
-from volcanopy.cli.frame.options import Cluster, Place, Written
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.kinds import JOBS, key_of
+from volcanopy.cli.framework.options import Cluster, Place, Written
 from volcanopy.kube.client.kinds import Json
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -57,7 +57,7 @@ class Asked:
 async def run(cluster: Cluster, place: Place, written: Written, asked: Asked) -> tuple[str, str] | None:
     """Make the job; gives its namespace and name, or None when it was only tried."""
     if asked.name and not _NAME.fullmatch(asked.name):
-        raise Stop(f"--name: {asked.name!r} must be of lower case letters, digits and '-', 63 at most", 2)
+        raise CommandError(f"--name: {asked.name!r} must be of lower case letters, digits and '-', 63 at most", 2)
     body, changes = manifest(asked), Changes(written)
     if changes.pretended:
         if place.namespace:
@@ -66,7 +66,7 @@ async def run(cluster: Cluster, place: Place, written: Written, asked: Asked) ->
         return None
     async with cluster.client() as client:
         made = await changes.create(client, JOBS, place.of(client), body)
-    where = found(made)
+    where = key_of(made)
     return None if changes.options.get("dryRun") else (where.namespace, where.name)
 
 
@@ -119,7 +119,7 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise Stop(f"{option}: {text!r} must be name=value", 2)
+            raise CommandError(f"{option}: {text!r} must be name=value", 2)
         found_pairs[name] = value
     return found_pairs
 
@@ -133,9 +133,9 @@ def _check_amount(name: str, amount: str) -> None:
     try:
         negative = parse(amount) < 0
     except QuantityError as fault:
-        raise Stop(f"{option}: {fault}", 2) from None
+        raise CommandError(f"{option}: {fault}", 2) from None
     if negative:
-        raise Stop(f"{option}: {amount!r} must not be negative", 2)
+        raise CommandError(f"{option}: {amount!r} must not be negative", 2)
 
 
 def _check(body: Json) -> None:
@@ -145,6 +145,6 @@ def _check(body: Json) -> None:
         job = BatchJob.read(checked, unknown="refuse")
     except InvalidObjectError as fault:
         said = "; ".join(f"{_OPTIONS.get(one.path, one.path)}: {one.says}" for one in fault.problems)
-        raise Stop(said, 2) from None
+        raise CommandError(said, 2) from None
     if job.spec.min_available > job.spec.replicas:
-        raise Stop(f"--min: {job.spec.min_available} is more than the {job.spec.replicas} --replicas", 2)
+        raise CommandError(f"--min: {job.spec.min_available} is more than the {job.spec.replicas} --replicas", 2)

@@ -55,8 +55,8 @@ def _names(ctx: typer.Context, what: str, incomplete: str) -> list[str]:
 
 
 async def _listed(what: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> list[str]:
-    from volcanopy.cli.frame import kinds
-    from volcanopy.cli.frame.options import Cluster
+    from volcanopy.cli.framework import kinds
+    from volcanopy.cli.framework.options import Cluster
 
     kind = getattr(kinds, _KINDS[what])
     async with Cluster(kubeconfig, context).client() as client:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.listing import Wanted, show_list
-from volcanopy.cli.frame.options import Cluster, Scope, Show
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.lists import Wanted, show_list
+from volcanopy.cli.framework.options import Cluster, Scope, Show
+from volcanopy.cli.jobs.columns import VIEW, phase, queue
 from volcanopy.cli.jobs.phases import phase_named
-from volcanopy.cli.jobs.view import VIEW, phase, queue
 from volcanopy.kube.client.kinds import Json
 
 
@@ -14,7 +14,7 @@ async def list_jobs(cluster: Cluster, scope: Scope, show: Show, queues: Sequence
     """Print the jobs of these queues that are in these phases; of all where none are given."""
     wanted_phases = {phase_named(one) for one in phases}
     if scope.all_namespaces and scope.namespace:
-        raise Stop("give -n or -A: not both", 2)
+        raise CommandError("give -n or -A: not both", 2)
 
     def keep(job: Json) -> bool:
         return (not queues or queue(job) in queues) and (not wanted_phases or phase(job) in wanted_phases)

@@ -1,8 +1,24 @@
-"""Spans of time as people read them: ``45s``, ``3m20s``, ``2d4h``; the precision falls as the span grows."""
+"""Durations and ages: ``30s`` of an option as seconds, and seconds as kubectl prints them (``45s``, ``3m20s``, ``2d4h``)."""
 
+import re
 from datetime import datetime
 
+from volcanopy.cli.errors import CommandError
 from volcanopy.kube.client.kinds import Json
+
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds(option: str, text: str) -> float:
+    """The seconds of a duration; one without a unit is in seconds. Raises Stop for what is none."""
+    if text.isdecimal():
+        return float(text)
+    parts = list(_PARTS.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
+        raise CommandError(f"{option}: {text!r} is no duration, such as 30s, 5m or 1h30m", 2)
+    return sum(float(part[1]) * _SECONDS[part[2]] for part in parts)
+
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _STEPS = (

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from volcanopy.cli.frame.ages import age, since
-from volcanopy.cli.frame.kinds import EVENTS, found, status_of
-from volcanopy.cli.frame.views import table_of
+from volcanopy.cli.framework.durations import age, since
+from volcanopy.cli.framework.kinds import EVENTS, key_of, status_of
+from volcanopy.cli.framework.tables import table_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
 from volcanopy.kube.client.kinds import Json
@@ -23,7 +23,7 @@ class Description:
         """Begins with what every object has."""
         self.now = datetime.now(UTC)
         self._lines: list[str] = []
-        metadata, where = body["metadata"], found(body)
+        metadata, where = body["metadata"], key_of(body)
         self.line("Name", where.name)
         if where.namespace:
             self.line("Namespace", where.namespace)
@@ -117,7 +117,7 @@ async def events_of(client: Client, *bodies: Json) -> list[Json] | None:
     events: list[Json] = []
     for body in bodies:
         # What is cluster-scoped has its events in the default namespace.
-        namespace, uid = found(body).namespace or "default", body["metadata"]["uid"]
+        namespace, uid = key_of(body).namespace or "default", body["metadata"]["uid"]
         try:
             listing = await client.list(EVENTS, namespace, field_selector=f"involvedObject.uid={uid}")
         except Forbidden:

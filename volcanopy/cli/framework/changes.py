@@ -3,10 +3,10 @@
 import sys
 from typing import Any
 
-from volcanopy.cli.frame import documents
-from volcanopy.cli.frame.kinds import found, resource
-from volcanopy.cli.frame.options import Document, Dry, Written
-from volcanopy.cli.frame.watching import following
+from volcanopy.cli.framework import documents
+from volcanopy.cli.framework.kinds import key_of, resource
+from volcanopy.cli.framework.options import Document, Dry, Written
+from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.kube.client.api_client import Client, Patch, Propagation
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -49,7 +49,7 @@ class Changes:
         form: Patch = Patch.MERGE,
     ) -> Json:
         """Change an object; ``after`` is what it is then, for those who only want to see it."""
-        where = found(before)
+        where = key_of(before)
         changed = (
             after
             if self.pretended
@@ -62,7 +62,7 @@ class Changes:
         self, client: Client, kind: Kind[Json], body: Json, propagation: Propagation | None = None
     ) -> None:
         """Delete this very object, not a successor of its name."""
-        where, uid = found(body), body["metadata"]["uid"]
+        where, uid = key_of(body), body["metadata"]["uid"]
         if not self.pretended:
             dry = {key: said for key, said in self.options.items() if key == "dryRun"}
             await client.delete(
@@ -86,7 +86,7 @@ class Changes:
 
 async def until_gone(client: Client, kind: Kind[Json], body: Json) -> None:
     """Wait until this very object is no more."""
-    where, uid = found(body), body["metadata"]["uid"]
+    where, uid = key_of(body), body["metadata"]["uid"]
     namespace = where.namespace or None
     try:
         now = await client.get(kind, namespace, where.name)
@@ -94,6 +94,6 @@ async def until_gone(client: Client, kind: Kind[Json], body: Json) -> None:
         return
     if now["metadata"]["uid"] != uid:
         return
-    async with following(client, kind, namespace, fields=f"metadata.name={where.name}") as followed:
+    async with watch_objects(client, kind, namespace, fields=f"metadata.name={where.name}") as followed:
         while any(one["metadata"]["uid"] == uid for one in followed.objects.values()):
             await followed.changed()

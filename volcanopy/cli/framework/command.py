@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Of every command and group."""
@@ -125,11 +125,11 @@ def _run(function: Function, given: Mapping[str, Any]) -> None:
         first: BaseException = fault
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
-        if isinstance(first, Stop):
+        if isinstance(first, CommandError):
             raise first from None
-        from volcanopy.cli.frame.faults import told
+        from volcanopy.cli.errors import cluster_error
 
-        stop = told(first)
+        stop = cluster_error(first)
         if stop is None:
             raise
         raise stop from None

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.faults import told, unserved
-from volcanopy.cli.frame.kinds import found, resource, word
+from volcanopy.cli.errors import CommandError, cluster_error, not_served
+from volcanopy.cli.framework.kinds import key_of, resource, word
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -20,59 +19,61 @@ _LOOKED_AT = 2000
 _SUGGESTED = 3
 
 
-def plain_name(kind: Kind[Json], given: str) -> str:
+def bare_name(kind: Kind[Json], given: str) -> str:
     """The name, also of ``kind/name`` as ``-o name`` prints it; raises Stop for another kind, or no name."""
     what, slash, name = given.rpartition("/")
     if not slash:
         what, name = "", given
     if what and what.lower() not in {resource(kind), kind.plural, kind.kind.lower(), word(kind).replace(" ", "")}:
-        raise Stop(f"{given}: this command is about {kind.plural}, not {what}", 2)
+        raise CommandError(f"{given}: this command is about {kind.plural}, not {what}", 2)
     if not name:
-        raise Stop(f"{given!r} is no name of a {word(kind)}", 2)
+        raise CommandError(f"{given!r} is no name of a {word(kind)}", 2)
     return name
 
 
-async def listed(
+async def list_objects(
     client: Client, kind: Kind[Json], namespace: str | None, selector: str = "", fields: str = ""
 ) -> list[Json]:
     """The objects that the selectors choose; raises Stop where the cluster does not know the kind."""
     try:
         return (await client.list(kind, namespace, label_selector=selector, field_selector=fields)).items
     except NotFound:
-        raise Stop(unserved(f"{kind.kind} of {kind.api_version}")) from None
+        raise CommandError(not_served(f"{kind.kind} of {kind.api_version}")) from None
 
 
-async def one(client: Client, kind: Kind[Json], namespace: str | None, given: str) -> Json:
+async def find_object(client: Client, kind: Kind[Json], namespace: str | None, given: str) -> Json:
     """The object of that name; raises Stop with names that are near when there is none."""
-    name = plain_name(kind, given)
+    name = bare_name(kind, given)
     try:
         return await client.get(kind, namespace, name)
     except NotFound as fault:
-        raise await missing(client, kind, namespace, name, fault) from None
+        raise await not_found_error(client, kind, namespace, name, fault) from None
 
 
-async def missing(client: Client, kind: Kind[Json], namespace: str | None, name: str, fault: ApiError) -> Stop:
+async def not_found_error(
+    client: Client, kind: Kind[Json], namespace: str | None, name: str, fault: ApiError
+) -> CommandError:
     """What is said of an object that is not there: what is called nearly so, or where else there is one."""
     if not (fault.details and fault.details.name):
-        return Stop(unserved(f"{kind.kind} of {kind.api_version}"))
+        return CommandError(not_served(f"{kind.kind} of {kind.api_version}"))
     where = f" in namespace {namespace}" if namespace else ""
     sentence = f"there is no {word(kind)} {name!r}{where}"
     try:
         if namespace:
             elsewhere = await client.list(kind, field_selector=f"metadata.name={name}", deadline=5.0)
-            spaces = sorted({found(body).namespace for body in elsewhere.items} - {namespace})
+            spaces = sorted({key_of(body).namespace for body in elsewhere.items} - {namespace})
             if spaces:
-                return Stop(f"{sentence}; there is one in {_spaces(spaces)}: give -n {spaces[0]}")
+                return CommandError(f"{sentence}; there is one in {_spaces(spaces)}: give -n {spaces[0]}")
         near = await _near(client, kind, namespace, name)
     except KubeError:
         # Who may read one object may not always list them: then there is nothing to suggest.
-        return Stop(sentence)
-    return Stop(f"{sentence}; did you mean {' or '.join(near)}?" if near else sentence)
+        return CommandError(sentence)
+    return CommandError(f"{sentence}; did you mean {' or '.join(near)}?" if near else sentence)
 
 
 async def _near(client: Client, kind: Kind[Json], namespace: str | None, name: str) -> list[str]:
     listing = await client.list(kind, namespace, deadline=5.0)
-    names = [found(body).name for body in listing.items[:_LOOKED_AT]]
+    names = [key_of(body).name for body in listing.items[:_LOOKED_AT]]
     return difflib.get_close_matches(name, names, n=_SUGGESTED, cutoff=0.6)
 
 
@@ -81,7 +82,7 @@ def _spaces(names: Sequence[str]) -> str:
     return f"namespace{'s' if len(names) > 1 else ''} " + ", ".join(names[:_SUGGESTED]) + (" ..." if more > 0 else "")
 
 
-async def chosen(
+async def select_objects(
     client: Client,
     kind: Kind[Json],
     namespace: str | None,
@@ -95,47 +96,47 @@ async def chosen(
     Raises Stop when nothing, or several things at once, say which, or when a name is not there.
     """
     if names and (selector or everything):
-        raise Stop("give names, or -l, or --all: not several of them", 2)
+        raise CommandError("give names, or -l, or --all: not several of them", 2)
     if not names and not selector and not everything:
-        raise Stop(f"which {word(kind)}? give NAME, or -l LABELS, or --all", 2)
+        raise CommandError(f"which {word(kind)}? give NAME, or -l LABELS, or --all", 2)
     if not names:
-        return await listed(client, kind, namespace, selector)
-    return await each(names, lambda name: one(client, kind, namespace, name))
+        return await list_objects(client, kind, namespace, selector)
+    return await for_each(names, lambda name: find_object(client, kind, namespace, name))
 
 
-async def each(things: Iterable[T], act: Callable[[T], Awaitable[R]], *, together: bool = False) -> list[R]:
+async def for_each(things: Iterable[T], act: Callable[[T], Awaitable[R]], *, together: bool = False) -> list[R]:
     """Do something for each of them, in order or all at once; what fails is said, and the rest is done.
 
-    The last failure ends the command: a :class:`Partly` when others were done.
+    The last failure ends the command: a :class:`PartialError` when others were done.
     """
 
-    async def tried(thing: T) -> R | Stop:
+    async def tried(thing: T) -> R | CommandError:
         try:
             return await act(thing)
-        except Stop as stop:
+        except CommandError as stop:
             return stop
         except KubeError as fault:
-            return told(fault) or Stop(str(fault))
+            return cluster_error(fault) or CommandError(str(fault))
 
     outcomes = (
         await asyncio.gather(*(tried(thing) for thing in things))
         if together
         else [await tried(thing) for thing in things]
     )
-    done = [one for one in outcomes if not isinstance(one, Stop)]
-    failures = [one for one in outcomes if isinstance(one, Stop)]
+    done = [one for one in outcomes if not isinstance(one, CommandError)]
+    failures = [one for one in outcomes if isinstance(one, CommandError)]
     for failure in failures[:-1]:
         print(f"volcanopy: {failure}", file=sys.stderr)
     if failures and done:
-        raise Partly(failures[-1], done)
+        raise PartialError(failures[-1], done)
     if failures:
         raise failures[-1]
     return done
 
 
-class Partly(Stop):
+class PartialError(CommandError):
     """Some could not be done; ``done`` is what came of the others."""
 
-    def __init__(self, last: Stop, done: list[Any]) -> None:
+    def __init__(self, last: CommandError, done: list[Any]) -> None:
         super().__init__(str(last), last.status)
         self.done = done

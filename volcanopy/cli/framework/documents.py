@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from volcanopy.cli.frame.kinds import resource
-from volcanopy.cli.frame.options import Document, Format
+from volcanopy.cli.framework.kinds import resource
+from volcanopy.cli.framework.options import Document, Format
 from volcanopy.kube.client.kinds import Json, Kind
 
 

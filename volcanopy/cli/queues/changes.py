@@ -3,13 +3,13 @@
 from typing import Any
 
 from volcanopy.api import names
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explaining.queue import policy
-from volcanopy.cli.frame.changes import Changes
-from volcanopy.cli.frame.kinds import QUEUES, found, spec_of
-from volcanopy.cli.frame.objects import chosen, each
-from volcanopy.cli.frame.options import Chosen, Cluster, Written
-from volcanopy.cli.queues.asked import Fields
+from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.kinds import QUEUES, key_of, spec_of
+from volcanopy.cli.framework.objects import for_each, select_objects
+from volcanopy.cli.framework.options import Chosen, Cluster, Written
+from volcanopy.cli.queues.spec_options import Fields
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.merge_patch import merge_patch
 
@@ -29,7 +29,7 @@ async def create(cluster: Cluster, written: Written, given: list[str], asked: Fi
             changes.tell(QUEUES, body, "created")
         return
     async with cluster.client() as client:
-        await each(bodies, lambda body: changes.create(client, QUEUES, None, body))
+        await for_each(bodies, lambda body: changes.create(client, QUEUES, None, body))
 
 
 def _without_nothing(spec: Json) -> Json:
@@ -40,10 +40,12 @@ async def update(cluster: Cluster, written: Written, which: Chosen, asked: Field
     """Change the fields that are given; amounts take the place of those that were there."""
     wanted = asked.spec()
     if not wanted:
-        raise Stop("nothing to change: give --weight, --capability, or what else is to be different", 2)
+        raise CommandError("nothing to change: give --weight, --capability, or what else is to be different", 2)
     changes = Changes(written)
     async with cluster.client() as client:
-        queues = await chosen(client, QUEUES, None, which.names or (), which.selector, everything=which.everything)
+        queues = await select_objects(
+            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
+        )
 
         async def change(queue: Json) -> None:
             before = spec_of(queue)
@@ -54,7 +56,7 @@ async def update(cluster: Cluster, written: Written, which: Chosen, asked: Field
                 return
             await changes.patch(client, QUEUES, queue, _sure(queue, patch), {**queue, "spec": after}, "updated")
 
-        await each(queues, change)
+        await for_each(queues, change)
 
 
 async def stop(cluster: Cluster, written: Written, which: Chosen, verb: str) -> None:
@@ -62,14 +64,18 @@ async def stop(cluster: Cluster, written: Written, which: Chosen, verb: str) -> 
     wanted, done = POLICIES[verb]
     changes = Changes(written)
     async with cluster.client() as client:
-        queues = await chosen(client, QUEUES, None, which.names or (), which.selector, everything=which.everything)
+        queues = await select_objects(
+            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
+        )
         if which.everything or which.selector:
-            queues = [queue for queue in queues if found(queue).name != names.ROOT_QUEUE]
+            queues = [queue for queue in queues if key_of(queue).name != names.ROOT_QUEUE]
 
         async def change(queue: Json) -> None:
-            name = found(queue).name
+            name = key_of(queue).name
             if name == names.ROOT_QUEUE:
-                raise Stop(f"queue {name} cannot be {done}: it stops nobody; name the queues below it, or give --all")
+                raise CommandError(
+                    f"queue {name} cannot be {done}: it stops nobody; name the queues below it, or give --all"
+                )
             if policy(queue) == wanted:
                 changes.tell(
                     QUEUES, queue, f"unchanged, it is {done}" if verb != "resume" else "unchanged, it is not stopped"
@@ -78,7 +84,7 @@ async def stop(cluster: Cluster, written: Written, which: Chosen, verb: str) -> 
             after = {**queue, "spec": {**spec_of(queue), "stopPolicy": wanted}}
             await changes.patch(client, QUEUES, queue, _sure(queue, {"stopPolicy": wanted}), after, done)
 
-        await each(queues, change)
+        await for_each(queues, change)
 
 
 def _sure(queue: Json, spec: dict[str, Any]) -> Json:

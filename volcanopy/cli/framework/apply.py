@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 from volcanopy.api.crd import RESOURCES
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.changes import Changes
-from volcanopy.cli.frame.faults import told
-from volcanopy.cli.frame.objects import each
-from volcanopy.cli.frame.options import Cluster, Written
+from volcanopy.cli.errors import CommandError, cluster_error
+from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.objects import for_each
+from volcanopy.cli.framework.options import Cluster, Written
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.kube.client.api_client import Patch
 from volcanopy.kube.client.errors import KubeError, NotFound
@@ -40,7 +39,7 @@ async def put(
     """
     manifests = sorted(read(files), key=_rank)
     if not any(one.kind == about for one in manifests):
-        raise Stop(f"there is no {about} in {', '.join(files)}", 2)
+        raise CommandError(f"there is no {about} in {', '.join(files)}", 2)
     for manifest in manifests:
         _check(manifest)
     changes = Changes(written)
@@ -51,7 +50,7 @@ async def put(
         from volcanopy.local.manifests import Creator
 
         making = _Making(client, Creator(client), namespace or client.connection.namespace, changes, apply, take_over)
-        made = await each(manifests, making.put)
+        made = await for_each(manifests, making.put)
     return [one for one in made if one.get("kind") == about]
 
 
@@ -69,7 +68,7 @@ def _check(manifest: Manifest) -> None:
         model.read(manifest.body, unknown="refuse")
     except InvalidObjectError as fault:
         said = "; ".join(f"{one.path}: {one.says}" for one in fault.problems)
-        raise Stop(f"{manifest.place}: {said}", 2) from None
+        raise CommandError(f"{manifest.place}: {said}", 2) from None
 
 
 def _pretend(manifest: Manifest, namespace: str | None, changes: Changes) -> Json:
@@ -98,9 +97,9 @@ class _Making:
         try:
             return await self._put(manifest.body)
         except RefusedError as refusal:
-            raise Stop(f"{manifest.place}: {refusal.why}") from None
+            raise CommandError(f"{manifest.place}: {refusal.why}") from None
         except KubeError as fault:
-            raise Stop(f"{manifest.place}: {told(fault) or fault}") from None
+            raise CommandError(f"{manifest.place}: {cluster_error(fault) or fault}") from None
 
     async def _put(self, body: Json) -> Json:
         kind = await self._creator.kind(body)

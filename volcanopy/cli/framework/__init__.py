@@ -3,7 +3,7 @@
 How to add a group of commands, ``volcanopy queue``:
 
 1. Write ``volcanopy/cli/commands/queue.py`` with ``app = typer.Typer()`` in it, importing at its head only
-   :mod:`~volcanopy.cli.frame.command` and :mod:`~volcanopy.cli.frame.options` (cheap); whatever brings in aiohttp,
+   :mod:`~volcanopy.cli.framework.command` and :mod:`~volcanopy.cli.framework.options` (cheap); whatever brings in aiohttp,
    pydantic or rich is imported in the function that needs it.
 2. Write each command as a function, plain or ``async``, under ``@command(app, "list", examples=[...])``. Its first
    sentence is its help. Options that many commands have come as *bundles*: a parameter annotated with one of the
@@ -12,7 +12,7 @@ How to add a group of commands, ``volcanopy queue``:
        @command(app, "list", examples=["volcanopy queue list -o wide"])
        async def list_queues(cluster: Cluster, show: Show) -> None:
            \"\"\"List the queues.\"\"\"
-           from volcanopy.cli.frame.listing import Wanted, show_list
+           from volcanopy.cli.framework.lists import Wanted, show_list
 
            async with cluster.client() as client:
                await show_list(client, VIEW, Wanted(), show)
@@ -22,13 +22,13 @@ How to add a group of commands, ``volcanopy queue``:
    there; other parameters are declared as Typer wants them. Names are completed in shells by ``completing``.
 3. Name the module in ``GROUPS`` of ``volcanopy/cli/main.py``: it is imported when one of its commands is called.
 
-What goes wrong is raised: ``Stop(sentence, status)``, or any ``KubeError``, of which ``command`` makes a sentence.
+What goes wrong is raised: ``CommandError(sentence, status)``, or any ``KubeError``, of which ``command`` makes a sentence.
 Status 1 is the cluster's no (not found, forbidden, a condition not reached), 2 is wrong usage.
 
-A kind of object is shown by a :class:`~volcanopy.cli.frame.views.View`: its columns, each a function of the object and
-the moment. :mod:`~volcanopy.cli.frame.listing` lists, watches and gets by a view, :mod:`~volcanopy.cli.frame.objects`
-reads single objects and says what is like a name that is not there, :mod:`~volcanopy.cli.frame.watching` follows them,
-:mod:`~volcanopy.cli.frame.describing` describes them. :mod:`~volcanopy.cli.frame.changes` creates, patches and deletes
-with ``--dry-run``; :mod:`~volcanopy.cli.frame.applying` does so for files, :mod:`~volcanopy.cli.frame.deleting` for
+A kind of object is shown by a :class:`~volcanopy.cli.framework.tables.View`: its columns, each a function of the object and
+the moment. :mod:`~volcanopy.cli.framework.lists` lists, watches and gets by a view, :mod:`~volcanopy.cli.framework.objects`
+reads single objects and says what is like a name that is not there, :mod:`~volcanopy.cli.framework.watch` follows them,
+:mod:`~volcanopy.cli.framework.description` describes them. :mod:`~volcanopy.cli.framework.changes` creates, patches and deletes
+with ``--dry-run``; :mod:`~volcanopy.cli.framework.apply` does so for files, :mod:`~volcanopy.cli.framework.delete` for
 whatever ``Chosen`` and ``Deletion`` mean.
 """

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from volcanopy.api.batch import Phase
 from volcanopy.api.lifecycle import Action
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.changes import Changes
-from volcanopy.cli.frame.kinds import COMMANDS, JOBS, found
-from volcanopy.cli.frame.objects import chosen, each
-from volcanopy.cli.frame.options import Chosen, Cluster, Dry, Place, Written
-from volcanopy.cli.jobs.view import phase
-from volcanopy.cli.jobs.waiting import Goal, until
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.kinds import COMMANDS, JOBS, key_of
+from volcanopy.cli.framework.objects import for_each, select_objects
+from volcanopy.cli.framework.options import Chosen, Cluster, Dry, Place, Written
+from volcanopy.cli.jobs.columns import phase
+from volcanopy.cli.jobs.wait import Goal, until
 from volcanopy.jobcontroller.phases import TRANSITIONS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
@@ -49,7 +49,9 @@ async def wish(
     asked, changes = WISHES[verb], Changes(written)
     async with cluster.client() as client:
         namespace = place.of(client)
-        jobs = await chosen(client, JOBS, namespace, which.names or (), which.selector, everything=which.everything)
+        jobs = await select_objects(
+            client, JOBS, namespace, which.names or (), which.selector, everything=which.everything
+        )
         if which.selector or which.everything:
             jobs = [job for job in jobs if _possible(asked, job)]
 
@@ -58,7 +60,7 @@ async def wish(
             if timeout is not None and command:
                 await until(client, job, Goal(asked.word, frozenset(map(str, asked.ends)), command=command), timeout)
 
-        await each(jobs, leave, together=True)
+        await for_each(jobs, leave, together=True)
 
 
 def _possible(asked: Wish, job: Json) -> bool:
@@ -67,10 +69,10 @@ def _possible(asked: Wish, job: Json) -> bool:
 
 async def _leave(client: Client, changes: Changes, asked: Wish, verb: str, job: Json, reason: str) -> str:
     """Leave the Command; gives its identity, empty when it was only tried."""
-    where = found(job)
+    where = key_of(job)
     if not _possible(asked, job):
         able = [str(one) for one in Phase if TRANSITIONS[one, asked.action].to is not None]
-        raise Stop(f"job {where.name} is {phase(job)}: only one that is {_or(able)} can be {asked.word}")
+        raise CommandError(f"job {where.name} is {phase(job)}: only one that is {_or(able)} can be {asked.word}")
     owner = {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,

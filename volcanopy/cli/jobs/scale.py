@@ -3,13 +3,13 @@
 from copy import deepcopy
 from typing import Any
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.changes import Changes
-from volcanopy.cli.frame.kinds import JOBS, found, spec_of
-from volcanopy.cli.frame.objects import one
-from volcanopy.cli.frame.options import Cluster, Place, Written
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.kinds import JOBS, key_of, spec_of
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.options import Cluster, Place, Written
+from volcanopy.cli.jobs.columns import phase
 from volcanopy.cli.jobs.phases import FINISHED
-from volcanopy.cli.jobs.view import phase
 from volcanopy.kube.client.api_client import Patch
 from volcanopy.kube.client.kinds import Json
 
@@ -26,15 +26,15 @@ async def scale(
 ) -> None:
     """Change the replicas of a task (of the only one, if none is named), and how many it needs if that is given."""
     async with cluster.client() as client:
-        job = await one(client, JOBS, place.of(client), name)
+        job = await find_object(client, JOBS, place.of(client), name)
         number = _task(job, task)
         before = spec_of(job)["tasks"][number]
         had = before.get("replicas", 1)
         if phase(job) in FINISHED:
-            raise Stop(f"job {found(job).name} is {phase(job)}: it makes no more pods")
+            raise CommandError(f"job {key_of(job).name} is {phase(job)}: it makes no more pods")
         if current is not None and had != current:
-            raise Stop(
-                f"task {before['name']} of job {found(job).name} has {had} replicas, not {current}: left as it is"
+            raise CommandError(
+                f"task {before['name']} of job {key_of(job).name} has {had} replicas, not {current}: left as it is"
             )
         _check(job, number, replicas, least)
         patch = _patch(job, number, replicas, least)
@@ -51,9 +51,9 @@ def _task(job: Json, name: str) -> int:
     if not name and len(names) == 1:
         return 0
     if not name:
-        raise Stop(f"job {found(job).name} has several tasks: say which with --task ({', '.join(names)})", 2)
+        raise CommandError(f"job {key_of(job).name} has several tasks: say which with --task ({', '.join(names)})", 2)
     if name not in names:
-        raise Stop(f"job {found(job).name} has no task {name!r}: it has {', '.join(names)}")
+        raise CommandError(f"job {key_of(job).name} has no task {name!r}: it has {', '.join(names)}")
     return names.index(name)
 
 
@@ -62,14 +62,14 @@ def _check(job: Json, number: int, replicas: int, least: int | None) -> None:
     task = spec_of(job)["tasks"][number]
     needs = task.get("minAvailable") if least is None else least
     if needs is not None and needs > replicas:
-        raise Stop(
+        raise CommandError(
             f"task {task['name']} needs {needs} pods (minAvailable): give --min too, or at least {needs} replicas", 2
         )
     rest = sum(one.get("replicas", 1) for place, one in enumerate(spec_of(job)["tasks"]) if place != number)
     together = spec_of(job).get("minAvailable") or 0
     if together > rest + replicas:
-        raise Stop(
-            f"job {found(job).name} needs {together} pods together (minAvailable), and would have {rest + replicas}: "
+        raise CommandError(
+            f"job {key_of(job).name} needs {together} pods together (minAvailable), and would have {rest + replicas}: "
             f"give at least {together - rest} replicas",
             2,
         )

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.changes import Changes, until_gone
-from volcanopy.cli.frame.durations import seconds
-from volcanopy.cli.frame.kinds import found, word
-from volcanopy.cli.frame.objects import chosen, each, missing, plain_name
-from volcanopy.cli.frame.options import Chosen, Deletion, Dry, Written
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.changes import Changes, until_gone
+from volcanopy.cli.framework.durations import seconds
+from volcanopy.cli.framework.kinds import key_of, word
+from volcanopy.cli.framework.objects import bare_name, for_each, not_found_error, select_objects
+from volcanopy.cli.framework.options import Chosen, Deletion, Dry, Written
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
@@ -26,18 +26,18 @@ async def delete(
 ) -> None:
     """Delete what is meant; names that are not there are said, and the others deleted."""
     if sum(map(bool, (how.files, which.names, which.selector, which.everything))) > 1:
-        raise Stop("give names, or -l, or --all, or files: not several of them", 2)
+        raise CommandError("give names, or -l, or --all, or files: not several of them", 2)
     deleter = _Deleter(client, written, how)
     if how.files:
         await deleter.of_files(how.files, namespace)
     elif which.names:
-        names = [plain_name(kind, name) for name in which.names]
-        await each(names, lambda name: deleter.named(kind, namespace, name))
+        names = [bare_name(kind, name) for name in which.names]
+        await for_each(names, lambda name: deleter.named(kind, namespace, name))
     else:
-        bodies = await chosen(client, kind, namespace, (), which.selector, everything=which.everything)
+        bodies = await select_objects(client, kind, namespace, (), which.selector, everything=which.everything)
         if not bodies:
             print(f"No {kind.plural} found" + (f" in namespace {namespace}." if namespace else "."))
-        await each(bodies, lambda body: deleter.end(kind, body))
+        await for_each(bodies, lambda body: deleter.end(kind, body))
     await deleter.until_gone()
 
 
@@ -57,7 +57,7 @@ class _Deleter:
         except NotFound as fault:
             if self._how.ignore_not_found and fault.details and fault.details.name:
                 return
-            raise await missing(self._client, kind, namespace, name, fault) from None
+            raise await not_found_error(self._client, kind, namespace, name, fault) from None
         await self.end(kind, body)
 
     async def of_files(self, files: Sequence[str], namespace: str | None) -> None:
@@ -70,14 +70,14 @@ class _Deleter:
             try:
                 kind = await creator.kind(manifest.body)
             except RefusedError as refusal:
-                raise Stop(f"{manifest.place}: {refusal.why}") from None
+                raise CommandError(f"{manifest.place}: {refusal.why}") from None
             metadata = manifest.body.get("metadata") or {}
             if not metadata.get("name"):
-                raise Stop(f"{manifest.place}: it has no name by which it could be deleted", 2)
+                raise CommandError(f"{manifest.place}: it has no name by which it could be deleted", 2)
             where = (metadata.get("namespace") or namespace) if kind.namespaced else None
             await self.named(kind, where, metadata["name"])
 
-        await each(reversed(read(files)), one)
+        await for_each(reversed(read(files)), one)
 
     async def end(self, kind: Kind[Json], body: Json) -> None:
         """Delete this very object."""
@@ -93,7 +93,5 @@ class _Deleter:
                 for kind, body in self._ended:
                     await until_gone(self._client, kind, body)
         except TimeoutError:
-            sentence = (
-                f"timed out after {self._how.timeout}: {word(kind)} {found(body).name} is asked to go, but is there yet"
-            )
-            raise Stop(sentence) from None
+            sentence = f"timed out after {self._how.timeout}: {word(kind)} {key_of(body).name} is asked to go, but is there yet"
+            raise CommandError(sentence) from None

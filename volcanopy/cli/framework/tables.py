@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from volcanopy.cli.frame.ages import age
-from volcanopy.cli.frame.kinds import found
+from volcanopy.cli.framework.durations import age
+from volcanopy.cli.framework.kinds import key_of
 from volcanopy.cli.render import COLOURS, plain_table
 from volcanopy.kube.client.kinds import Json, Kind
 
@@ -94,8 +94,8 @@ class TableForm:
         return sum(widths) + _GAP * len(widths)
 
 
-NAMESPACE = Column("NAMESPACE", lambda body, _: found(body).namespace)
-NAME = Column("NAME", lambda body, _: found(body).name)
+NAMESPACE = Column("NAMESPACE", lambda body, _: key_of(body).namespace)
+NAME = Column("NAME", lambda body, _: key_of(body).name)
 AGE = Column("AGE", age)
 
 

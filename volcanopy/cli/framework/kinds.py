@@ -37,17 +37,17 @@ def resource(kind: Kind[Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class ObjectKey:
     """The identity of an object as commands speak of it."""
 
     namespace: str
     name: str
 
 
-def found(body: Json) -> Found:
+def key_of(body: Json) -> ObjectKey:
     """Where an object is, and its name."""
     metadata = body["metadata"]
-    return Found(metadata.get("namespace", ""), metadata["name"])
+    return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
 
 def status_of(body: Json) -> Json:

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from volcanopy.cli.frame.kinds import JOBS, spec_of, status_of
-from volcanopy.cli.frame.views import AGE, NAME, Column, View, phase_style, wait_style
+from volcanopy.cli.framework.kinds import JOBS, spec_of, status_of
+from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, wait_style
 from volcanopy.kube.client.kinds import Json
 
 _UNTROUBLED = frozenset({"Running", "Completed"})

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volcanopy.api import names
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explaining.account import counted
 from volcanopy.cli.explaining.queue import state
 from volcanopy.cli.explaining.reading import all_below, parent_of
-from volcanopy.cli.frame.changes import Changes
-from volcanopy.cli.frame.describing import events_of
-from volcanopy.cli.frame.kinds import COMMANDS, QUEUES, found, resource, status_of
-from volcanopy.cli.frame.objects import chosen, each
-from volcanopy.cli.frame.options import Chosen, Cluster, Dry, Place, Written
-from volcanopy.cli.frame.watching import following
+from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.description import events_of
+from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, resource, status_of
+from volcanopy.cli.framework.objects import for_each, select_objects
+from volcanopy.cli.framework.options import Chosen, Cluster, Dry, Place, Written
+from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -81,9 +81,11 @@ async def wish(
     """Leave the wish for each queue; with a ``timeout`` in seconds, wait until it is carried out."""
     asked, changes = WISHES[verb], Changes(written)
     async with cluster.client() as client:
-        queues = await chosen(client, QUEUES, None, which.names or (), which.selector, everything=which.everything)
+        queues = await select_objects(
+            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
+        )
         if which.everything or which.selector:
-            queues = [queue for queue in queues if found(queue).name != names.ROOT_QUEUE]
+            queues = [queue for queue in queues if key_of(queue).name != names.ROOT_QUEUE]
 
         async def leave(queue: Json) -> None:
             await _check(client, asked, queue)
@@ -94,14 +96,14 @@ async def wish(
             if timeout is not None and command is not None:
                 await _carried_out(client, queue, asked, command, timeout)
 
-        await each(queues, leave)
+        await for_each(queues, leave)
 
 
 async def _check(client: Client, asked: Wish, queue: Json) -> None:
     """Say at once what the controller would refuse."""
-    name = found(queue).name
+    name = key_of(queue).name
     if name == names.ROOT_QUEUE and asked.action == "CloseQueue":
-        raise Stop("queue root stays open: close the queues below it")
+        raise CommandError("queue root stays open: close the queues below it")
     if asked.action != "OpenQueue":
         return
     try:
@@ -109,9 +111,9 @@ async def _check(client: Client, asked: Wish, queue: Json) -> None:
     except (NotFound, Forbidden):
         return
     if state(above) in _SHUT:
-        raise Stop(
-            f"queue {name} cannot be opened while queue {found(above).name} above it is {state(above).lower()}: "
-            f"volcanopy queue open {found(above).name}"
+        raise CommandError(
+            f"queue {name} cannot be opened while queue {key_of(above).name} above it is {state(above).lower()}: "
+            f"volcanopy queue open {key_of(above).name}"
         )
 
 
@@ -122,14 +124,14 @@ async def _leave(
     owner = {
         "apiVersion": QUEUES.api_version,
         "kind": QUEUES.kind,
-        "name": found(queue).name,
+        "name": key_of(queue).name,
         "uid": queue["metadata"]["uid"],
     }
     command: Json = {
         "apiVersion": COMMANDS.api_version,
         "kind": COMMANDS.kind,
         "metadata": {
-            "generateName": f"{found(queue).name}-{verb}-",
+            "generateName": f"{key_of(queue).name}-{verb}-",
             "namespace": namespace,
             "ownerReferences": [owner],
         },
@@ -147,12 +149,12 @@ async def _leave(
 
 async def _carried_out(client: Client, queue: Json, asked: Wish, command: Json, timeout: float) -> None:
     """Wait until the Command is gone, and the queue where it should be; raises Stop if it is refused."""
-    where = found(command)
-    name = found(queue).name
+    where = key_of(command)
+    name = key_of(queue).name
     try:
         async with (
             asyncio.timeout(timeout),
-            following(client, COMMANDS, where.namespace, fields=f"metadata.name={where.name}") as commands,
+            watch_objects(client, COMMANDS, where.namespace, fields=f"metadata.name={where.name}") as commands,
         ):
             while commands.objects:
                 await commands.changed()
@@ -161,10 +163,12 @@ async def _carried_out(client: Client, queue: Json, asked: Wish, command: Json, 
                 return
             said = await _refusal(client, queue)
             if said:
-                raise Stop(f"queue {name} is {state(now).lower()}: {said}")
+                raise CommandError(f"queue {name} is {state(now).lower()}: {said}")
             await until(client, queue, Goal(asked.word, asked.ends), -1)
     except TimeoutError:
-        raise Stop(f"timed out waiting for queue {name} to be {asked.word}: is the controller running?") from None
+        raise CommandError(
+            f"timed out waiting for queue {name} to be {asked.word}: is the controller running?"
+        ) from None
 
 
 async def _refusal(client: Client, queue: Json) -> str:
@@ -177,35 +181,37 @@ async def _refusal(client: Client, queue: Json) -> str:
 async def wait(cluster: Cluster, which: Chosen, goal: Goal, timeout: float) -> None:
     """Wait for all of the queues; raises Stop when the time is up."""
     async with cluster.client() as client:
-        queues = await chosen(client, QUEUES, None, which.names or (), which.selector, everything=which.everything)
+        queues = await select_objects(
+            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
+        )
         if not queues:
-            raise Stop("there is no such queue to wait for")
+            raise CommandError("there is no such queue to wait for")
 
         async def one(queue: Json) -> None:
             await until(client, queue, goal, timeout)
             print(
-                f"{resource(QUEUES)}/{found(queue).name} {'deleted' if goal.word == 'deleted' else 'condition met'}",
+                f"{resource(QUEUES)}/{key_of(queue).name} {'deleted' if goal.word == 'deleted' else 'condition met'}",
                 flush=True,
             )
 
-        await each(queues, one, together=True)
+        await for_each(queues, one, together=True)
 
 
 async def until(client: Client, queue: Json, goal: Goal, timeout: float) -> None:
     """Wait until this very queue is there. Less than 0 seconds is a week."""
-    name, uid = found(queue).name, queue["metadata"]["uid"]
+    name, uid = key_of(queue).name, queue["metadata"]["uid"]
     now, every = queue, [queue]
     try:
         async with (
             asyncio.timeout(timeout if timeout >= 0 else _WEEK),
-            following(client, QUEUES, None, fields="" if goal.empty else f"metadata.name={name}") as followed,
+            watch_objects(client, QUEUES, None, fields="" if goal.empty else f"metadata.name={name}") as followed,
         ):
             while True:
                 there = next((one for one in followed.objects.values() if one["metadata"]["uid"] == uid), None)
                 if there is None:
                     if goal.word == "deleted":
                         return
-                    raise Stop(f"queue {name} was deleted before it was {goal.word}")
+                    raise CommandError(f"queue {name} was deleted before it was {goal.word}")
                 now = there
                 every = list(followed.objects.values())
                 if goal.word != "deleted" and goal.reached(now, every):
@@ -213,4 +219,4 @@ async def until(client: Client, queue: Json, goal: Goal, timeout: float) -> None
                 await followed.changed()
     except TimeoutError:
         stands = f"it is {state(now).lower()}, with {counted(unfinished(now, every), 'unfinished job')} in it"
-        raise Stop(f"timed out waiting for queue {name} to be {goal.word}; {stands}") from None
+        raise CommandError(f"timed out waiting for queue {name} to be {goal.word}; {stands}") from None

@@ -2,9 +2,9 @@
 
 from volcanopy.cli.explaining.queue import COUNTS, account_of, policy, state, stops
 from volcanopy.cli.explaining.reading import queue_facts
-from volcanopy.cli.frame.describing import Description, events_of
-from volcanopy.cli.frame.kinds import found, spec_of, status_of
-from volcanopy.cli.queues.view import short
+from volcanopy.cli.framework.description import Description, events_of
+from volcanopy.cli.framework.kinds import key_of, spec_of, status_of
+from volcanopy.cli.queues.columns import short
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 
@@ -24,7 +24,7 @@ _TITLES = {
 
 async def description(client: Client, queue: Json) -> str:
     """The queue in lines."""
-    facts = await queue_facts(client, found(queue).name)
+    facts = await queue_facts(client, key_of(queue).name)
     account = account_of(facts)
     told, spec, status = Description(queue), spec_of(queue), status_of(queue)
     told.line("Above", " < ".join(account.parents))

@@ -1,4 +1,4 @@
-"""Following the objects of a kind as they change: for ``--watch``, and for commands that wait for something."""
+"""WatchedObjects the objects of a kind as they change: for ``--watch``, and for commands that wait for something."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,10 +11,10 @@ from volcanopy.kube.client.kinds import Json, Kind
 Changes = Sequence[Change[Json]]
 
 
-class Following:
+class WatchedObjects:
     """A live copy of what is followed, and a way to await that something in it changes."""
 
-    def __init__(self, reflector: Reflector[Json], also: "Following | None" = None) -> None:
+    def __init__(self, reflector: Reflector[Json], also: "WatchedObjects | None" = None) -> None:
         self._reflector = reflector
         self._changed: asyncio.Event = asyncio.Event() if also is None else also._changed
 
@@ -44,7 +44,7 @@ class Following:
 
 
 @asynccontextmanager
-async def following(
+async def watch_objects(
     client: Client,
     kind: Kind[Json],
     namespace: str | None,
@@ -52,8 +52,8 @@ async def following(
     selector: str = "",
     fields: str = "",
     take: Callable[[Changes], object] | None = None,
-    also: Following | None = None,
-) -> AsyncIterator[Following]:
+    also: WatchedObjects | None = None,
+) -> AsyncIterator[WatchedObjects]:
     """Follow the objects that the selectors choose; those that exist are known when this is entered.
 
     ``take`` is told each batch of changes, the first list included. With ``also``, what changes in the other is awaited too. Raises what the server says of a list or a watch
@@ -66,7 +66,7 @@ async def following(
     async with allowed:
         pass
     reflector = Reflector(client, kind, namespace, label_selector=selector, field_selector=fields)
-    followed = Following(reflector, also)
+    followed = WatchedObjects(reflector, also)
 
     def sink(changes: Changes) -> None:
         if take is not None:

@@ -3,13 +3,13 @@
 import asyncio
 from dataclasses import dataclass
 
-from volcanopy.cli.errors import Stop
-from volcanopy.cli.frame.kinds import JOBS, found, resource, status_of
-from volcanopy.cli.frame.objects import chosen, each
-from volcanopy.cli.frame.options import Chosen, Cluster, Place
-from volcanopy.cli.frame.watching import following
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.kinds import JOBS, key_of, resource, status_of
+from volcanopy.cli.framework.objects import for_each, select_objects
+from volcanopy.cli.framework.options import Chosen, Cluster, Place
+from volcanopy.cli.framework.watch import watch_objects
+from volcanopy.cli.jobs.columns import message, phase
 from volcanopy.cli.jobs.phases import FINISHED, phase_named
-from volcanopy.cli.jobs.view import message, phase
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 
@@ -50,7 +50,7 @@ def goal(text: str) -> Goal:
         name = phase_named(which)
         return Goal(name, frozenset({name}), passed=name if what == "condition" else "")
     if equals:
-        raise Stop(
+        raise CommandError(
             f"--for: {text!r} is neither a phase, such as completed, nor phase=NAME, condition=NAME or delete", 2
         )
     if text.lower() == "finished":
@@ -62,39 +62,41 @@ def goal(text: str) -> Goal:
 async def wait(cluster: Cluster, place: Place, which: Chosen, wanted: Goal, timeout: float) -> None:
     """Wait for all of the jobs; raises Stop when the time is up, or one can no longer get there."""
     async with cluster.client() as client:
-        jobs = await chosen(
+        jobs = await select_objects(
             client, JOBS, place.of(client), which.names or (), which.selector, everything=which.everything
         )
         if not jobs:
-            raise Stop("there is no such job to wait for")
-        await each(jobs, lambda job: _told(client, job, wanted, timeout), together=True)
+            raise CommandError("there is no such job to wait for")
+        await for_each(jobs, lambda job: _told(client, job, wanted, timeout), together=True)
 
 
 async def _told(client: Client, job: Json, wanted: Goal, timeout: float) -> None:
     await until(client, job, wanted, timeout)
-    print(f"{resource(JOBS)}/{found(job).name} {'deleted' if not wanted.phases else 'condition met'}", flush=True)
+    print(f"{resource(JOBS)}/{key_of(job).name} {'deleted' if not wanted.phases else 'condition met'}", flush=True)
 
 
 async def until(client: Client, job: Json, wanted: Goal, timeout: float) -> Json:
     """Wait until this very job is there; gives it as it is then. Less than 0 seconds is a week, as with kubectl."""
-    where, uid = found(job), job["metadata"]["uid"]
+    where, uid = key_of(job), job["metadata"]["uid"]
     now = job
     try:
         async with asyncio.timeout(timeout if timeout >= 0 else _WEEK):
             fields = f"metadata.name={where.name}"
-            async with following(client, JOBS, where.namespace, fields=fields) as followed:
+            async with watch_objects(client, JOBS, where.namespace, fields=fields) as followed:
                 while True:
                     found_now = next((one for one in followed.objects.values() if one["metadata"]["uid"] == uid), None)
                     if found_now is None:
                         if not wanted.phases:
                             return now
-                        raise Stop(f"job {where.name} was deleted, as {phase(now)}, before it was {wanted.word}")
+                        raise CommandError(
+                            f"job {where.name} was deleted, as {phase(now)}, before it was {wanted.word}"
+                        )
                     now = found_now
                     if wanted.reached(now):
                         return now
                     if wanted.hopeless(now):
-                        raise Stop(f"job {where.name} is {phase(now)} and stays so: {message(now)}")
+                        raise CommandError(f"job {where.name} is {phase(now)} and stays so: {message(now)}")
                     await followed.changed()
     except TimeoutError:
         stands = f"it is {phase(now)}" + (f": {message(now)}" if message(now) else "")
-        raise Stop(f"timed out waiting for job {where.name} to be {wanted.word.lower()}; {stands}") from None
+        raise CommandError(f"timed out waiting for job {where.name} to be {wanted.word.lower()}; {stands}") from None

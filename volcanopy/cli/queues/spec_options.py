@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from volcanopy.cli.errors import Stop
+from volcanopy.cli.errors import CommandError
 
 _AMOUNTS = "NAME=QUANTITY,..."
 
@@ -90,13 +90,13 @@ def amounts(option: str, text: str) -> dict[str, str] | None:
     for part in text.split(","):
         name, equals, given = (one.strip() for one in part.partition("="))
         if not (name and equals and given):
-            raise Stop(f"{option}: {part.strip()!r} is no amount, such as cpu=4 or memory=8Gi", 2)
+            raise CommandError(f"{option}: {part.strip()!r} is no amount, such as cpu=4 or memory=8Gi", 2)
         if name in made:
-            raise Stop(f"{option}: {name} is given twice", 2)
+            raise CommandError(f"{option}: {name} is given twice", 2)
         try:
             if quantity.amount(name, given) < 0:
-                raise Stop(f"{option}: {name} cannot be less than nothing: {given}", 2)
+                raise CommandError(f"{option}: {name} cannot be less than nothing: {given}", 2)
         except quantity.QuantityError as fault:
-            raise Stop(f"{option}: {name}: {fault}", 2) from None
+            raise CommandError(f"{option}: {name}: {fault}", 2) from None
         made[name] = given
     return made

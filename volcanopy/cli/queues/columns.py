@@ -6,8 +6,8 @@ from datetime import datetime
 from volcanopy.api import quantity
 from volcanopy.cli.explaining.queue import policy, state
 from volcanopy.cli.explaining.reading import parent_of
-from volcanopy.cli.frame.kinds import QUEUES, spec_of, status_of
-from volcanopy.cli.frame.views import AGE, NAME, Column, View
+from volcanopy.cli.framework.kinds import QUEUES, spec_of, status_of
+from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.kube.client.kinds import Json
 
 _STYLES = {"Open": "green", "Closing": "yellow", "Closed": "red", "Unknown": "red"}

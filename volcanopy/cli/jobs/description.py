@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from volcanopy.cli.frame.ages import age, since
-from volcanopy.cli.frame.describing import Description, events_of
-from volcanopy.cli.frame.kinds import POD_GROUPS, found, spec_of, status_of
+from volcanopy.cli.framework.description import Description, events_of
+from volcanopy.cli.framework.durations import age, since
+from volcanopy.cli.framework.kinds import POD_GROUPS, key_of, spec_of, status_of
+from volcanopy.cli.jobs.columns import message, needed, phase, queue, ready, total
 from volcanopy.cli.jobs.pods import pods_of, readiness, restarts, state, task_of
-from volcanopy.cli.jobs.view import message, needed, phase, queue, ready, total
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -37,7 +37,7 @@ async def description(client: Client, job: Json) -> str:
     _tasks(told, job)
     _policies(told, spec)
     if group is not None:
-        told.line("Pod Group", f"{found(group).name} ({status_of(group).get('phase') or 'not looked at yet'})")
+        told.line("Pod Group", f"{key_of(group).name} ({status_of(group).get('phase') or 'not looked at yet'})")
         unblock = (status_of(group).get("explanation") or {}).get("unblock")
         told.line("Would Start With", unblock)
     _pods(told, pods)
@@ -110,7 +110,7 @@ def _pods(told: Description, pods: list[Json]) -> None:
         ("NAME", "TASK", "READY", "STATUS", "RESTARTS", "NODE", "AGE"),
         (
             (
-                found(pod).name,
+                key_of(pod).name,
                 task_of(pod),
                 readiness(pod),
                 state(pod),

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from volcanopy.cli.frame import documents, views
-from volcanopy.cli.frame.kinds import found
-from volcanopy.cli.frame.objects import Partly, chosen, each, listed, one
-from volcanopy.cli.frame.options import Chosen, Format, Show
-from volcanopy.cli.frame.views import TableForm, View
-from volcanopy.cli.frame.watching import Changes, Following, following
+from volcanopy.cli.framework import documents, tables
+from volcanopy.cli.framework.kinds import key_of
+from volcanopy.cli.framework.objects import PartialError, find_object, for_each, list_objects, select_objects
+from volcanopy.cli.framework.options import Chosen, Format, Show
+from volcanopy.cli.framework.tables import TableForm, View
+from volcanopy.cli.framework.watch import Changes, WatchedObjects, watch_objects
 from volcanopy.cli.render import plain_table
 from volcanopy.kube.cache.watch import ChangeType
 from volcanopy.kube.client.api_client import Client
@@ -38,7 +38,7 @@ async def show_list(client: Client, view: View, wanted: Wanted, show: Show) -> N
     if show.watch:
         await _watch(client, view, wanted, show, form)
         return
-    found_all = await listed(client, view.kind, wanted.namespace, wanted.selector, wanted.fields)
+    found_all = await list_objects(client, view.kind, wanted.namespace, wanted.selector, wanted.fields)
     bodies = sorted((body for body in found_all if wanted.keep(body)), key=_order)
     if not bodies and show.output in {Format.table, Format.wide}:
         print(_none(view, wanted), file=sys.stderr)
@@ -49,12 +49,12 @@ async def show_list(client: Client, view: View, wanted: Wanted, show: Show) -> N
 async def show_named(client: Client, view: View, namespace: str | None, names: Sequence[str], show: Show) -> None:
     """Print the objects of these names; those that are not there are said after the others are printed."""
     if show.watch:
-        name = found(await one(client, view.kind, namespace, names[0])).name
+        name = key_of(await find_object(client, view.kind, namespace, names[0])).name
         await show_list(client, view, Wanted(namespace, fields=f"metadata.name={name}"), show)
         return
     try:
-        bodies = await each(names, lambda name: one(client, view.kind, namespace, name))
-    except Partly as stop:
+        bodies = await for_each(names, lambda name: find_object(client, view.kind, namespace, name))
+    except PartialError as stop:
         show_objects(view, [body for body in stop.done if isinstance(body, dict)], show)
         raise
     show_objects(view, bodies, show, single=len(names) == 1)
@@ -69,8 +69,10 @@ async def describe_chosen(
 ) -> None:
     """Print the description of each object that is meant, with empty lines between them."""
     try:
-        bodies = await chosen(client, kind, namespace, which.names or (), which.selector, everything=which.everything)
-    except Partly as stop:
+        bodies = await select_objects(
+            client, kind, namespace, which.names or (), which.selector, everything=which.everything
+        )
+    except PartialError as stop:
         await _describe(client, stop.done, describe)
         raise
     await _describe(client, bodies, describe)
@@ -93,7 +95,7 @@ def show_objects(
         whole = documents.whole(view.kind, bodies[0]) if single else documents.as_list(view.kind, bodies)
         sys.stdout.write(documents.text(whole, show.output))
     else:
-        views.print_table(form or _form(view, show), bodies, datetime.now(UTC))
+        tables.print_table(form or _form(view, show), bodies, datetime.now(UTC))
 
 
 def _form(view: View, show: Show, *, namespaces: bool = False) -> TableForm:
@@ -106,14 +108,14 @@ def _none(view: View, wanted: Wanted) -> str:
 
 
 def _order(body: Json) -> tuple[str, str]:
-    where = found(body)
+    where = key_of(body)
     return where.namespace, where.name
 
 
 async def _watch(client: Client, view: View, wanted: Wanted, show: Show, form: TableForm) -> None:
-    live = views.coloured() and show.output in {Format.table, Format.wide}
+    live = tables.coloured() and show.output in {Format.table, Format.wide}
     printer = None if live else _Printer(view, wanted, show, form)
-    async with following(
+    async with watch_objects(
         client,
         view.kind,
         wanted.namespace,
@@ -127,10 +129,10 @@ async def _watch(client: Client, view: View, wanted: Wanted, show: Show, form: T
             await followed.changed()
 
 
-async def _live(followed: Following, wanted: Wanted, form: TableForm) -> None:
+async def _live(followed: WatchedObjects, wanted: Wanted, form: TableForm) -> None:
     from rich.live import Live
 
-    console = views.console()
+    console = tables.console()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             bodies = sorted((body for body in followed.objects.values() if wanted.keep(body)), key=_order)
