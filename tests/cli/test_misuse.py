@@ -132,7 +132,8 @@ def test_who_may_not_do_it_is_told_what_to_ask_for(words: tuple[str, ...], folde
     assert said
     for sentence in said:
         assert re.fullmatch(
-            r'(.*: )?forbidden: user "ada" cannot list batchjobs.batch.volcanopy.io in namespace "default"; .+', sentence
+            r'(.*: )?forbidden: user "ada" cannot list batchjobs.batch.volcanopy.io in namespace "default"; .+',
+            sentence,
         )
 
 
