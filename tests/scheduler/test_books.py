@@ -9,12 +9,12 @@ from volcanopy.api import core, quantity
 from volcanopy.kube.cache.statuses import queue_status
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
-from volcanopy.scheduler.framework.observer import Observer
+from volcanopy.scheduler.framework.observer import Observer, QueueAmounts
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import Plan, SetQueue, document
 from volcanopy.scheduler.model.resources import UNLIMITED
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.report.queue_status import Books, books, share
+from volcanopy.scheduler.report.queue_status import books, share
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, config, decide, world
 from volcanopy.testing.random_worlds import Case
@@ -226,9 +226,9 @@ def test_amounts_beyond_all_counting_are_not_told_rather_than_told_wrongly(plugi
 class Listening(Observer):
     """Keeps the books that a cycle leaves."""
 
-    kept: Books
+    kept: QueueAmounts
 
-    def queues(self, books: Books) -> None:
+    def queues(self, books: QueueAmounts) -> None:
         self.kept = books
 
 

@@ -49,7 +49,7 @@ class OneByOne(Placement):
         return any(refusal.nodes[node] for refusal in self._hooks_asked.predicate(task, everywhere))
 
 
-def actions() -> Mapping[str, Action]:
+def actions() -> Mapping[str, Action[Any]]:
     """The actions, for tests that run them on sessions of their own."""
     return builtin().actions
 

@@ -1,36 +1,85 @@
-"""Who wants to know how a cycle goes: what it spends its time on, what it tries, and what comes of it for the queues.
+"""The interface through which a caller measures a cycle: its duration, its eviction attempts, the amounts of the queues.
 
-The scheduler has no clock. It says when something begins and ends, and whoever calls it may look at a clock then.
+The scheduler has no clock. It reports when a part begins and ends; the caller may read a clock then.
 """
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from volcanopy.scheduler.report.queue_status import Books
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints
+from volcanopy.scheduler.model.snapshot import QueueTable
 
 Part = Literal["open", "plugin", "action", "close"]
-"""What a cycle consists of: opening the session (with every plugin), the actions, and closing it."""
+"""The parts of a cycle: opening the session (with every plugin), the actions, and closing it."""
+
+
+class QueueAmounts(Protocol):
+    """(R, Q) amounts of the queues at the end of a cycle; None where no plugin defines deserved shares."""
+
+    @property
+    def axis(self) -> Axis:
+        """The resources that are counted."""
+        ...
+
+    @property
+    def queues(self) -> QueueTable:
+        """The queues."""
+        ...
+
+    @property
+    def allocated(self) -> Ints:
+        """Allocated to pods."""
+        ...
+
+    @property
+    def deserved(self) -> Ints | None:
+        """Deserved shares."""
+        ...
+
+    @property
+    def limit(self) -> Ints | None:
+        """Effective capabilities."""
+        ...
+
+    @property
+    def guaranteed(self) -> Ints:
+        """Guarantees."""
+        ...
+
+    @property
+    def borrowed(self) -> Ints | None:
+        """Allocated above the deserved share."""
+        ...
+
+    @property
+    def waiting(self) -> Ints:
+        """Requested by pods without a node, and by jobs whose pods do not exist yet."""
+        ...
+
+    @property
+    def share(self) -> Floats | None:
+        """(Q,): the largest ratio of allocated to deserved."""
+        ...
 
 
 class Observer:
-    """Hears how a cycle goes; this one takes no notice. Derive from it and override what is of interest.
+    """Receives measurements of a cycle; this base class ignores them. Derive from it and override what is of interest.
 
     It is called from the thread that decides, and must neither take long nor raise.
     """
 
     def during(self, part: Part, name: str = "") -> AbstractContextManager[None]:
-        """A part of the cycle begins with the block and ends with it; ``name`` is that of the plugin or action."""
+        """Return a context that spans a part of the cycle; ``name`` is that of the plugin or action."""
         return _NOTHING
 
     def tried(self, attempts: Mapping[str, int]) -> None:
-        """How often each action that evicts has tried to make room for a job, by its name; once a cycle."""
+        """Receive, once a cycle, how many jobs each evicting action made an attempt for, by the action's name."""
 
-    def queues(self, books: "Books") -> None:
-        """What the queues hold, are due, borrow and wait for at the end; once a cycle."""
+    def queues(self, books: QueueAmounts) -> None:
+        """Receive, once a cycle, the amounts of the queues at its end."""
 
 
 _NOTHING = nullcontext()
 NO_OBSERVER = Observer()
-"""Nobody listens."""
+"""Ignores everything."""

@@ -1,23 +1,22 @@
-"""Which plugins and actions there are: a value, not a global that imports fill."""
+"""The plugins and actions that exist, as a value: nothing is registered by being imported."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from volcanopy.scheduler.framework.plugin import Plugin
 
-if TYPE_CHECKING:
-    from volcanopy.scheduler.session.session import Session
+SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
 
 
-class Action(Protocol):
-    """A step of the cycle."""
+class Action(Protocol[SessionT_contra]):
+    """A step of the cycle. ``SessionT_contra`` is the session's type, which is above this layer."""
 
     name: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
-    """The keys that the configuration file may give it; what they must say, a ``model`` of pydantic may tell as well."""
+    """The keys that the configuration file may set; a pydantic ``model`` attribute may declare their values as well."""
 
-    def __call__(self, session: "Session", arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: SessionT_contra, arguments: Mapping[str, Any]) -> None:
         """Do the step on the session."""
         ...
 
@@ -27,12 +26,12 @@ class Registry:
     """Plugins and actions by the names that the configuration file uses."""
 
     plugins: Mapping[str, type[Plugin[Any]]]
-    actions: Mapping[str, Action]
+    actions: Mapping[str, Action[Any]]
 
     def with_plugins(self, *plugins: type[Plugin[Any]]) -> "Registry":
-        """The same with more plugins."""
+        """Return the registry with more plugins."""
         return Registry({**self.plugins, **{plugin.name: plugin for plugin in plugins}}, self.actions)
 
-    def with_actions(self, *actions: Action) -> "Registry":
-        """The same with more actions."""
+    def with_actions(self, *actions: Action[Any]) -> "Registry":
+        """Return the registry with more actions."""
         return Registry(self.plugins, {**self.actions, **{action.name: action for action in actions}})

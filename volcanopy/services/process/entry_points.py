@@ -118,7 +118,7 @@ def _job_plugin(loaded: _Named) -> type[jobplugin.JobPlugin[Any]]:
     return found
 
 
-def _action(loaded: _Named) -> Action:
+def _action(loaded: _Named) -> Action[Any]:
     if isinstance(loaded.thing, type):
         try:
             loaded.thing = loaded.thing()
@@ -130,7 +130,7 @@ def _action(loaded: _Named) -> Action:
     arguments = getattr(action, "arguments", None)
     are_names = isinstance(arguments, tuple) and all(isinstance(name, str) for name in arguments)
     loaded.must(are_names, "does not say which arguments it takes: give it a tuple of their names as arguments")
-    found: Action = action
+    found: Action[Any] = action
     return found
 
 

@@ -16,10 +16,9 @@ from volcanopy.api import core, names
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.metrics.metric_types import Labels
-from volcanopy.scheduler.framework.observer import Observer, Part
+from volcanopy.scheduler.framework.observer import Observer, Part, QueueAmounts
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask
-from volcanopy.scheduler.report.queue_status import Books
 from volcanopy.services.scheduler.eviction_outcomes import EvictionOutcomes
 
 Values = Iterable[tuple[Labels, float]]
@@ -42,10 +41,10 @@ class SchedulerMetrics(Observer):
         self, store: Store, writes_waiting: Callable[[], int] = lambda: 0, now: Callable[[], datetime] = utc_now
     ) -> None:
         self._store, self._writes_waiting, self._now = store, writes_waiting, now
-        self._books: Books | None = None
+        self._books: QueueAmounts | None = None
         self._waiting: list[Explain] = []
         """Why those wait that the last plan left waiting."""
-        self._phases: tuple[int, Books, dict[str, Ints]] | None = None
+        self._phases: tuple[int, QueueAmounts, dict[str, Ints]] | None = None
         self.exchanges = EvictionOutcomes(store.groups.__contains__, time.monotonic)
 
     # What a cycle tells while it decides, in its own thread
@@ -81,7 +80,7 @@ class SchedulerMetrics(Observer):
             elif action in _RECLAIMING:
                 registry.RECLAIM_ATTEMPTS.inc(times)
 
-    def queues(self, books: Books) -> None:
+    def queues(self, books: QueueAmounts) -> None:
         """Keep the books until they are asked for."""
         self._books = books
 
@@ -182,7 +181,7 @@ class SchedulerMetrics(Observer):
                 longest[explain.gate] = max(longest[explain.gate], _since(group.metadata, now))
         return [((gate,), waited) for gate, waited in longest.items()]
 
-    def _rows(self, books: Books) -> list[tuple[int, str]]:
+    def _rows(self, books: QueueAmounts) -> list[tuple[int, str]]:
         """The queues that there are, each with its row."""
         return [(row, name) for row, name in enumerate(books.queues.names) if books.queues.objects[row] is not None]
 
@@ -256,7 +255,7 @@ def _count_evictions(evicts: list[Evict]) -> None:
     registry.RECLAIM_VICTIMS.set(sum(pods[reason] for reason in _RECLAIMING))
 
 
-def _table(books: Books, kind: str) -> Ints | None:
+def _table(books: QueueAmounts, kind: str) -> Ints | None:
     """The amounts of a kind; below zero where there are none."""
     match kind:
         case "request":
@@ -273,7 +272,7 @@ def _table(books: Books, kind: str) -> Ints | None:
     return table
 
 
-def _phases(books: Books, groups: list[core.PodGroup]) -> dict[str, Ints]:
+def _phases(books: QueueAmounts, groups: list[core.PodGroup]) -> dict[str, Ints]:
     """How many pod groups of each queue and of those below it are in each phase."""
     index, order = books.queues.index, list(registry.POD_GROUPS)
     counts = np.zeros((len(order), len(index)), dtype=np.int64)
