@@ -1,11 +1,13 @@
 # One image; its subcommands are the services: scheduler, controller, admission.
-# hack/image.py runs these very steps in a clean root where there is no engine (make image-check).
+# hack/image.py runs these steps in a clean root on a machine without a container engine (make image-check).
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 RUN python -m venv /opt/volcanopy
-COPY pyproject.toml README.md ./
+COPY requirements.lock ./
+RUN /opt/volcanopy/bin/pip install --no-cache-dir --disable-pip-version-check --requirement requirements.lock
+COPY pyproject.toml README.md LICENSE ./
 COPY volcanopy ./volcanopy
-RUN /opt/volcanopy/bin/pip install --no-cache-dir --disable-pip-version-check .
+RUN /opt/volcanopy/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
 
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/volcanopy /opt/volcanopy

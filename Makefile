@@ -1,43 +1,58 @@
-# Everything a newcomer or a machine runs. Needs Python 3.11+, make and pip; Go as well for the second test server.
+# Everything that a developer or a CI machine runs. Needs Python 3.11+, make and pip; with Go the tests also run against
+# a real kube-apiserver, and `make chart` works.
 PYTHON ?= python3
+ENGINE ?= docker
+IMAGE  ?= volcanopy:dev
+DIST   ?= dist
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+EDITABLE := --no-deps --no-build-isolation --editable .
+COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml --quiet --group build --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo test check bench golden controlplane helm image-check clean
+.PHONY: demo test check docs bench golden lock wheel image push chart controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
-$(VENV)/.run: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "volcanopy needs Python 3.11 or later, this is " + sys.version.split()[0] + ": call make PYTHON=python3.12, for example")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+$(VENV)/.run: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "volcanopy needs Python 3.11 or later, this is " + sys.version.split()[0] + ": call make PYTHON=python3.12, for example")'
+	@echo "Installing volcanopy and its dependencies into $(VENV): this takes a minute or more, once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --requirement requirements.lock
+	@$(PIP) $(EDITABLE)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.run
+	@echo "Installing the development tools into $(VENV)."
+	@$(PIP) --requirement requirements-dev.lock
 	@touch $@
 
 demo: $(VENV)/.run  ## Start a cluster on this machine, run the examples on it, show the outcome.
 	$(BIN)/volcanopy local run examples/01-hello examples/02-gang examples/03-queues
 
-check: $(VENV)/.dev  ## Format, lint, types, floors.
+check: $(VENV)/.dev  ## Format, lint, types, import contracts, docs site.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-controlplane: $(VENV)/.dev  ## Build the real kube-apiserver and etcd for the tests, once, where Go is at hand.
+controlplane: $(VENV)/.dev  ## Build kube-apiserver and etcd for the tests, once, if Go is installed.
 	$(BIN)/python -m hack.controlplane
 
-helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, where Go is at hand.
+helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, if Go is installed.
 	$(BIN)/python -m hack.helm
 
 test: check controlplane helm  ## Every test, on both API servers.
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --durations=10
 
-bench: $(VENV)/.dev  ## Timings, against bench/limits.toml.
+bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench
 
-golden: $(VENV)/.dev  ## Write the generated files anew: review the difference like code.
+docs: $(VENV)/.dev  ## Serve the docs site on http://127.0.0.1:8000 and rebuild it on every change.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
+
+golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference like code.
 	$(BIN)/volcanopy crd --output-dir charts/volcanopy/crds
 	$(BIN)/python -m hack.chartvalues
 	$(BIN)/python -m tests.jobcontroller.plugins.writing
@@ -47,8 +62,26 @@ golden: $(VENV)/.dev  ## Write the generated files anew: review the difference l
 	$(BIN)/python -m hack.clipage
 	$(BIN)/python -m hack.gatestable
 
-image-check: $(VENV)/.dev  ## Run the Dockerfile's steps in a clean root, and the services from it. Needs root and a Debian mirror.
+lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--upgrade` takes the newest versions.
+	test -x $(VENV)/lock/bin/python || $(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(COMPILE) --output-file requirements.lock
+	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+
+wheel: $(VENV)/.run  ## Build the wheel into dist/.
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
+
+image:  ## Build the image IMAGE with docker, or with ENGINE=podman.
+	$(ENGINE) build --tag $(IMAGE) .
+
+push: image  ## Push the image IMAGE to its registry.
+	$(ENGINE) push $(IMAGE)
+
+chart: helm  ## Package the Helm chart into dist/.
+	"$$($(BIN)/python -c 'from hack.helm import helm; print(helm() or "helm")')" package charts/volcanopy --destination $(DIST)
+
+image-check: $(VENV)/.dev  ## Run the steps of the Dockerfile in a clean root, and the services from it. Needs root and a Debian mirror.
 	$(BIN)/python -m hack.image
 
-clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean:  ## Remove the virtual environment, caches and build results.
+	rm -rf $(VENV) $(DIST) build site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -43,7 +43,9 @@ def test_the_image_runs_as_the_user_of_the_chart_and_its_subcommands_are_the_ser
 def test_only_the_package_is_sent_into_the_build(tmp_path: Path) -> None:
     for name in (
         "pyproject.toml",
+        "LICENSE",
         "README.md",
+        "requirements.lock",
         "volcanopy/a.py",
         "volcanopy/api/py.typed",
         "volcanopy/__pycache__/a.pyc",
@@ -54,4 +56,4 @@ def test_only_the_package_is_sent_into_the_build(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     found = [str(path) for path in sent(tmp_path, RULES)]
-    assert found == ["README.md", "pyproject.toml", "volcanopy/a.py", "volcanopy/api/py.typed"]
+    assert found == ["LICENSE", "README.md", "pyproject.toml", "requirements.lock", "volcanopy/a.py", "volcanopy/api/py.typed"]

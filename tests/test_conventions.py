@@ -1,0 +1,149 @@
+"""The conventions that a machine can check: sizes, names, import contracts, lock files and workflows."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE = sorted(path for folder in ("volcanopy", "bench", "hack") for path in (ROOT / folder).rglob("*.py"))
+LONGEST_FILE, LONGEST_FUNCTION = 450, 80
+VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|common|misc|manager|managers)(_|$)")
+TERMS = {"cert_manager", "field_managers"}
+"""Module names that are terms of Kubernetes or of a program."""
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", CODE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_has_one_subject_and_a_limited_size(path: Path) -> None:
+    source = path.read_text()
+    assert len(source.splitlines()) <= LONGEST_FILE, f"{path}: split it"
+    assert path.stem in TERMS or not VAGUE.search(path.stem), f"{path}: name it for its content"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= LONGEST_FUNCTION, f"{path}:{node.lineno} {node.name} has {length} lines"
+
+
+VIOLATIONS = {
+    "layers": ("volcanopy/api/quantity.py", "import volcanopy.scheduler.model.resources\n"),
+    "pure": ("volcanopy/jobcontroller/phases.py", "import socket\n"),
+    "scheduler": ("volcanopy/scheduler/ledger/ledger.py", "import volcanopy.scheduler.session.session\n"),
+    "plugins": ("volcanopy/scheduler/plugins/drf.py", "import volcanopy.scheduler.plugins.gang\n"),
+    "job plugins": ("volcanopy/jobcontroller/plugins/mpi.py", "import volcanopy.jobcontroller.plugins.ssh\n"),
+    "embedded API server": ("volcanopy/local/apiserver/server.py", "import volcanopy.kube.client\n"),
+    "kube": ("volcanopy/kube/client/__init__.py", "import volcanopy.kube.cache\n"),
+    "services": ("volcanopy/services/process/health.py", "import volcanopy.services.scheduler\n"),
+    "local": ("volcanopy/local/simulated/__init__.py", "import volcanopy.local.cluster\n"),
+}
+"""For each import contract: a module, and an import that breaks the contract there."""
+
+
+def test_every_import_contract_has_a_violation() -> None:
+    assert {contract["name"] for contract in PROJECT["tool"]["importlinter"]["contracts"]} == VIOLATIONS.keys()
+
+
+@pytest.mark.parametrize("contract", VIOLATIONS)
+def test_an_import_contract_fails_on_a_violation(contract: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "volcanopy", tmp_path / "volcanopy", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    path, line = VIOLATIONS[contract]
+    with (tmp_path / path).open("a") as module:
+        module.write("\n" + line)
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command; lint_imports_command()",
+        "--no-cache",
+    ]
+    run = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert re.search(rf"^{contract} BROKEN", run.stdout, re.MULTILINE), run.stdout
+
+
+def test_ruff_rejects_the_clock_and_randomness_in_deciding_code(tmp_path: Path) -> None:
+    folder = tmp_path / "volcanopy" / "scheduler"
+    folder.mkdir(parents=True)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (folder / "impure.py").write_text(
+        '"""Uses the clock."""\n\nfrom datetime import UTC, datetime\nfrom uuid import uuid4\n\nNOW = datetime.now(UTC)\nNAME = uuid4()\n'
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--no-cache", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout.count("TID251") >= 2, run.stdout
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_file_pins_every_dependency_with_hashes_and_names_no_host(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    entries = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert [entry.split()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
+    assert not re.search(r"https?:|--(extra-)?index-url|--find-links", text)
+    pins = [Requirement(entry.partition("\\")[0].strip()) for entry in entries]
+    dependencies = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["build"]]
+    dependencies += PROJECT["project"]["optional-dependencies"]["dev"] if "dev" in lock else []
+    for dependency in map(Requirement, dependencies):
+        versions = [pin.specifier for pin in pins if _normal(pin.name) == _normal(dependency.name)]
+        assert versions, f"{dependency.name} is not in {lock}: call make lock"
+        for version in versions:
+            assert dependency.specifier.contains(str(version).removeprefix("==")), f"{dependency}: call make lock"
+
+
+def test_both_lock_files_pin_the_same_versions() -> None:
+    run, dev = (set(re.findall(r"^([\w.-]+==[^\\ ]+)", (ROOT / lock).read_text(), re.MULTILINE)) for lock in LOCKS)
+    assert run - dev == set()
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_workflow_only_calls_make_targets(workflow: Path) -> None:
+    jobs = yaml.safe_load(workflow.read_text())["jobs"]
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert commands
+    for command in commands:
+        program, *targets = command.split()
+        assert program == "make", f"{workflow.name}: {command}"
+        assert set(targets) <= TARGETS, f"{workflow.name}: {command}"
+
+
+def test_every_make_target_is_phony_and_described() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert phony is not None
+    assert set(phony[1].split()) == set(re.findall(r"^([a-z-]+):.*## .", makefile, re.MULTILINE)) == TARGETS
+
+
+def test_pre_commit_runs_programs_of_the_lock_and_downloads_nothing() -> None:
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"
+    check = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert check is not None
+    for hook in repository["hooks"]:
+        assert hook["language"] == "system"
+        program = hook["entry"].split()[0].removeprefix(".venv/bin/")
+        assert f"$(BIN)/{program} " in check[1].replace("\n", " \n"), f"{hook['id']} is not part of make check"
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
