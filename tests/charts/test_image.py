@@ -56,4 +56,11 @@ def test_only_the_package_is_sent_into_the_build(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     found = [str(path) for path in sent(tmp_path, RULES)]
-    assert found == ["LICENSE", "README.md", "pyproject.toml", "requirements.lock", "volcanopy/a.py", "volcanopy/api/py.typed"]
+    assert found == [
+        "LICENSE",
+        "README.md",
+        "pyproject.toml",
+        "requirements.lock",
+        "volcanopy/a.py",
+        "volcanopy/api/py.typed",
+    ]
