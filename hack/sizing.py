@@ -104,10 +104,10 @@ class Stand:
     def start_services(self) -> None:
         """As the chart starts them, but for the election: there is one of each."""
         told = ["--kubeconfig", str(self.kubeconfig)]
-        health = ["--bind-address", "127.0.0.1", "--health-port", "0", "--no-leader-elect"]
-        self.start("scheduler", "volcanopy", "scheduler", *told, *health)
-        self.start("controller", "volcanopy", "controller", *told, *health)
-        self.start("admission", "volcanopy", "admission", *told)
+        health = ["--bind-address", "127.0.0.1", "--health-port", "0"]
+        self.start("scheduler", "volcanopy", "scheduler", *told, *health, "--no-leader-elect")
+        self.start("controller", "volcanopy", "controller", *told, *health, "--no-leader-elect")
+        self.start("admission", "volcanopy", "admission", *told, *health)
 
     async def cli(self, *arguments: str) -> str:
         """What a command prints. Raises RuntimeError if it fails."""

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -34,12 +33,6 @@ APISERVER_FLAGS = ("--enable-aggregator-routing=true",)
 """Without a kube-proxy a Service has no address that answers: the API server must look up its endpoints itself."""
 
 
-_TRUSTING = ssl.create_default_context()
-_TRUSTING.check_hostname = False
-_TRUSTING.verify_mode = ssl.CERT_NONE
-"""What a kubelet's probes are: they take any certificate."""
-
-
 class DidNotStartError(Exception):
     """A process ended, or was not ready in time; ends with what it wrote."""
 
@@ -57,6 +50,11 @@ def machine_address() -> str:
         probe.connect(("192.0.2.1", 9))  # nothing is sent
         address: str = probe.getsockname()[0]
     return address
+
+
+def bind_address(part: str) -> str:
+    """The address that a part listens on; that of the webhook is reachable through a Service."""
+    return machine_address() if part == "admission" else "127.0.0.1"
 
 
 @dataclass
@@ -77,10 +75,10 @@ class Pod:
 
     def get(self, path: str) -> tuple[int, str]:
         """Ask its port, as a kubelet does: the status (0 if it does not answer) and the text."""
-        ((scheme, port),) = self.ports.items()
-        address = "127.0.0.1" if scheme == "http" else machine_address()
         try:
-            with urllib.request.urlopen(f"{scheme}://{address}:{port}{path}", timeout=5, context=_TRUSTING) as answer:
+            with urllib.request.urlopen(
+                f"http://{bind_address(self.part)}:{self.ports['http']}{path}", timeout=5
+            ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read().decode()
@@ -152,7 +150,6 @@ class Installation:
         folder.mkdir(parents=True)
         ports = {each["name"]: free_port() for each in container["ports"]}
         changes = {f"={each['containerPort']}": f"={ports[each['name']]}" for each in container["ports"]}
-        changes["=0.0.0.0"] = f"={machine_address()}"
         for each in container["volumeMounts"]:
             (volume,) = [known for known in spec["volumes"] if known["name"] == each["name"]]
             if "configMap" in volume:
@@ -165,7 +162,7 @@ class Installation:
             part=part,
             folder=folder,
             ports=ports,
-            process=self._run(folder, container, spec["serviceAccountName"], changes, f"{part}-{number}"),
+            process=self._run(part, folder, container, spec["serviceAccountName"], changes, f"{part}-{number}"),
         )
         self.pods.append(pod)
         self.publish(part)
@@ -179,13 +176,12 @@ class Installation:
         return found
 
     def _run(
-        self, folder: Path, container: Json, account: str, changes: Mapping[str, str], name: str
+        self, part: str, folder: Path, container: Json, account: str, changes: Mapping[str, str], name: str
     ) -> subprocess.Popen[bytes]:
         arguments = list(container["args"])
         for was, becomes in changes.items():
             arguments = [each.replace(was, becomes) for each in arguments]
-        if any(each.startswith("--health-port=") for each in arguments):
-            arguments.append("--bind-address=127.0.0.1")
+        arguments.append(f"--bind-address={bind_address(part)}")
         mine = token(self.plane, self.namespace, account)
         (folder / "kubeconfig").write_text(kubeconfig(self.plane.url, self.plane.ca, account, mine))
         known = {"metadata.name": name, "metadata.namespace": self.namespace}

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from volcanopy.cli import serving
+from volcanopy.cli.commands import services
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document
@@ -45,7 +45,7 @@ local = typer.Typer(
     help="A whole cluster on this machine, with simulated nodes.", no_args_is_help=True, context_settings=SETTINGS
 )
 app.add_typer(local, name="local")
-app.add_typer(serving.app)
+app.add_typer(services.app)
 
 
 class Shell(StrEnum):

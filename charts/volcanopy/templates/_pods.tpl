@@ -3,8 +3,7 @@ What the Deployments have in common; takes a dict with
   root, part   the chart, and scheduler, controller or admission
   args         the arguments of the program
   config       the name of the configuration file, if the part has one
-  port         the container's port
-  scheme       HTTP or HTTPS: what the port speaks, and, in small letters, its name
+  webhookPort  the port of the webhook (HTTPS), if the part has one; health and metrics are on port 8080
 */ -}}
 {{- define "volcanopy.deployment" -}}
 {{- $values := index .root.Values .part -}}
@@ -63,28 +62,29 @@ spec:
                   apiVersion: v1
                   fieldPath: metadata.namespace
           ports:
-            - name: {{ lower .scheme }}
-              containerPort: {{ .port }}
+            - name: http
+              containerPort: 8080
+            {{- with .webhookPort }}
+            - name: https
+              containerPort: {{ . }}
+            {{- end }}
           startupProbe:
             httpGet:
               path: /healthz
-              port: {{ lower .scheme }}
-              scheme: {{ .scheme }}
+              port: http
             periodSeconds: 2
             failureThreshold: 60
           livenessProbe:
             httpGet:
               path: /healthz
-              port: {{ lower .scheme }}
-              scheme: {{ .scheme }}
+              port: http
             periodSeconds: 10
             timeoutSeconds: 5
             failureThreshold: 3
           readinessProbe:
             httpGet:
               path: /readyz
-              port: {{ lower .scheme }}
-              scheme: {{ .scheme }}
+              port: http
             periodSeconds: 5
             timeoutSeconds: 5
           securityContext:

@@ -181,6 +181,7 @@ async def run(
     settings: AdmissionSettings | None = None,
     stop: asyncio.Event | None = None,
     ready: asyncio.Event | None = None,
+    health: Health | None = None,
 ) -> None:
     """Serve until ``stop`` is set. ``ready`` is set when the queues are known and the API server knows of us.
 
@@ -198,7 +199,7 @@ async def run(
         knowledge = ClusterCache(client, check_plugins, lambda: policy.current, pod_maker(registry))
         edits = QueueEdits(client, settings.home, _now)
         answers = ReviewHandlers(client, knowledge, edits, tried, fail_closed=settings.fail_closed)
-        health = Health()
+        health = health or Health()
         health.live["watches"] = stale_watches(lambda: knowledge.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "the cluster is not known yet"
         app = application(answers.mutating, answers.validating, health)
@@ -280,7 +281,7 @@ async def _serving(app: web.Application, settings: AdmissionSettings, keyring: K
         site = web.TCPSite(runner, settings.host, settings.port, ssl_context=keyring.context)
         await site.start()
         host, port = runner.addresses[0][:2]
-        yield f"https://{host}:{port}"
+        yield f"https://{'127.0.0.1' if host in {'0.0.0.0', '::'} else host}:{port}"
     finally:
         await runner.cleanup()
 

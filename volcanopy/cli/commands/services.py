@@ -1,0 +1,195 @@
+"""The commands that run a service: ``volcanopy scheduler``, ``controller`` and ``admission``."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volcanopy.api import names
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.options import Cluster
+
+if TYPE_CHECKING:
+    from volcanopy.services.process.settings import Election
+
+app = typer.Typer()
+
+
+class FailurePolicy(StrEnum):
+    """Whether objects are rejected while the webhook does not answer."""
+
+    fail = "Fail"
+    ignore = "Ignore"
+
+
+class Certificates(StrEnum):
+    """Source of the webhook's certificate."""
+
+    auto = "auto"
+    memory = "memory"
+    secret = "secret"
+    cert_manager = "cert-manager"
+
+
+@dataclass(frozen=True)
+class ProcessOptions:
+    """Options of every service process."""
+
+    bind_address: Annotated[str, typer.Option("--bind-address", metavar="ADDRESS", help="Address to listen on.")] = (
+        "0.0.0.0"
+    )
+    health_port: Annotated[
+        int,
+        typer.Option(
+            "--health-port", min=0, max=65535, help="Port of /livez, /healthz, /readyz and /metrics; 0: any free port."
+        ),
+    ] = 8080
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every decision.")] = False
+
+
+@dataclass(frozen=True)
+class ElectionOptions:
+    """Options of leader election."""
+
+    leader_elect: Annotated[
+        bool, typer.Option("--leader-elect/--no-leader-elect", help="Act only while holding a Lease.")
+    ] = True
+    lease_namespace: Annotated[
+        str,
+        typer.Option(
+            "--lease-namespace",
+            metavar="NAME",
+            help="Namespace of the Lease. Default: the pod's namespace, or kube-system outside a cluster.",
+        ),
+    ] = ""
+    lease_name: Annotated[
+        str,
+        typer.Option(
+            "--lease-name",
+            metavar="NAME",
+            help="Name of the Lease. Default: <scheduler name>-scheduler, or volcanopy-controller.",
+        ),
+    ] = ""
+    lease_duration: Annotated[
+        int, typer.Option("--lease-duration", min=1, help="Seconds without renewal until another process may lead.")
+    ] = 10
+    renew_deadline: Annotated[
+        float,
+        typer.Option(
+            "--renew-deadline", help="Seconds without renewal after which the leader stops. Less than --lease-duration."
+        ),
+    ] = 6.0
+    retry_period: Annotated[
+        float, typer.Option("--retry-period", help="Seconds between renewals. Less than --renew-deadline.")
+    ] = 2.0
+
+    def election(self, name: str) -> "Election | None":
+        """Return the election to take part in; ``name`` is the default name of the Lease."""
+        from volcanopy.kube.leader.elector import Terms
+        from volcanopy.services.process.settings import Election
+
+        if not self.leader_elect:
+            return None
+        try:
+            terms = Terms(duration=self.lease_duration, renew=self.renew_deadline, retry=self.retry_period)
+        except ValueError as error:
+            raise CommandError(f"--lease-duration, --renew-deadline, --retry-period: {error}", 2) from None
+        return Election(name=self.lease_name or name, namespace=self.lease_namespace, terms=terms)
+
+
+SchedulerName = Annotated[
+    str, typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName of the pods to schedule.")
+]
+
+
+@command(app, "scheduler")
+def scheduler_command(
+    cluster: Cluster,
+    process: ProcessOptions,
+    election: ElectionOptions,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Scheduler configuration; changes take effect while running."),
+    ] = None,
+    scheduler_name: SchedulerName = names.SCHEDULER,
+    stuck_after: Annotated[
+        float, typer.Option("--stuck-after", min=1.0, help="Seconds without a finished cycle until /healthz fails.")
+    ] = 120.0,
+) -> None:
+    """Run the scheduler."""
+    from volcanopy.cli.service_process import serve
+    from volcanopy.services.process.settings import SchedulerSettings
+    from volcanopy.services.scheduler.scheduler_service import run
+
+    settings = SchedulerSettings(
+        scheduler_name=scheduler_name,
+        config=config,
+        election=election.election(f"{scheduler_name}-scheduler"),
+        stuck_after=stuck_after,
+    )
+    serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
+
+
+@command(app, "controller")
+def controller_command(
+    cluster: Cluster,
+    process: ProcessOptions,
+    election: ElectionOptions,
+    scheduler_name: SchedulerName = names.SCHEDULER,
+) -> None:
+    """Run the controllers of jobs, flows, cron jobs, queues and pod groups."""
+    from volcanopy.cli.service_process import serve
+    from volcanopy.services.controllers.controller_service import JobControllerSettings, run
+
+    settings = JobControllerSettings(scheduler_name=scheduler_name, election=election.election("volcanopy-controller"))
+    serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
+
+
+@command(app, "admission")
+def admission_command(
+    cluster: Cluster,
+    process: ProcessOptions,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of the webhook (HTTPS); 0: any free port.")
+    ] = 0,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="URL by which the API server reaches the webhook.")
+    ] = "",
+    service: Annotated[
+        str, typer.Option("--service", metavar="NAMESPACE/NAME", help="Service in front of the webhook.")
+    ] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Admission configuration; changes take effect while running."),
+    ] = None,
+    certificates: Annotated[
+        Certificates,
+        typer.Option(
+            "--certificates", help="Source of the certificate. auto: cert-manager or a Secret with --service."
+        ),
+    ] = Certificates.auto,
+    failure_policy: Annotated[
+        FailurePolicy,
+        typer.Option("--failure-policy", help="Of the webhooks: what happens while this does not answer."),
+    ] = FailurePolicy.fail,
+) -> None:
+    """Run the admission webhook and register it with the cluster."""
+    from volcanopy.cli.service_process import serve
+    from volcanopy.services.admission.admission_service import AdmissionSettings, run
+
+    if service and service.count("/") != 1:
+        raise CommandError(f"--service: {service!r} must be NAMESPACE/NAME, such as volcanopy-system/admission", 2)
+    settings = AdmissionSettings(
+        host=process.bind_address,
+        port=port,
+        url=url,
+        service=service,
+        config=config,
+        certificates=certificates.value,
+        fail_closed=failure_policy is FailurePolicy.fail,
+        unregister=not service,  # other replicas behind the Service remain
+    )
+    serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))

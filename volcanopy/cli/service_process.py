@@ -1,0 +1,56 @@
+"""A service as a process of its own: logging, health endpoints, signals and exit messages."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import structlog
+import uvloop
+
+from volcanopy.admission.policy import PolicyError
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.logs import configure
+from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.scheduler.framework.config import ConfigError
+from volcanopy.services.process.entry_points import ThirdPartyError
+from volcanopy.services.process.health import Health, serving
+
+if TYPE_CHECKING:
+    from volcanopy.cli.commands.services import ProcessOptions
+    from volcanopy.cli.framework.options import Cluster
+
+log = structlog.get_logger(__name__)
+
+Service = Callable[[Connection, asyncio.Event, Health], Awaitable[None]]
+"""Runs until the event is set, and adds its checks to the health endpoints."""
+
+
+def serve(cluster: "Cluster", options: "ProcessOptions", service: Service) -> None:
+    """Run a service with its health endpoints until SIGINT or SIGTERM. Raises CommandError."""
+    configure(verbose=options.verbose)
+    try:
+        uvloop.run(_serve(cluster.connection(), options, service))
+    except* ConfigError as errors:
+        raise CommandError(f"scheduler configuration: {_first(errors)}") from None
+    except* (KubeError, ThirdPartyError, PolicyError, OSError) as errors:
+        raise CommandError(str(_first(errors))) from None
+
+
+async def _serve(connection: Connection, options: "ProcessOptions", service: Service) -> None:
+    stop, health = asyncio.Event(), Health()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serving(health, options.bind_address, options.health_port) as address:
+        log.info("serving health and metrics", address=address)
+        await service(connection, stop, health)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error of a group at any depth."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
