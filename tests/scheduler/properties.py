@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from volcanopy.api.policy import PodDisruptionBudget
-from volcanopy.scheduler.actions.drain import drain
+from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
@@ -81,7 +81,7 @@ def twinned(case: Case, dice: Random) -> list[str]:
     config, (snapshot, plan) = _config(case.document), _decided(case)
     session = Session(snapshot, config)
     session.placement = reference.OneByOne(session.ledger, session.hooks)
-    drain(session)
+    StopPolicy()(session, {})
     for name in config.actions:
         session.cluster.precedence.begin()
         builtin().actions[name](session, config.action_arguments.get(name, {}))

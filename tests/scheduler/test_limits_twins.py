@@ -64,8 +64,10 @@ def test_what_is_allowed_is_what_going_through_everything_allows(seed: int, chai
         everyone = list(jobs.values())
         for row, one in jobs.items():
             job = JobView(session.ledger, row)
-            assert (session.limits.full(job) is None) == reference_limits.may_be_admitted(queues, one, everyone)
+            assert (session.limits.exceeds_job_count(job) is None) == reference_limits.may_be_admitted(
+                queues, one, everyone
+            )
             for task in session.snapshot.members(row)[:4].tolist():
                 view = TaskView(session.ledger, task)
                 may = reference_limits.may_hold(queues, one, everyone, dict(view.request.items()), count)
-                assert (session.limits.denied(view, count) is None) == may
+                assert (session.limits.exceeded(view, count) is None) == may

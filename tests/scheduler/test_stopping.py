@@ -121,7 +121,7 @@ RUNNING = """
 def test_what_runs_in_a_queue_that_is_drained_leaves_whatever_actions_are_configured(actions: str) -> None:
     plan = made(RUNNING.format(""), actions=actions)
     assert sorted(effect.pod for effect in plan.of(Evict)) == ["default/a-0", "default/a-1", "default/b-0"]
-    assert {(effect.reason, effect.message) for effect in plan.of(Evict)} == {("drain", "drain: queue q is drained")}
+    assert {(effect.reason, effect.message) for effect in plan.of(Evict)} == {("drain", 'drain: queue "q" is drained')}
 
 
 def test_room_that_is_drained_is_meant_for_those_who_wait() -> None:

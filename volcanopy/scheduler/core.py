@@ -1,16 +1,16 @@
-"""The whole scheduler as one function: a snapshot and a configuration in, a plan out."""
+"""The scheduler as one pure function from a snapshot and a configuration to a plan, and the built-in plugins and actions."""
 
 from typing import Any
 
 from volcanopy.scheduler.actions.allocate.allocate import Allocate
 from volcanopy.scheduler.actions.allocate.backfill import Backfill
-from volcanopy.scheduler.actions.drain import drain
 from volcanopy.scheduler.actions.enqueue import Enqueue
 from volcanopy.scheduler.actions.evict.gangpreempt import GangPreempt
 from volcanopy.scheduler.actions.evict.gangreclaim import GangReclaim
 from volcanopy.scheduler.actions.evict.preempt import Preempt
 from volcanopy.scheduler.actions.evict.reclaim import Reclaim
 from volcanopy.scheduler.actions.shuffle import Shuffle
+from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.framework.plugin import Plugin
@@ -42,52 +42,47 @@ from volcanopy.scheduler.plugins.task_topology import TaskTopology
 from volcanopy.scheduler.plugins.tdm import Tdm
 from volcanopy.scheduler.plugins.usage import Usage
 from volcanopy.scheduler.report.close import close
+from volcanopy.scheduler.session.mandatory_policies import MANDATORY
 from volcanopy.scheduler.session.session import Session
+
+_JOBS = (Cdp, Conformance, Drf, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla)
+_QUEUES = (Capacity, Proportion, ResourceQuota)
+_NODES = (Binpack, DeviceShare, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
+_TOPOLOGY = (NetworkTopologyAware, TaskTopology)
+PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
+ACTIONS = (Allocate(), Backfill(), Enqueue(), GangPreempt(), GangReclaim(), Preempt(), Reclaim(), Shuffle())
+MANDATORY_ACTIONS = {action.name: action for action in (StopPolicy(),)}
 
 
 def builtin() -> Registry:
-    """The plugins and actions that come with volcanopy."""
-    plugins: tuple[type[Plugin[Any]], ...] = (
-        Binpack,
-        Capacity,
-        Cdp,
-        Conformance,
-        DeviceShare,
-        Drf,
-        Gang,
-        NetworkTopologyAware,
-        NodeGroup,
-        NodeOrder,
-        NumaAware,
-        Overcommit,
-        Pdb,
-        Predicates,
-        Priority,
-        Proportion,
-        Rescheduling,
-        Reservation,
-        ResourceStrategyFit,
-        ResourceQuota,
-        Sla,
-        TaskTopology,
-        Tdm,
-        Usage,
+    """Return the plugins and actions that come with volcanopy."""
+    return Registry(
+        {plugin.name: plugin for plugin in sorted(PLUGINS, key=lambda plugin: plugin.name)},
+        {action.name: action for action in ACTIONS},
     )
-    actions = (Allocate(), Backfill(), Enqueue(), GangPreempt(), GangReclaim(), Preempt(), Reclaim(), Shuffle())
-    return Registry({plugin.name: plugin for plugin in plugins}, {action.name: action for action in actions})
 
 
 def schedule(
     snapshot: Snapshot, config: SchedulerConfig, registry: Registry | None = None, observer: Observer = NO_OBSERVER
 ) -> Plan:
-    """Decide one cycle: which pods run where, which groups are admitted, and why the others wait.
+    """Decide one cycle: which pods run on which nodes, which jobs are admitted, and why the others wait.
 
-    ``observer`` hears how it goes; what is decided does not depend on it.
+    1. Open a session: copy the mutable columns of the snapshot into the ledger, and create the configured plugins and
+       the mandatory ones (:data:`volcanopy.scheduler.session.mandatory_policies.MANDATORY`).
+    2. Run the mandatory actions that apply: reject the jobs of held queues, evict from drained queues.
+    3. Run the configured actions in order, usually enqueue (admit jobs), allocate (place tasks on free resources),
+       preempt and reclaim (evict for jobs that lack tasks) and backfill (place tasks without requests). Each adds binds
+       and evictions to the session, and the reasons of the jobs that it cannot help.
+    4. Close the session: compute the nominations, the statuses of pod groups and queues, and the explanations.
+
+    ``observer`` is informed of each part; the plan does not depend on it.
     """
     actions = (registry or builtin()).actions
     with observer.during("open"):
         session = Session(snapshot, config, observer)
-        drain(session)
+        for policy in MANDATORY:
+            if policy.plugin is None and policy.applies(snapshot):
+                MANDATORY_ACTIONS[policy.name](session, {})
     for name in config.actions:
         session.cluster.precedence.begin()
         with observer.during("action", name):

@@ -1,7 +1,7 @@
-"""enqueue: admit waiting jobs, so that their pods are made.
+"""enqueue: admit waiting jobs, so that their pods are created.
 
-A job may be refused only because the cluster has no room left. Where the actions take room back, that must not be the
-last word: they look at admitted jobs only, so a job that could have its room taken back is admitted all the same.
+A rejection for lack of free resources only (``Vote.yields``) is not final: preempt and reclaim consider admitted jobs only,
+so a job is admitted all the same if evictions could free its minimal resources.
 """
 
 import heapq
@@ -21,91 +21,91 @@ from volcanopy.scheduler.session.session import Session
 
 
 class Enqueue:
-    """Move pod groups from Pending to Inqueue, queue by queue in order, where no plugin objects."""
+    """Move pod groups from Pending to Inqueue, queue by queue in order, where no plugin and no limit rejects them."""
 
     name: ClassVar[str] = "enqueue"
     arguments: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Admit what may be admitted."""
-        lines: dict[int, list[tuple[Any, JobView]]] = {}
+        """Admit one job of the first queue at a time; after a rejection a FIFO queue admits no further job."""
+        waiting: dict[int, list[tuple[Any, JobView]]] = {}
         for job in session.waiting_jobs():
             if job.phase == "Pending":
-                lines.setdefault(job.queue.row, []).append((session.job_key(job), job))
+                waiting.setdefault(job.queue.row, []).append((session.job_key(job), job))
         queues: list[tuple[Any, QueueView]] = []
-        for row, line in lines.items():
-            heapq.heapify(line)
+        for row, jobs in waiting.items():
+            heapq.heapify(jobs)
             queue = session.cluster.queue(row)
             queues.append((session.queue_key(queue), queue))
         heapq.heapify(queues)
-        prospects = _Prospects(session)
+        free_by_eviction = _FreeByEviction(session)
         while queues:
             _, queue = heapq.heappop(queues)
-            line = lines[queue.row]
-            _, job = heapq.heappop(line)
-            held_up = not _admit(session, job, prospects) and not session.holds_up_nobody(job)
-            if held_up and queue.in_turn and queue.is_open:
-                message, first = f"queue {queue.name} serves in turn: {job.key} comes first", f"job {job.key}"
-                turn = Words(message, {"queue": queue.name}, {}, f"{first} must be admitted", (first,))
-                for _, other in sorted(line, key=operator.itemgetter(0)):
-                    session.refuse(other, Rejection("queue", turn))
+            jobs = waiting[queue.row]
+            _, job = heapq.heappop(jobs)
+            blocks = not _admit(session, job, free_by_eviction) and not session.has_submitter_limit(job)
+            if blocks and queue.in_turn and queue.is_open:
+                head, message = f"job {job.key}", f'queue "{queue.name}" is FIFO: blocked by head job "{job.key}"'
+                reason = Words(message, {"queue": queue.name}, {}, f"{head} must be admitted", (head,))
+                for _, other in sorted(jobs, key=operator.itemgetter(0)):
+                    session.reject(other, Rejection("queue", reason))
                 continue
-            if line:
+            if jobs:
                 heapq.heappush(queues, (session.queue_key(queue), queue))
 
 
-def _admit(session: Session, job: JobView, prospects: "_Prospects") -> bool:
+def _admit(session: Session, job: JobView, free_by_eviction: "_FreeByEviction") -> bool:
     if not job.queue.is_open:
-        session.refuse(job, Rejection("queue", closed(job.queue.name, ": it takes no new jobs")))
+        session.reject(job, Rejection("queue", closed(job.queue.name, ": it takes no new jobs")))
         return False
-    least = job.min_resources
-    if least is not None:
+    minimum = job.min_resources
+    if minimum is not None:
         vote = session.hooks.job_enqueueable(job)
-        if vote.value < 0 and not (vote.yields and prospects.are_good(job, least)):
-            session.refuse(job, Rejection(vote.gate, vote.reason))
+        if vote.value < 0 and not (vote.yields and free_by_eviction.suffices(job, minimum)):
+            session.reject(job, Rejection(vote.gate, vote.reason))
             return False
-    denial = None if session.limits is None else session.limits.inadmissible(job)
-    if denial is not None:
-        session.refuse(job, denial)
+    rejection = None if session.limits is None else session.limits.rejects_admission(job)
+    if rejection is not None:
+        session.reject(job, rejection)
         return False
     session.enqueue(job)
     return True
 
 
-class _Prospects:
-    """Whether jobs for which there is no free room can have it nevertheless; what all of them ask about is reckoned once."""
+class _FreeByEviction:
+    """Whether evictions could free the minimal resources of jobs; amounts common to several jobs are computed once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._lesser: dict[tuple[int, int], Resources] = {}
+        self._lower: dict[tuple[int, int], Resources] = {}
 
-    def are_good(self, job: JobView, least: Resources) -> bool:
-        """Whether room is kept for the job, or its minimum could be had from other queues or less important jobs of its own."""
+    def suffices(self, job: JobView, minimum: Resources) -> bool:
+        """Return whether the job has a reservation, or could reclaim from other queues or preempt in its own."""
         session, actions, queue = self._session, self._session.config.actions, job.queue
         if session.hooks.reservation(job) is not None:
             return True
-        asked = queue.inqueue + Resources(least.axis, self._on_the_way[:, queue.row]) + least
-        takes_back = "reclaim" in actions or "gangreclaim" in actions
-        if takes_back and session.hooks.within_deserved(queue, queue.allocated + asked):
+        requested = queue.inqueue + Resources(minimum.axis, self._outstanding[:, queue.row]) + minimum
+        reclaims = "reclaim" in actions or "gangreclaim" in actions
+        if reclaims and session.hooks.within_deserved(queue, queue.allocated + requested):
             return True
-        displaces = "preempt" in actions or "gangpreempt" in actions
-        return displaces and asked.fits_in(self._held_by_lesser(job) + self._idle)
+        preempts = "preempt" in actions or "gangpreempt" in actions
+        return preempts and requested.fits_in(self._lower_priority_allocated(job) + self._idle)
 
     @cached_property
-    def _on_the_way(self) -> Ints:
+    def _outstanding(self) -> Ints:
         return outstanding(self._session.cluster)
 
     @cached_property
     def _idle(self) -> Resources:
-        """What is free on all nodes together."""
+        """The idle resources of all nodes together."""
         return Resources(self._session.snapshot.axis, np.maximum(self._session.ledger.idle.sum(axis=1), 0))
 
-    def _held_by_lesser(self, job: JobView) -> Resources:
-        """What jobs of lower priority hold in the job's queue."""
+    def _lower_priority_allocated(self, job: JobView) -> Resources:
+        """Return the amounts allocated to jobs of lower priority in the job's queue."""
         key = (job.queue.row, job.priority)
-        if key not in self._lesser:
+        if key not in self._lower:
             jobs = self._session.snapshot.jobs
-            lesser = (jobs.queue == key[0]) & (jobs.priority < key[1])
-            held = self._session.ledger.job_allocated[:, lesser].sum(axis=1)
-            self._lesser[key] = Resources(self._session.snapshot.axis, held)
-        return self._lesser[key]
+            lower = (jobs.queue == key[0]) & (jobs.priority < key[1])
+            allocated = self._session.ledger.job_allocated[:, lower].sum(axis=1)
+            self._lower[key] = Resources(self._session.snapshot.axis, allocated)
+        return self._lower[key]

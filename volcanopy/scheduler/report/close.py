@@ -131,7 +131,7 @@ def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
         job = JobView(session.ledger, row)
         name = job.queue.name
         words = Words(f"queue {name} does not exist", {"queue": name}, unblock=f"queue {name} must be made")
-        session.refuse(job, Rejection("queue", words))
+        session.reject(job, Rejection("queue", words))
         explain = why.explain(job)
         said = pod_fields.condition(job.group, "Unschedulable")
         if explain is not None:

@@ -58,12 +58,12 @@ class Explainer:
     def explain(self, job: JobView) -> Explain | None:
         """Why the job, or what is left of it, waits; None if it does not."""
         session = self._session
-        denial, found = session.why.get(job.row), session.why_nodes.get(job.row)
+        denial, found = session.rejections.by_job.get(job.row), session.rejections.fit_errors.get(job.row)
         admitted = job.phase != "Pending"
         if admitted and self._pipelined[job.row] and not job.is_ready and job.is_pipelined:
             return self._make(job, "nodes", self._freed(job))
         if denial is not None:
-            fitted = session.fitted.get(job.row, 0)
+            fitted = session.rejections.placed.get(job.row, 0)
             gate, words = self._said(denial, job, fitted)
             return self._make(job, gate, self._beside(job, words), fitted)
         if found is not None:
@@ -74,8 +74,8 @@ class Explainer:
             return self._make(job, "nodes", self._beside(job, known), fitted, why.counts)
         if job.row in self._gated and not job.is_ready:
             return self._make(job, "gang", self._held_back(job))
-        if job.row in self._pods and job.row in session.asides:
-            return self._make(job, "nodes", Words("; ".join(session.asides[job.row])))
+        if job.row in self._pods and job.row in session.rejections.notes:
+            return self._make(job, "nodes", Words("; ".join(session.rejections.notes[job.row])))
         if job.row in self._pods or not admitted:
             return self._make(job, "actions", _unasked(session, admitted))
         return None
@@ -109,7 +109,7 @@ class Explainer:
 
     def _beside(self, job: JobView, words: Words) -> Words:
         """The words with what else was tried for the job, and why that did not help either."""
-        asides = self._session.asides.get(job.row)
+        asides = self._session.rejections.notes.get(job.row)
         return replace(words, message="; ".join([words.message, *asides])) if asides else words
 
     def _said(self, denial: Rejection, job: JobView, fitted: int) -> tuple[str, Words]:
@@ -141,7 +141,7 @@ class Explainer:
         words, limits = self._limits.get(reason), self._session.limits
         if words is None:
             words = reason.words()
-            self._limits[reason] = words = replace(words, ahead=limits.ahead(reason)) if limits else words
+            self._limits[reason] = words = replace(words, ahead=limits.blocked_by(reason)) if limits else words
         me = f"job {self._keys[job.row]}"
         return replace(words, ahead=tuple(one for one in words.ahead if one != me)) if me in words.ahead else words
 
@@ -181,7 +181,7 @@ class Explainer:
     def _places(self) -> dict[int, _Line]:
         """Where jobs stand in the line of their queue: those admitted first, each in the order of their turns."""
         session = self._session
-        rows = list(session.turned_away)
+        rows = list(session.rejections.order)
         if not rows:
             return {}
         queues = session.snapshot.jobs.queue[rows].tolist()

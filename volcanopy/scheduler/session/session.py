@@ -1,89 +1,81 @@
-"""One cycle's workplace: the snapshot, the ledger, and the plugins' combined answers.
+"""The state of one scheduling cycle: the snapshot, the ledger, the combined plugins, and the decisions so far.
 
-Actions work on a session; plugins never see it. What the session decides is collected as effects.
+Actions work on a session; plugins never see it. Its decisions are collected as effects.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.framework.dispatch import Hooks, Installed
 from volcanopy.scheduler.framework.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Rejection, Scope
+from volcanopy.scheduler.framework.plugin import Plugin, Rejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import stopped
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.placement.fit_error import Why
 from volcanopy.scheduler.placement.node_selection import Placement
-from volcanopy.scheduler.session.plugin_queries import SessionQueries
-from volcanopy.scheduler.session.queue_limits import Gate, Limiting
-from volcanopy.scheduler.session.topology_constraint import Confinement, demanded
+from volcanopy.scheduler.session.mandatory_policies import MANDATORY
+from volcanopy.scheduler.session.queue_limits import QueueLimits
+from volcanopy.scheduler.session.rejections import Rejections
+
+T = TypeVar("T")
 
 
 class Session:
-    """A snapshot being decided upon."""
+    """What the actions of one cycle and the report share."""
 
     def __init__(self, snapshot: Snapshot, config: SchedulerConfig, observer: Observer = NO_OBSERVER) -> None:
         self.snapshot = snapshot
         self.config = config
         self.observer = observer
-        self.attempts: Counter[str] = Counter()
-        """How often actions that evict have tried to make room for a job, by the word that their evictions carry."""
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger)
         tiers: Installed = tuple(
             tuple((_opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers
         )
-        if demanded(snapshot):
-            tiers = (*tiers, ((Confinement(NoArguments(), self.cluster), frozenset()),))
-        self.limits: Gate | None = None
-        """What queues say about jobs, users and groups; None where none says anything."""
-        if self.ledger.pools is not None:
-            displaces = not {"preempt", "gangpreempt"}.isdisjoint(config.actions)
-            self.limits = Gate(self.ledger, self.ledger.pools, displaces)
-            tiers = (((Limiting.by(self.limits, self.cluster), frozenset()),), *tiers)
+        self.limits: QueueLimits | None = None
+        """The limits of queues on jobs, users and groups; None if no queue has any."""
+        for policy in MANDATORY:
+            if policy.plugin is not None and policy.applies(snapshot):
+                plugin = policy.plugin(self.ledger, self.cluster, config.actions)
+                tier = ((plugin, frozenset[str]()),)
+                tiers = (tier, *tiers) if policy.first else (*tiers, tier)
+                if isinstance(plugin, QueueLimits):
+                    self.limits = plugin
         self.hooks = Hooks(tiers)
         self.placement = Placement(self.ledger, self.hooks)
-        self.cluster.queries = SessionQueries(self.hooks, self.placement, config.actions)
+        self.cluster.queries = _Queries(self.hooks, self.placement, config.actions)
         self.effects: list[Effect] = []
         self.job_rows: Rows = self.cluster.job_rows()
         """The jobs that take part: those with a pod group, in a queue that exists."""
-        self.why: dict[int, Rejection] = {}
-        """Why a job waits, as far as an action has found out."""
-        self.why_nodes: dict[int, tuple[Why, int]] = {}
-        """For jobs that no node takes: why not, and how many of their tasks had found a place before."""
-        self.fitted: dict[int, int] = {}
-        """For jobs that are denied something else: how many of their tasks had found a place before."""
-        self.asides: dict[int, list[str]] = {}
-        """For jobs that wait: what else was tried for them, and why it did not help."""
-        self.turned_away: dict[int, None] = {}
-        """The jobs that wait, in the order in which they were told so."""
-        self.patience = 2000
-        """How many placements may still be tried in search of better ones, in the whole session."""
-        self.tried_in_vain: dict[Hashable, int] = {}
-        """The kinds of gangs for which no such search helped, each with how many had been evicted then."""
-        self.settled = False
-        """Whether those for whom room was freed have been given it (before all others)."""
-        self._kept: dict[int, list[tuple[Rows, Rows]]] = {}
-        self._whys: dict[Hashable, Why] = {}
-        self._refuse_stopped()
+        self.rejections = Rejections()
+        self.attempts: Counter[str] = Counter()
+        """How often each evicting action searched victims for a job, by the reason of its evictions."""
+        self._reserved: dict[int, list[tuple[Rows, Rows]]] = {}
+        self._states: dict[type[Any], Any] = {}
+
+    def state(self, kind: type[T]) -> T:
+        """Return the state of this type that an action keeps during the session; made without arguments at first use."""
+        if kind not in self._states:
+            self._states[kind] = kind()
+        state: T = self._states[kind]
+        return state
 
     def jobs(self) -> list[JobView]:
-        """The jobs that take part, in the order of their keys."""
+        """Return the jobs that take part, in the order of their keys."""
         rows = sorted(self.job_rows.tolist(), key=lambda row: str(self.snapshot.jobs.keys[row]))
         return [JobView(self.ledger, row) for row in rows]
 
     def waiting_jobs(self) -> list[JobView]:
-        """The jobs with something to decide: not enqueued yet, or with pending tasks."""
+        """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
         counts, rows = self.ledger.job_counts, self.job_rows
         waiting = rows[(self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)]
         stops = self.snapshot.queues.terms.stops
@@ -91,38 +83,25 @@ class Session:
             waiting = waiting[~stops.held[self.snapshot.jobs.queue[waiting]]]
         return [JobView(self.ledger, row) for row in waiting.tolist()]
 
-    def _refuse_stopped(self) -> None:
-        """Tell the jobs that wait in queues which are stopped why they do; nobody looks at them after that."""
-        stops, names = self.snapshot.queues.terms.stops, self.snapshot.queues.names
-        if stops is None:
-            return
-        queues, counts, rows = self.snapshot.jobs.queue, self.ledger.job_counts, self.job_rows
-        waits = (self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)
-        for row in rows[waits & stops.held[queues[rows]]].tolist():
-            queue, by = int(queues[row]), int(stops.held_by[queues[row]])
-            drained = int(stops.drained_by[queue])
-            words = stopped(names[queue], names[by if drained < 0 else drained], drained >= 0)
-            self.refuse(JobView(self.ledger, row), Rejection("queue", words))
-
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
-        """The queue's place in line: the plugins' keys (if none has a say, how its jobs look outside), then age, then name."""
+        """Return the sort key of a queue: the plugins' keys (without any, the priorities seen from outside), age, name."""
         if self.cluster.precedence.matters and "queue_order" in self.hooks.unanswered:
             line = [-self.cluster.precedence.of(row) for row in reversed(queue.line.tolist())]
             return (tuple(line), queue.created, queue.name)
         return (self.hooks.queue_order(queue), queue.created, queue.name)
 
     def job_key(self, job: JobView) -> tuple[object, ...]:
-        """The job's place in the line of its queue: the plugins' keys, then age, then name."""
+        """Return the sort key of a job within its queue: the plugins' keys, age, name."""
         return (self.hooks.job_order(job), job.created, job.key)
 
     def keys_of(self, jobs: Rows) -> list[tuple[object, ...]]:
-        """The :meth:`job_key` of each of these jobs, given by their rows."""
+        """Return the :meth:`job_key` of each of these jobs, given by their rows."""
         table = self.snapshot.jobs
         orders = self.hooks.job_order_of_many(jobs)
         return list(zip(orders, table.created[jobs].tolist(), map(str, table.keys[jobs].tolist()), strict=True))
 
     def ordered(self, tasks: Rows) -> Rows:
-        """Task rows in their order within a job: the plugins' keys, then number, then age, then name."""
+        """Return task rows in their order within a job: by the plugins' keys, ordinal, age, name."""
         if len(tasks) < 2:
             return tasks
         table = self.snapshot.tasks
@@ -133,7 +112,7 @@ class Session:
         return tasks[np.lexsort((names, table.created[tasks], ordinal, numberless, *reversed(keys)))]
 
     def pending_tasks(self) -> dict[int, Rows]:
-        """The tasks that can be placed now, in order, by job: pending, not gated, and requesting something."""
+        """Return the tasks that can be placed now, in order, by job: pending, not gated, and requesting something."""
         table = self.snapshot.tasks
         rows = np.flatnonzero(
             (self.ledger.status == Status.PENDING) & ~table.gated & ~self.snapshot.shapes.best_effort[table.shape]
@@ -141,7 +120,7 @@ class Session:
         return self.by_job(rows)
 
     def by_job(self, tasks: Rows) -> dict[int, Rows]:
-        """Task rows by their job, in order."""
+        """Return task rows in order, by job."""
         ordered = self.ordered(tasks)
         jobs = self.snapshot.tasks.job[ordered]
         grouped = np.argsort(jobs, kind="stable")
@@ -150,63 +129,74 @@ class Session:
         return {int(self.snapshot.tasks.job[part[0]]): part for part in np.split(ordered, cuts) if len(part)}
 
     def statement(self) -> Statement:
-        """Operations that stand or fall together."""
+        """Return a new statement: operations that are carried out together or not at all."""
         return Statement(self.ledger)
 
     def commit(self, statement: Statement, preemptor: str = "", cause: str = "") -> None:
-        """Carry a statement out: what it decided becomes part of the plan.
+        """Add the binds and evictions of a statement to the plan.
 
-        Evictions are for the job ``preemptor``, or have another ``cause``, as a sentence.
+        Evictions are for the job ``preemptor``, or have another ``cause``, a sentence.
         """
         group_of = self.snapshot.jobs.keys
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
             key, group = str(table.keys[task]), str(group_of[table.job[task]])
-            self.effects.append(Evict(key, reason, group, cause or self._cause(reason, preemptor), preemptor))
+            message = cause or (f'{reason}: evicted for job "{preemptor}"' if preemptor else "")
+            self.effects.append(Evict(key, reason, group, message, preemptor))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
-        joined = {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self._kept) if self._kept else ()
+        joined = (
+            {int(table.job[tasks[0]]) for tasks, _ in statement.placed} & set(self._reserved) if self._reserved else ()
+        )
         statement.commit()
         for row in sorted(joined):
-            # Room was kept for the others when they could not start alone: now they can.
+            # Resources were reserved for the others when they could not start alone: now they can.
             job = JobView(self.ledger, row)
             if self.hooks.job_ready(job):
-                self.release(job)
+                self.bind_reserved(job)
 
     def bind(self, task: int, node: int) -> None:
-        """Give a task free room at once, as a statement with nothing else in it would; it asks for nothing but room."""
+        """Bind a task at once, as a statement of this one operation would; the task needs no annotations or claims."""
         table, jobs = self.snapshot.tasks, self.snapshot.jobs
         job = int(table.job[task])
         self.ledger.place_one(task, node, Status.BINDING)
         self.effects.append(Bind(table.keys[task], self.snapshot.nodes.names[node], str(jobs.keys[job])))
-        if job in self._kept:
-            self.release(JobView(self.ledger, job))
+        if job in self._reserved:
+            self.bind_reserved(JobView(self.ledger, job))
 
-    @staticmethod
-    def _cause(reason: str, preemptor: str) -> str:
-        return f'{reason}: evicted for job "{preemptor}"' if preemptor else ""
-
-    def keep(self, job: JobView, statement: Statement) -> None:
-        """Hold the room that a statement took for a job which cannot start yet; nothing is carried out."""
-        self._kept.setdefault(job.row, []).extend(statement.placed)
+    def reserve(self, job: JobView, statement: Statement) -> None:
+        """Keep the placements of a job that cannot start yet as reservations of this session, outside the plan."""
+        self._reserved.setdefault(job.row, []).extend(statement.placed)
         statement.keep()
 
-    def release(self, job: JobView) -> None:
-        """Carry out what was kept for a job that can start after all."""
-        for tasks, nodes in self._kept.pop(job.row, []):
+    def bind_reserved(self, job: JobView) -> None:
+        """Bind the reserved placements of a job that can start after all."""
+        for tasks, nodes in self._reserved.pop(job.row, []):
             self.effects.extend(self._binds(tasks, nodes))
             self.ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
 
     def enqueue(self, job: JobView) -> None:
-        """Admit a job: its pods shall be made, and its minimal resources count as asked for."""
-        self.ledger.phase[job.row] = "Inqueue"
+        """Admit a job: its pods are created, and its minimal resources are reserved in its queue."""
+        self._admit(job)
         least = job.min_resources
         if least is not None:
-            gated = self.snapshot.gated[:, job.row]  # they may be held back for ever: no room is kept for them
+            gated = self.snapshot.gated[:, job.row]  # gates may never be removed: nothing is reserved for gated pods
             self.ledger.reserve(job.queue.row, np.maximum(least.values - gated, 0))
+        self.hooks.job_enqueued(job)
+
+    def admit_without_enqueue(self, job: JobView) -> bool:
+        """Admit a job where no enqueue action is configured; return whether the limits allow it."""
+        rejection = None if self.limits is None else self.limits.exceeds_job_count(job)
+        if rejection is not None:
+            self.reject(job, rejection)
+            return False
+        self._admit(job)
+        return True
+
+    def _admit(self, job: JobView) -> None:
+        self.ledger.phase[job.row] = "Inqueue"
         if self.ledger.pools is not None:
             self.ledger.pools.admit(job.row)
-        self.hooks.job_enqueued(job)
 
     def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:
         table, names = self.snapshot.tasks, self.snapshot.nodes.names
@@ -222,61 +212,54 @@ class Session:
         ]
 
     def _bind(self, row: int, node: int, group: str) -> Bind:
-        """The bind of a task with claims."""
+        """Return the bind of a task with claims."""
         task, hooks = TaskView(self.ledger, row), self.hooks
-        notes, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node)
-        return Bind(task.key, self.snapshot.nodes.names[node], group, notes, claims)
+        annotations, claims = hooks.bind_annotations(task, node), hooks.bind_claims(task, node)
+        return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims)
 
-    def refuse(self, job: JobView, denial: Rejection, fitted: int = 0) -> None:
-        """Note why a job waits, after ``fitted`` of its tasks had found a place; the first reason found stays."""
-        if job.row not in self.why:
-            self.why[job.row] = denial
-            self.fitted[job.row] = fitted
-            self.turned_away[job.row] = None
+    def reject(self, job: JobView, rejection: Rejection, placed: int = 0) -> None:
+        """Record why a job waits, after ``placed`` of its tasks were placed; the first reason is kept."""
+        self.rejections.add(job.row, rejection, placed)
 
-    def refuse_nodes(self, job: JobView, task: TaskView, fitted: int, before: Hashable = None) -> None:
-        """Note that no node takes a task of the job after ``fitted`` others had found one, and why not.
+    def reject_nodes(self, job: JobView, task: TaskView, placed: int, before: Hashable = None) -> None:
+        """Record that no node takes a task of the job after ``placed`` others, with the reasons of the nodes.
 
-        ``before`` is equal for jobs that came to this point by the same placements; None if it cannot be told.
+        ``before`` is equal for jobs with the same placements up to here; None if that is not known.
         """
-        if job.row in self.why_nodes:
-            return
-        key = (self.hooks.likeness(task), fitted, before, self._since(task, fitted, before))
-        why = self._whys.get(key)
-        if why is None:
-            why = self._whys[key] = self.placement.why_not(task)
-        self.why_nodes[job.row] = (why, fitted)
-        self.turned_away[job.row] = None
+        if job.row not in self.rejections.fit_errors:
+            key = (self.hooks.likeness(task), placed, before, self._placement_version(task, placed, before))
+            self.rejections.add_fit_error(job.row, placed, key, lambda: self.placement.why_not(task))
 
-    def holds_up_nobody(self, job: JobView) -> bool:
-        """Whether a job waits for what its user or group may have: nobody behind it waits for that, be they served in turn."""
-        return self.limits is not None and self.limits.blocks_only_itself(self.why.get(job.row))
+    def has_submitter_limit(self, job: JobView) -> bool:
+        """Return whether a job waits for a limit of its user or group: then a FIFO queue goes on with the next job."""
+        return self.limits is not None and self.limits.is_submitter_limit(self.rejections.by_job.get(job.row))
 
-    def begins(self, job: JobView) -> bool:
-        """Let a job begin that nobody has admitted, where no action of the configuration does; whether it may."""
-        denial = None if self.limits is None else self.limits.full(job)
-        if denial is not None:
-            self.refuse(job, denial)
-            return False
-        self.ledger.phase[job.row] = "Inqueue"
-        if self.ledger.pools is not None:
-            self.ledger.pools.admit(job.row)
-        return True
+    def _placement_version(self, task: TaskView, placed: int, before: Hashable) -> Hashable:
+        """Return a value that is equal while a fit error stays valid.
 
-    def excuse(self, job: JobView) -> None:
-        """Forget why a job waits: it found its place after all."""
-        for noted in (self.why, self.why_nodes, self.fitted, self.turned_away):
-            noted.pop(job.row, None)
-
-    def _since(self, task: TaskView, fitted: int, before: Hashable) -> Hashable:
-        """Equal while an answer about all nodes holds.
-
-        Room that is found too small once stays too small, unless somebody is evicted. It is another matter if other
-        placements change what is allowed, or if the job's own are part of the answer.
+        Free resources that are insufficient stay so until an eviction. This does not hold if other placements change
+        the answers of predicates, or if the job's own placements are part of the answer.
         """
-        if self.hooks.scope(task) is Scope.CLUSTER or (fitted and before is None):
+        if self.hooks.scope(task) is Scope.CLUSTER or (placed and before is None):
             return len(self.ledger.touched)
-        return (len(self.ledger.evictions), (len(self.effects), len(self._kept)) if fitted else None)
+        return (len(self.ledger.evictions), (len(self.effects), len(self._reserved)) if placed else None)
+
+
+class _Queries:
+    """The combined answers of all plugins, for plugins: :class:`volcanopy.scheduler.ledger.cluster.PluginQueries`."""
+
+    def __init__(self, hooks: Hooks, placement: Placement, actions: Sequence[str]) -> None:
+        self._hooks = hooks
+        self._preempts = "preempt" in actions
+        self.infeasible_nodes: Callable[[TaskView], Mask] = placement.infeasible_nodes
+        self.allocatable: Callable[[QueueView, TaskView, int], Rejection | None] = hooks.allocatable
+
+    def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
+        """Return those of the other tasks of the queue that the task could preempt; none without the action preempt."""
+        candidates = [task for task in others if task.preemptable]
+        if not self._preempts or not candidates or preemptor.pod.spec.preemption_policy == "Never":
+            return []
+        return self._hooks.preemptable(preemptor, candidates)
 
 
 def _opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:

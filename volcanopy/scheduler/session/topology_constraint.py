@@ -1,17 +1,14 @@
-"""Hard network topology, kept whatever the configuration says and whichever action places a task.
+"""Required network topology: a mandatory plugin that keeps the pods of a job within one hypernode of the required tier."""
 
-A demand is not a preference: that pods of a group which demands closeness stay within one hypernode of the tier that it
-allows holds without any plugin. This is a predicate of the session itself, installed only where someone demands it.
-"""
-
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.framework.plugin import NoArguments, NodeRejection, Plugin, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
+from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Mask
@@ -19,33 +16,49 @@ from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
 
 REASON = "node(s) were too far away in the network"
-_LOST = -2
-"""In place of a hypernode: what is placed is already further apart than it may be."""
+_INFEASIBLE = -2
+"""In place of a hypernode: the pods with a place already span more than the tier allows."""
 
 Bound = tuple[int, int]
-"""A hypernode that nodes must be in, NONE for any, _LOST for nowhere; and the tier that its like may have at most."""
+"""A hypernode that nodes must be in, NONE for any, _INFEASIBLE for no node; and the highest tier allowed."""
 
 
-class Confinement(Plugin[NoArguments]):
-    """A task goes where its job, and its sub-group, do not span more of the network than they allow."""
+def applies(snapshot: Snapshot) -> bool:
+    """Whether any job with pods to place has a required topology."""
+    table = snapshot.hypernodes
+    waiting = snapshot.jobs.structured & (snapshot.jobs.counts[Status.PENDING] > 0)
+    groups = [snapshot.jobs.groups[row] for row in np.flatnonzero(waiting).tolist()]
+    return any(
+        topology.is_hard(required, table)
+        for group in groups
+        if group is not None
+        for required in (
+            group.spec.network_topology,
+            *(policy.network_topology for policy in group.spec.sub_group_policy),
+        )
+    )
 
-    name: ClassVar[str] = "confinement"
 
-    def open(self) -> None:
-        """Nothing is reckoned before it is asked."""
+class TopologyConstraint(Plugin[NoArguments]):
+    """A task is placed where its job and its sub-group span no more of the network than their topology allows."""
+
+    name: ClassVar[str] = "topologyconstraint"
+
+    def __init__(self, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> None:
+        super().__init__(NoArguments(), cluster)
         self._masks: dict[Bound, Mask] = {}
 
     def scope(self, task: TaskView) -> Scope:
-        """It follows from the node alone: what the job's other tasks do to it is in the likeness."""
+        """COLUMNS: the answer follows from the node; the effect of the job's other tasks is in ``likeness``."""
         return Scope.COLUMNS
 
     def likeness(self, task: TaskView) -> Hashable:
-        """The hypernodes that the task must stay in."""
+        """Return the hypernodes that the task must stay in."""
         job = task.job
         return () if job is None else self._bounds(task, job)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
-        """Nodes outside of them."""
+        """Reject the nodes outside of these hypernodes."""
         job = task.job
         bounds = () if job is None else self._bounds(task, job)
         if not bounds:
@@ -68,39 +81,26 @@ class Confinement(Plugin[NoArguments]):
                 bounds.append(self._bound(part.spanned, part.topology))
         return tuple(bounds)
 
-    def _bound(self, held: int, asked: core.NetworkTopology | None) -> Bound:
+    def _bound(self, spanned: int, required: core.NetworkTopology | None) -> Bound:
         table = self.cluster.snapshot.hypernodes
-        tier = topology.bound(asked, table)
+        tier = topology.bound(required, table)
         assert tier is not None
-        if held == NONE:
+        if spanned == NONE:
             return NONE, tier
-        widest = table.widest(held, tier)
-        return (widest if widest != NONE else _LOST), tier
+        widest = table.widest(spanned, tier)
+        return (widest if widest != NONE else _INFEASIBLE), tier
 
     def _mask(self, bound: Bound) -> Mask:
         """(N,): the nodes within a bound."""
         known = self._masks.get(bound)
         if known is None:
             table = self.cluster.snapshot.hypernodes
-            where, tier = bound
-            if where == _LOST:
+            hypernode, tier = bound
+            if hypernode == _INFEASIBLE:
                 known = np.zeros(len(table.of_node), dtype=np.bool_)
-            elif where == NONE:
+            elif hypernode == NONE:
                 known = table.tiers[table.of_node] <= tier
             else:
-                known = table.holds[where, table.of_node]
+                known = table.holds[hypernode, table.of_node]
             self._masks[bound] = known
         return known
-
-
-def demanded(snapshot: Snapshot) -> bool:
-    """Whether any job of the snapshot that has pods to place demands closeness."""
-    table = snapshot.hypernodes
-    waiting = snapshot.jobs.structured & (snapshot.jobs.counts[Status.PENDING] > 0)
-    groups = [snapshot.jobs.groups[row] for row in np.flatnonzero(waiting).tolist()]
-    return any(
-        topology.is_hard(asked, table)
-        for group in groups
-        if group is not None
-        for asked in (group.spec.network_topology, *(policy.network_topology for policy in group.spec.sub_group_policy))
-    )

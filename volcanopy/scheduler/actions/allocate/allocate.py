@@ -1,4 +1,16 @@
-"""allocate: place the pending tasks of admitted jobs, a gang at once or not at all."""
+"""allocate: place the pending tasks of admitted jobs, a gang at once or not at all.
+
+1. Place nominated tasks on the nodes where evictions freed resources for them.
+2. Sort the valid jobs with pending tasks by queue (:mod:`.job_queues`).
+3. Take the first queue; an overused queue is left out, its jobs are rejected.
+4. Take the first job of the queue and place its tasks in order until the job is ready: each run of equal tasks on the best
+   nodes, as many as the queue may allocate. Jobs with sub-groups or a network topology search by hypernode
+   (:mod:`.topology_search`).
+5. Commit a ready job. Reserve the placements of a job that waits for resources being freed. Otherwise roll back and try
+   other orders of the tasks (:mod:`.gang_repack`). A job that is not placed is recorded with its rejection or fit error,
+   and in a FIFO queue blocks the jobs behind it.
+6. Put the job (while it has tasks left) and the queue back with new sort keys; go on with 3 until no job is left.
+"""
 
 import heapq
 from collections.abc import Mapping
@@ -7,10 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from volcanopy.scheduler.actions.allocate.gang_repack import pack
-from volcanopy.scheduler.actions.allocate.job_queues import Worksheet, ends, lines
-from volcanopy.scheduler.actions.allocate.queue_allowance import how_many
-from volcanopy.scheduler.actions.allocate.topology_search import take_turn
-from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, allowed_count, job_queues, run_ends
+from volcanopy.scheduler.actions.allocate.topology_search import place_by_topology
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -18,10 +29,9 @@ from volcanopy.scheduler.session.session import Session
 
 
 class Allocate:
-    """Give tasks free room, or room that is being freed: queues in order, jobs of a queue in order, gangs whole.
+    """Place tasks on idle resources or on resources that are being freed.
 
-    A job's turn lasts until it is ready; a job that is ready already gets one more task a turn, so that those which
-    wait to start come first.
+    A job is placed until it is ready; a ready job gets one more task at a time, so that jobs which are not come first.
     """
 
     name: ClassVar[str] = "allocate"
@@ -29,129 +39,131 @@ class Allocate:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
-        settle(session)
-        waiting = lines(session)
+        place_nominated(session)
+        waiting = job_queues(session)
         queues = [(session.queue_key(queue), queue) for queue in map(session.cluster.queue, waiting)]
         heapq.heapify(queues)
-        in_a_tree = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
-        in_a_tree |= session.snapshot.queues.nested
+        nested = any(plugin.hierarchy for tier in session.config.tiers for plugin in tier)
+        nested |= session.snapshot.queues.nested
         while queues:
             _, queue = heapq.heappop(queues)
-            if in_a_tree and queues and (key := session.queue_key(queue)) > queues[0][0]:
-                heapq.heappush(queues, (key, queue))  # the turns of its relatives have put it further back
+            if nested and queues and (key := session.queue_key(queue)) > queues[0][0]:
+                heapq.heappush(queues, (key, queue))  # placements in other queues of the tree changed its key
                 continue
-            line = waiting[queue.row]
-            denial = session.hooks.overused(queue)
-            if denial is not None:
-                for _, sheet in line:
-                    session.refuse(sheet.job, denial)
+            jobs = waiting[queue.row]
+            rejection = session.hooks.overused(queue)
+            if rejection is not None:
+                for _, pending in jobs:
+                    session.reject(pending.job, rejection)
                 continue
-            sheet = line.pop()
-            begun = _take_turn(session, queue, sheet, alone=not line and not queues)
-            if not begun:
-                session.cluster.precedence.pass_over(sheet.job.row)
-            if not begun and line and queue.in_turn and not session.holds_up_nobody(sheet.job):
-                for _, other in line:
-                    reason = f"queue {queue.name} serves in turn: {sheet.job.key} comes first"
-                    session.refuse(other.job, Rejection("queue", reason))
+            pending = jobs.pop()
+            placed = _place_job(session, queue, pending, is_last=not jobs and not queues)
+            if not placed:
+                session.cluster.precedence.pass_over(pending.job.row)
+            if not placed and jobs and queue.in_turn and not session.has_submitter_limit(pending.job):
+                reason = f'queue "{queue.name}" is FIFO: blocked by head job "{pending.job.key}"'
+                for _, other in jobs:
+                    session.reject(other.job, Rejection("queue", reason))
                 continue
-            if begun and sheet.left:
-                line.push(session.job_key(sheet.job), sheet)
-            if line:
-                key = session.queue_key(queue) if queues else ()  # whose turn it is among one is no question
+            if placed and pending.left:
+                jobs.push(session.job_key(pending.job), pending)
+            if jobs:
+                key = session.queue_key(queue) if queues else ()  # the order of a single queue does not matter
                 heapq.heappush(queues, (key, queue))
 
 
-def _take_turn(session: Session, queue: QueueView, sheet: Worksheet, alone: bool) -> bool:
-    """Place a job's tasks until it is ready; whether the job is to have another turn.
+def _place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: bool) -> bool:
+    """Place a job's tasks until it is ready; return whether the job is to be considered again for its other tasks.
 
-    A job that is ``alone`` has every further turn too: it may take them at once.
+    The last job may place all its further tasks at once.
     """
-    job = sheet.job
-    if sheet.lone:
-        if session.limits is not None and _is_denied(session, sheet):
+    job = pending.job
+    if pending.is_single:
+        if session.limits is not None and _exceeds_limit(session, pending):
             return False
-        if _settle_one(session, queue, sheet):
+        if _bind_single(session, queue, pending):
             return True
     if session.snapshot.jobs.structured[job.row]:
-        sheet.tasks, sheet.at = take_turn(session, queue, job, sheet.tasks, alone), 0
-        return bool(sheet.tasks)
+        pending.tasks, pending.at = place_by_topology(session, queue, job, pending.tasks, is_last), 0
+        return bool(pending.tasks)
     with session.statement() as statement:
-        if _place(session, queue, sheet, statement, alone) or session.hooks.job_ready(job):
+        if _place_tasks(session, queue, pending, statement, is_last) or session.hooks.job_ready(job):
             session.commit(statement)
             return True
         vote = session.hooks.job_pipelined(job)
         if len(statement) and vote.value >= 0:
-            session.keep(job, statement)
+            session.reserve(job, statement)
             return False
         statement.rollback()
-        left = pack(session, queue, job, sheet.tasks, statement)
-        if len(left) == len(sheet.tasks):
+        left = pack(session, queue, job, pending.tasks, statement)
+        if len(left) == len(pending.tasks):
             return False
         session.commit(statement)
-        session.excuse(job)
-        sheet.tasks, sheet.ends, sheet.at = left, ends(session, np.array(left, dtype=np.intp)) if left else [], 0
+        session.rejections.clear(job.row)
+        pending.tasks, pending.at = left, 0
+        pending.ends = run_ends(session, np.array(left, dtype=np.intp)) if left else []
     return True
 
 
-def _is_denied(session: Session, sheet: Worksheet) -> bool:
-    """Whether a limit of its user or group keeps a job of one task out: many such jobs may wait, and are told at once."""
-    denial = None if session.limits is None else session.limits.denied(TaskView(session.ledger, sheet.tasks[0]), 1)
-    if denial is not None:
-        session.refuse(sheet.job, denial)
-    return denial is not None
+def _exceeds_limit(session: Session, pending: PendingJob) -> bool:
+    """Reject a job of one task that a limit of its user or group does not allow: many such jobs may wait."""
+    task = TaskView(session.ledger, pending.tasks[0])
+    rejection = None if session.limits is None else session.limits.exceeded(task, 1)
+    if rejection is not None:
+        session.reject(pending.job, rejection)
+    return rejection is not None
 
 
-def _settle_one(session: Session, queue: QueueView, sheet: Worksheet) -> bool:
-    """Give the one task of a job the free room that there is; if there is none for it, all is left to the usual way."""
-    task = TaskView(session.ledger, sheet.tasks[0])
-    if sheet.at or session.hooks.allocatable(queue, task, 1) is not None:
+def _bind_single(session: Session, queue: QueueView, pending: PendingJob) -> bool:
+    """Bind the only task of a job to idle resources; return False, without a rejection, if that is not possible."""
+    task = TaskView(session.ledger, pending.tasks[0])
+    if pending.at or session.hooks.allocatable(queue, task, 1) is not None:
         return False
     chosen = session.placement.choose(task)
     if chosen is None or not chosen[1]:
         return False
     session.bind(task.row, chosen[0])
-    sheet.at = 1
+    pending.at = 1
     return True
 
 
-def _place(session: Session, queue: QueueView, sheet: Worksheet, statement: Statement, alone: bool) -> bool:
-    """Place tasks until the job is ready; whether that is certain already."""
-    job, hooks = sheet.job, session.hooks
+def _place_tasks(session: Session, queue: QueueView, pending: PendingJob, statement: Statement, is_last: bool) -> bool:
+    """Place tasks until the job is ready; return True once it certainly is."""
+    job, hooks = pending.job, session.hooks
     failed: set[int] = set()
     was_ready = hooks.job_ready(job)
-    fitted = 0
-    while sheet.left:
-        task = TaskView(session.ledger, sheet.tasks[sheet.at])
-        run = sheet.run
+    count = 0
+    while pending.left:
+        task = TaskView(session.ledger, pending.tasks[pending.at])
+        run = pending.run
         if failed and task.role in failed and session.snapshot.roles.names[task.role]:
-            sheet.at += run
+            pending.at += run
             continue
-        wanted = run if run == 1 or (alone and was_ready) else min(run, max(1, hooks.shortfall(job)))
-        allowed = how_many(session, queue, task, wanted, fitted)
+        needed = run if run == 1 or (is_last and was_ready) else min(run, max(1, hooks.shortfall(job)))
+        allowed = allowed_count(session, queue, task, needed, count)
         if not allowed:
-            sheet.at += run
+            pending.at += run
             continue
-        placed = _place_some(session, sheet, statement, task, allowed)
+        placed = _place_run(session, pending, statement, task, allowed)
         if placed:
-            fitted += placed
-            sheet.at += placed
-            if hooks.job_ready(job) and not (alone and was_ready):
+            count += placed
+            pending.at += placed
+            if hooks.job_ready(job) and not (is_last and was_ready):
                 return True
             continue
-        session.refuse_nodes(job, task, fitted, sheet.way(session) if fitted else None)
+        session.reject_nodes(job, task, count, pending.placement_key(session) if count else None)
         failed.add(task.role)
-        sheet.at += run
-        if not _may_do_without(job, failed):
+        pending.at += run
+        if not _can_start_without(job, failed):
             return False
     return False
 
 
-def _place_some(session: Session, sheet: Worksheet, statement: Statement, task: TaskView, allowed: int) -> int:
-    """Place up to ``allowed`` of the run of equal tasks that begins here; how many found a place."""
+def _place_run(session: Session, pending: PendingJob, statement: Statement, task: TaskView, allowed: int) -> int:
+    """Place up to ``allowed`` of the run of equal tasks that begins here; return how many were placed."""
     nodes = session.placement.choose_run(task, allowed)
     if len(nodes):
-        statement.allocate_run(np.array(sheet.tasks[sheet.at : sheet.at + len(nodes)]), nodes)
+        statement.allocate_run(np.array(pending.tasks[pending.at : pending.at + len(nodes)]), nodes)
         return len(nodes)
     chosen = session.placement.choose(task)
     if chosen is None:
@@ -164,8 +176,8 @@ def _place_some(session: Session, sheet: Worksheet, statement: Statement, task: 
     return 1
 
 
-def _may_do_without(job: JobView, failed: set[int]) -> bool:
-    """Whether a job can still become ready when tasks of the failed roles find no place."""
+def _can_start_without(job: JobView, failed: set[int]) -> bool:
+    """Return whether a job can become ready without further tasks of the failed roles."""
     if job.min_available == job.count():
         return False
     roles = job.roles

@@ -5,21 +5,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
 
 class Backfill:
-    """Give tasks without requests any node that takes them: they need no share of a queue."""
+    """Place tasks without requests on any feasible node: they need no share of a queue."""
 
     name: ClassVar[str] = "backfill"
     arguments: ClassVar[tuple[str, ...]] = ("predicateErrorCacheEnable",)
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Place what can be placed."""
-        settle(session)
+        place_nominated(session)
         table, shapes = session.snapshot.tasks, session.snapshot.shapes
         status = session.ledger.status
         rows = np.flatnonzero((status == Status.PENDING) & ~table.gated & shapes.best_effort[table.shape])
@@ -33,18 +33,18 @@ class Backfill:
 
 
 def _place(session: Session, job: JobView, task: TaskView) -> None:
-    denial = None if session.limits is None else session.limits.denied(task, 1)
-    if denial is not None:
-        session.refuse(job, denial)
+    rejection = None if session.limits is None else session.limits.exceeded(task, 1)
+    if rejection is not None:
+        session.reject(job, rejection)
         return
     with session.statement() as statement:
         chosen = session.placement.choose(task)
         if chosen is None or not chosen[1]:
-            session.refuse_nodes(job, task, 0)
+            session.reject_nodes(job, task, 0)
             return
         statement.allocate(task.row, chosen[0])
         if session.hooks.job_ready(job):
-            session.release(job)
+            session.bind_reserved(job)
             session.commit(statement)
         else:
-            session.keep(job, statement)
+            session.reserve(job, statement)

@@ -1,13 +1,17 @@
-"""A second look at gangs that found no place task by task.
+"""Repacking: another search for gangs that did not fit task by task.
 
-Placing tasks one by one in their order can spoil the room of those that come later: small ones are spread over the nodes
-that a large one would have needed, or a pod that could run anywhere takes the only node of one that could not. For a gang
-that failed, as many tasks as it needs are tried again in other orders, each on the node where the least room is left over.
-Gangs of equal tasks gain nothing by that and are left out, as are those for which the room would not do in any order.
+Placing tasks one by one in their order can fragment the cluster: small tasks are spread over the nodes that a large one
+needs, or a pod that fits anywhere takes the only node of one that does not.
+
+1. Group the tasks of the gang by shape and role; gangs of one group, or larger than MOST, are left out.
+2. Select as many tasks of each group as the minimum of the gang needs, the smallest first.
+3. Stop if the free resources are insufficient in any order.
+4. Try two orders: fewest feasible nodes first, and largest first; place each task on the node where it leaves least, and
+   backtrack a limited number of times.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,57 +22,69 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.session.session import Session
 
 MOST = 256
-"""Larger gangs are not tried again: among many tasks one order does about as well as another."""
+"""Larger gangs are not repacked: with many tasks the order matters little."""
 BACKTRACKS = 64
-"""How often a search may take a task off its node again, beside placing each once."""
+"""How often one search may take a placed task off its node."""
 
 
 @dataclass
-class _Kind:
-    """Tasks of one role that are alike: a view of one of them, the rows of all, and how many are to be placed."""
+class _Repacking:
+    """The state of all repacking in one session."""
+
+    trials: int = 2000
+    """How many placements may still be tried."""
+    failed: dict[Hashable, int] = field(default_factory=dict)
+    """The gangs, by what distinguishes them, that could not be repacked, with the number of evictions until then."""
+
+
+@dataclass
+class _Group:
+    """Tasks of equal shape and one role."""
 
     task: TaskView
+    """The first of them."""
     rows: list[int]
     size: float
+    """The largest fraction that one takes of the largest node."""
     most: int
+    """How many would fit if there were no other tasks."""
     needed: int = 0
 
 
 def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int], statement: Statement) -> list[int]:
-    """Place tasks of a job that found no place in their order, so that it is ready.
+    """Place tasks of a job in other orders, so that it is ready.
 
-    Returns the tasks that are left over. Where nothing helps these are all, and the statement is as it was.
+    Returns the tasks that are left over: all of them, with the statement unchanged, if no order helps.
     """
-    everyone = list(tasks)
-    if not 1 < len(everyone) <= MOST:
-        return everyone
-    groups = _groups(session, everyone)
-    if len(groups) < 2:
-        return everyone
-    missing = tuple(role.minimum - role.ready for role in job.roles)
-    limited = None if session.limits is None else session.limits.kind(job.row)
-    sameness = (
+    everything = list(tasks)
+    if not 1 < len(everything) <= MOST:
+        return everything
+    rows_of = _rows_by_shape(session, everything)
+    if len(rows_of) < 2:
+        return everything
+    key = (
         queue.row,
-        limited,
+        None if session.limits is None else session.limits.limit_class(job.row),
         session.hooks.shortfall(job),
-        missing,
-        *((key, len(rows)) for key, rows in groups.items()),
+        tuple(role.minimum - role.ready for role in job.roles),
+        *((shape, len(rows)) for shape, rows in rows_of.items()),
     )
-    if session.tried_in_vain.get(sameness) == len(session.ledger.evictions):
-        return everyone  # room only becomes less until somebody is evicted
-    kinds = [_kind(session, rows) for rows in groups.values()]
-    if _select(session, job, kinds) and _could_do(session, kinds):
+    state = session.state(_Repacking)
+    if state.failed.get(key) == len(session.ledger.evictions):
+        return everything  # free resources only decrease until the next eviction
+    groups = [_group(session, rows) for rows in rows_of.values()]
+    if _select(session, job, groups) and _has_capacity(session, groups):
         mark = statement.checkpoint()
-        for order in _orders(session, kinds):
-            if _search(session, queue, order, statement) and session.hooks.job_ready(job):
-                return [row for row in everyone if row not in order]
+        for order in _orders(session, groups):
+            if _search(session, queue, order, statement, state) and session.hooks.job_ready(job):
+                return [row for row in everything if row not in order]
             statement.rollback(mark)
-    session.tried_in_vain[sameness] = len(session.ledger.evictions)
-    return everyone
+    state.failed[key] = len(session.ledger.evictions)
+    return everything
 
 
-def _groups(session: Session, tasks: Sequence[int]) -> dict[Hashable, list[int]]:
-    """The tasks by what they are and by the name of their role, in order."""
+def _rows_by_shape(session: Session, tasks: Sequence[int]) -> dict[Hashable, list[int]]:
+    """Return the tasks in order by shape and name of their role."""
     names, groups = session.snapshot.roles.names, dict[Hashable, list[int]]()
     for row in tasks:
         task = TaskView(session.ledger, row)
@@ -77,57 +93,54 @@ def _groups(session: Session, tasks: Sequence[int]) -> dict[Hashable, list[int]]
     return groups
 
 
-def _kind(session: Session, rows: list[int]) -> _Kind:
-    """Tasks that are alike: their size is the largest part that one takes of the largest node.
-
-    ``most`` is how many of them would find room if there were no others.
-    """
+def _group(session: Session, rows: list[int]) -> _Group:
     task = TaskView(session.ledger, rows[0])
     request = task.request.values
     dims, nodes = np.flatnonzero(request), np.flatnonzero(session.placement.open_to(task))
     largest = session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1)
-    places = (session.ledger.free(dims, nodes) // request[dims, None]).min(axis=0, initial=len(rows))
-    return _Kind(task, rows, float((request[dims] / largest).max(initial=0.0)), min(int(places.sum()), len(rows)))
+    fitting = (session.ledger.free(dims, nodes) // request[dims, None]).min(axis=0, initial=len(rows))
+    return _Group(task, rows, float((request[dims] / largest).max(initial=0.0)), min(int(fitting.sum()), len(rows)))
 
 
-def _select(session: Session, job: JobView, kinds: list[_Kind]) -> bool:
-    """Note how many of each kind the gang needs: what its roles must have, then the smallest; whether there are enough."""
+def _select(session: Session, job: JobView, groups: list[_Group]) -> bool:
+    """Set how many of each group the gang needs: the minima of its roles, then the smallest; return whether they exist."""
     missing = session.hooks.shortfall(job)
     roles = [role for role in job.roles if role.minimum > 0]
     if job.min_available >= sum(role.minimum for role in roles):
         lacking = {role.row: role.minimum - role.ready for role in roles}
-        for kind in sorted(kinds, key=lambda kind: kind.size):
-            kind.needed = max(0, min(kind.most, lacking.get(kind.task.role, 0)))
-            lacking[kind.task.role] = lacking.get(kind.task.role, 0) - kind.needed
-            missing -= kind.needed
-    for kind in sorted(kinds, key=lambda kind: kind.size):
-        more = max(0, min(kind.most - kind.needed, missing))
-        kind.needed += more
+        for group in sorted(groups, key=lambda group: group.size):
+            group.needed = max(0, min(group.most, lacking.get(group.task.role, 0)))
+            lacking[group.task.role] = lacking.get(group.task.role, 0) - group.needed
+            missing -= group.needed
+    for group in sorted(groups, key=lambda group: group.size):
+        more = max(0, min(group.most - group.needed, missing))
+        group.needed += more
         missing -= more
-    return missing <= 0 and any(kind.needed for kind in kinds)
+    return missing <= 0 and any(group.needed for group in groups)
 
 
-def _could_do(session: Session, kinds: Sequence[_Kind]) -> bool:
-    """Whether all that is to be placed would find enough room if that were in one piece."""
-    asked = sum(
-        (kind.task.request.values * kind.needed for kind in kinds), start=np.zeros(len(session.snapshot.axis), np.int64)
+def _has_capacity(session: Session, groups: Sequence[_Group]) -> bool:
+    """Return whether the free resources of all feasible nodes together suffice."""
+    needed = [group for group in groups if group.needed]
+    request = sum(
+        (group.task.request.values * group.needed for group in needed), np.zeros(len(session.snapshot.axis), int)
     )
-    open_to = [session.placement.open_to(kind.task) for kind in kinds if kind.needed]
-    dims, nodes = np.flatnonzero(asked), np.flatnonzero(np.logical_or.reduce(open_to))
-    return bool((session.ledger.free(dims, nodes).sum(axis=1) >= asked[dims]).all())
+    feasible = [session.placement.open_to(group.task) for group in needed]
+    dims, nodes = np.flatnonzero(request), np.flatnonzero(np.logical_or.reduce(feasible))
+    return bool((session.ledger.free(dims, nodes).sum(axis=1) >= request[dims]).all())
 
 
-def _orders(session: Session, kinds: Sequence[_Kind]) -> Iterator[list[int]]:
-    """The needed tasks: those with the fewest nodes to choose from first, then the largest; and the largest first."""
-    needed = [kind for kind in kinds if kind.needed]
-    choice = {id(kind): int(session.placement.open_to(kind.task).sum()) for kind in needed}
-    for key in (lambda kind: (choice[id(kind)], -kind.size), lambda kind: (-kind.size, choice[id(kind)])):
-        yield [row for kind in sorted(needed, key=key) for row in kind.rows[: kind.needed]]
+def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
+    """Yield the needed tasks: those with the fewest feasible nodes first, then the largest; and the largest first."""
+    needed = [group for group in groups if group.needed]
+    feasible = {id(group): int(session.placement.open_to(group.task).sum()) for group in needed}
+    for key in (lambda group: (feasible[id(group)], -group.size), lambda group: (-group.size, feasible[id(group)])):
+        yield [row for group in sorted(needed, key=key) for row in group.rows[: group.needed]]
 
 
-def _search(session: Session, queue: QueueView, order: Sequence[int], statement: Statement) -> bool:
-    """Place all of these tasks; where one finds no node, the one before tries its next, for as long as there is patience."""
-    patience = len(order) + BACKTRACKS
+def _search(session: Session, queue: QueueView, order: Sequence[int], statement: Statement, state: _Repacking) -> bool:
+    """Place all of these tasks; where one has no node left, the one before it tries its next node."""
+    trials = len(order) + BACKTRACKS
     marks: list[int] = []
     choices: list[Iterator[int]] = []
     while len(marks) < len(order):
@@ -136,12 +149,12 @@ def _search(session: Session, queue: QueueView, order: Sequence[int], statement:
             allowed = session.hooks.allocatable(queue, task, 1) is None
             choices.append(_tightest(session, task) if allowed else iter(()))
         node = next((node for node in choices[-1] if _is_free(session, task, node)), None)
-        if node is not None and patience and session.patience:
-            patience -= 1
-            session.patience -= 1
+        if node is not None and trials and state.trials:
+            trials -= 1
+            state.trials -= 1
             marks.append(statement.checkpoint())
             statement.allocate(task.row, node)
-        elif marks and patience and session.patience:
+        elif marks and trials and state.trials:
             choices.pop()
             statement.rollback(marks.pop())
         else:
@@ -150,7 +163,7 @@ def _search(session: Session, queue: QueueView, order: Sequence[int], statement:
 
 
 def _tightest(session: Session, task: TaskView) -> Iterator[int]:
-    """The nodes with free room for a task, where the least is left over first."""
+    """Yield the feasible nodes, that on which the task leaves least free first."""
     nodes = np.flatnonzero(session.placement.open_to(task))
     request = task.request.values
     dims = np.flatnonzero(request)

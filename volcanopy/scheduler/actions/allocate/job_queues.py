@@ -1,6 +1,6 @@
-"""The lines in which jobs wait for room, one for each queue, and what is left to place of each job.
+"""The pending jobs of each queue in order, and what is left to place of each job.
 
-Many jobs may wait. What is asked of all of them before the first takes its turn is asked of many at once.
+Thousands of jobs may wait: what is needed of all of them in advance is computed for all at once.
 """
 
 import heapq
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from volcanopy.scheduler.framework.plugin import Rejection
-from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Words
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -21,119 +21,119 @@ from volcanopy.scheduler.session.session import Session
 
 
 @dataclass(eq=False, slots=True)
-class Worksheet:
-    """What is left to place of a job: its pending tasks in order, and where runs of equal tasks end."""
+class PendingJob:
+    """The pending tasks of a job in order, and where runs of equal tasks end."""
 
     job: JobView
     tasks: list[int]
     ends: list[int]
     at: int = 0
-    lone: bool = False
-    """Whether it is one task that asks for nothing but room, and whose place makes the job ready for sure."""
+    is_single: bool = False
+    """Whether the job has one pending task without claims or nomination, whose placement certainly makes it ready."""
 
     @property
     def left(self) -> int:
-        """How many tasks have not been looked at yet."""
+        """The number of tasks that have not been considered yet."""
         return len(self.tasks) - self.at
 
     @property
     def run(self) -> int:
-        """How many tasks from here on are equal."""
+        """The number of equal tasks from here on."""
         return self.ends[bisect_right(self.ends, self.at)] - self.at
 
-    def way(self, session: Session) -> tuple[object, ...]:
-        """Equal for jobs whose tasks up to here are alike."""
+    def placement_key(self, session: Session) -> tuple[object, ...]:
+        """Return a key that is equal for jobs whose tasks up to here are of equal shape."""
         starts = [0, *(end for end in self.ends if end <= self.at)]
         table, likeness = session.snapshot.tasks, session.hooks.likeness
         tasks = [self.tasks[start] for start in starts]
-        kinds = [(likeness(TaskView(session.ledger, task)), int(table.nominated[task])) for task in tasks]
-        return (*zip(kinds, starts, strict=True), self.at)
+        shapes = [(likeness(TaskView(session.ledger, task)), int(table.nominated[task])) for task in tasks]
+        return (*zip(shapes, starts, strict=True), self.at)
 
 
-Place = tuple[Any, Worksheet]
-"""A job's key and its worksheet. No two jobs have one key."""
+Entry = tuple[Any, PendingJob]
+"""A pending job with its sort key, which is unique."""
 
 
-class Line:
-    """The jobs of one queue, the next first. Most have one turn: they are sorted once, and a heap holds who comes again."""
+class JobQueue:
+    """The pending jobs of one queue, the next first: sorted once; a heap has those that were put back."""
 
-    def __init__(self, places: list[Place]) -> None:
-        self._first = sorted(places, key=operator.itemgetter(0), reverse=True)
-        self._again: list[Place] = []
+    def __init__(self, entries: list[Entry]) -> None:
+        self._sorted = sorted(entries, key=operator.itemgetter(0), reverse=True)
+        self._again: list[Entry] = []
 
     def __len__(self) -> int:
-        return len(self._first) + len(self._again)
+        return len(self._sorted) + len(self._again)
 
     def __bool__(self) -> bool:
-        return bool(self._first or self._again)
+        return bool(self._sorted or self._again)
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[Entry]:
         """In order."""
-        return iter(sorted([*self._first, *self._again], key=operator.itemgetter(0)))
+        return iter(sorted([*self._sorted, *self._again], key=operator.itemgetter(0)))
 
-    def pop(self) -> Worksheet:
-        """Take out whose turn it is."""
-        if self._again and (not self._first or self._again[0] < self._first[-1]):
+    def pop(self) -> PendingJob:
+        """Remove and return the first job."""
+        if self._again and (not self._sorted or self._again[0] < self._sorted[-1]):
             return heapq.heappop(self._again)[1]
-        return self._first.pop()[1]
+        return self._sorted.pop()[1]
 
-    def push(self, key: Any, sheet: Worksheet) -> None:
-        """Let a job have another turn."""
-        heapq.heappush(self._again, (key, sheet))
+    def push(self, key: Any, pending: PendingJob) -> None:
+        """Put a job back."""
+        heapq.heappush(self._again, (key, pending))
 
 
-def lines(session: Session) -> dict[int, Line]:
-    """The jobs with tasks to place, by queue."""
-    pending = session.pending_tasks()
-    gated = "enqueue" in session.config.actions
+def job_queues(session: Session) -> dict[int, JobQueue]:
+    """Return the jobs with tasks to place, by queue; invalid jobs are rejected."""
+    tasks_of = session.pending_tasks()
+    admits = "enqueue" not in session.config.actions
     waiting = session.waiting_jobs()
-    if session.limits is not None and not gated:  # who begins first leaves less for the others
+    if session.limits is not None and admits:  # the first ones use up the limits
         waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
-    waiting = [job for job in waiting if job.phase != "Pending" or (not gated and session.begins(job))]
+    waiting = [job for job in waiting if job.phase != "Pending" or (admits and session.admit_without_enqueue(job))]
     rows = np.array([job.row for job in waiting], dtype=np.intp)
-    ready = []
+    valid = []
     for job, surely in zip(waiting, session.hooks.surely_valid(rows).tolist(), strict=True):
         invalid = None if surely else session.hooks.job_valid(job)
         if invalid is not None:
-            session.refuse(job, Rejection("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
-        elif job.row in pending:
-            ready.append(job)
-    rows = np.array([job.row for job in ready], dtype=np.intp)
+            session.reject(job, Rejection("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
+        elif job.row in tasks_of:
+            valid.append(job)
+    rows = np.array([job.row for job in valid], dtype=np.intp)
     jobs = session.snapshot.jobs
     columns = zip(
-        ready,
+        valid,
         session.keys_of(rows),
-        _lone(session, rows, pending),
+        _are_single(session, rows, tasks_of),
         jobs.structured[rows].tolist(),
         jobs.queue[rows].tolist(),
         strict=True,
     )
-    places: dict[int, list[Place]] = {}
-    for job, key, lone, structured, queue in columns:
-        tasks = pending[job.row]
-        sheet = Worksheet(job, tasks.tolist(), [] if structured else ends(session, tasks), lone=lone)
-        places.setdefault(queue, []).append((key, sheet))
-    return {queue: Line(line) for queue, line in places.items()}
+    entries: dict[int, list[Entry]] = {}
+    for job, key, is_single, structured, queue in columns:
+        tasks = tasks_of[job.row]
+        pending = PendingJob(job, tasks.tolist(), [] if structured else run_ends(session, tasks), is_single=is_single)
+        entries.setdefault(queue, []).append((key, pending))
+    return {queue: JobQueue(jobs) for queue, jobs in entries.items()}
 
 
-def _lone(session: Session, jobs: Rows, pending: dict[int, Rows]) -> list[bool]:
-    """Which of these jobs are one task that asks for nothing but room, and whose place makes them ready for sure."""
+def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list[bool]:
+    """Return for each of these jobs whether it is :attr:`PendingJob.is_single`."""
     table, claiming = session.snapshot.tasks, session.snapshot.shapes.claiming
-    lone = session.hooks.ready_after_one(jobs) & ~session.snapshot.jobs.structured[jobs]
+    single = session.hooks.ready_after_one(jobs) & ~session.snapshot.jobs.structured[jobs]
     if "bind_annotations" not in session.hooks.unanswered:
         return [False] * len(jobs)
-    tasks = [pending[job] for job in jobs.tolist()]
-    lone &= np.array([len(each) == 1 for each in tasks], dtype=np.bool_)
+    tasks = [tasks_of[job] for job in jobs.tolist()]
+    single &= np.array([len(each) == 1 for each in tasks], dtype=np.bool_)
     first = np.array([each[0] for each in tasks], dtype=np.intp)
-    lone &= table.nominated[first] == NONE
+    single &= table.nominated[first] == NONE
     if claiming:
-        lone &= ~np.isin(table.shape[first], list(claiming))
-    flags: list[bool] = lone.tolist()
+        single &= ~np.isin(table.shape[first], list(claiming))
+    flags: list[bool] = single.tolist()
     return flags
 
 
-def ends(session: Session, tasks: Rows) -> list[int]:
-    """Where runs of tasks end that are equal in all that is asked about them."""
+def run_ends(session: Session, tasks: Rows) -> list[int]:
+    """Return the positions after the last task of each run of equal tasks."""
     if len(tasks) == 1:
         return [1]
     table = session.snapshot.tasks
@@ -141,6 +141,27 @@ def ends(session: Session, tasks: Rows) -> list[int]:
     for column in (table.shape, table.role, table.nominated):
         differs |= column[tasks[1:]] != column[tasks[:-1]]
     if not session.hooks.by_shape:
-        alike = [session.hooks.likeness(TaskView(session.ledger, task)) for task in tasks.tolist()]
-        differs |= np.fromiter(map(operator.ne, alike[1:], alike), np.bool_, len(differs))
+        shapes = [session.hooks.likeness(TaskView(session.ledger, task)) for task in tasks.tolist()]
+        differs |= np.fromiter(map(operator.ne, shapes[1:], shapes), np.bool_, len(differs))
     return [*(np.flatnonzero(differs) + 1).tolist(), len(tasks)]
+
+
+def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int, placed: int) -> int:
+    """Return how many of ``count`` tasks equal to this one the queue may allocate; if none, record the rejection.
+
+    ``placed`` tasks of the job were placed before.
+    """
+    allocatable = session.hooks.allocatable
+    rejection = allocatable(queue, task, count)
+    if rejection is None:
+        return count
+    least, most = 0, count
+    while most - least > 1:
+        middle = (least + most) // 2
+        if allocatable(queue, task, middle) is None:
+            least = middle
+        else:
+            most = middle
+    if not least and task.job is not None:
+        session.reject(task.job, rejection, placed)
+    return least

@@ -1,4 +1,4 @@
-"""Why a job that must stay close together finds no place: one sentence, its numbers, and what is missing."""
+"""The reason why no domain takes a job with a network topology: message, numbers and missing resources."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from volcanopy.scheduler.session.session import Session
 from volcanopy.scheduler.session.topology_constraint import REASON
 
 
-class Farness:
-    """What is found out about domains while a job is tried in them."""
+class TopologyFitError:
+    """The domain that took most tasks of a job, and the reason made of it."""
 
     def __init__(self, session: Session, job: JobView) -> None:
         self._session, self._job = session, job
@@ -23,23 +23,23 @@ class Farness:
         self._best = (-1, NONE)
         """The most tasks that found a place in one domain, and that domain."""
 
-    def note(self, domain: int, fitted: int) -> bool:
-        """So many tasks found a place in a domain before one did not; whether that is more than anywhere before."""
-        if fitted <= self._best[0]:
+    def add(self, domain: int, placed: int) -> bool:
+        """Record how many tasks were placed in a domain; return whether that is more than in any domain before."""
+        if placed <= self._best[0]:
             return False
-        self._best = (fitted, domain)
+        self._best = (placed, domain)
         return True
 
-    def explain(self, failed: TaskView | None) -> None:
-        """Tell the session why the job waits: the network if it demands closeness, else the nodes."""
+    def record(self, failed: TaskView | None) -> None:
+        """Reject the job: by its topology if that is required, else by the nodes for the task that failed."""
         session, job, spec = self._session, self._job, self._job.group.spec
         asked = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy))
         hard = any(topology.is_hard(one, self._table) for one in asked)
         fitted = max(self._best[0], 0)
         if failed is not None and (not hard or (not fitted and self._fits_nowhere(failed))):
-            session.refuse_nodes(job, failed, fitted)
+            session.reject_nodes(job, failed, fitted)
         elif hard:
-            session.refuse(job, Rejection("topology", self._words(fitted)))
+            session.reject(job, Rejection("topology", self._words(fitted)))
 
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Whether no node takes the task, wherever in the network it is."""

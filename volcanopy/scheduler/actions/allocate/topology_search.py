@@ -1,8 +1,11 @@
-"""Jobs that must stay close together in the network, or that divide into gangs of their own.
+"""Placement of jobs with a network topology or with sub-groups: a search through the domains (hypernodes).
 
-Such a job is tried in one domain (a hypernode) after the other, the closest first: of the domains of one tier in which
-it can start, the one that suits it best is taken. Within a domain each of its sub-groups looks for its own in the same
-way. A trial moves the ledger and takes everything back; what was found is then done again for good.
+1. Group the feasible domains of the job, lowest tiers first, unless a plugin orders them otherwise.
+2. Try the domains of a group by score: place the sub-groups in order, those that the minimum needs first, each in the best
+   feasible domain within this one, until the job is ready.
+3. Take the first domain in which the job becomes ready or pipelined.
+
+Each trial is rolled back; the placements of the best one are repeated in the end.
 """
 
 import heapq
@@ -10,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.actions.allocate.queue_allowance import how_many
-from volcanopy.scheduler.actions.allocate.topology_fit_error import Farness
+from volcanopy.scheduler.actions.allocate.job_queues import allowed_count
+from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitError
 from volcanopy.scheduler.framework.plugin import Purpose
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, job_tier
@@ -24,14 +27,14 @@ from volcanopy.scheduler.session.session import Session
 
 @dataclass(frozen=True)
 class Move:
-    """Tasks that found places: on room that is free, or (one task) that is being freed."""
+    """Placements of tasks on idle resources or, of one task, on resources that are being freed."""
 
     tasks: Rows
     nodes: Rows
     is_free: bool
 
-    def make(self, statement: Statement) -> None:
-        """Do it."""
+    def apply(self, statement: Statement) -> None:
+        """Add the placements to a statement."""
         if not self.is_free:
             statement.pipeline(int(self.tasks[0]), int(self.nodes[0]))
         elif len(self.tasks) == 1:
@@ -41,16 +44,16 @@ class Move:
 
 
 @dataclass
-class Found:
-    """Where a job or a sub-group can go: the moves, and the tasks that are left over."""
+class Placements:
+    """The moves of a job or a sub-group, and the tasks that are left over."""
 
     moves: list[Move] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
 
 
 @dataclass
-class _Sheet:
-    """A sub-group and what is left to place of it."""
+class _PendingPart:
+    """The pending tasks of a sub-group; ``required``: the job needs it to start."""
 
     part: SubJobView
     tasks: list[int]
@@ -58,70 +61,72 @@ class _Sheet:
 
 
 def gradient(session: Session, requester: JobView | SubJobView, root: int, purpose: Purpose) -> list[Rows]:
-    """In which hypernodes below ``root`` a job or sub-group can be placed: groups, the best first.
+    """Return groups of hypernodes below ``root`` in which a job or sub-group can be placed, the best group first.
 
-    It is ``[[root]]`` where nothing limits it. What is placed already limits where the rest can go.
+    It is ``[[root]]`` without a topology. Tasks that have a place restrict the domains of the others.
     """
     table = session.snapshot.hypernodes
     if isinstance(requester, SubJobView):
-        tier, held = requester.tier, requester.spanned
+        tier, spanned = requester.tier, requester.spanned
     else:
-        tier, held = job_tier(session.ledger, requester), session.cluster.spanned(requester.tasks())
+        tier, spanned = job_tier(session.ledger, requester), session.cluster.spanned(requester.tasks())
     if tier is None:
         return [np.array([root], dtype=np.intp)]
-    if held != NONE:
-        held = table.widest(held, tier)
-        if held == NONE or not (table.holds[held, root] or table.holds[root, held]):
+    if spanned != NONE:
+        spanned = table.widest(spanned, tier)
+        if spanned == NONE or not (table.holds[spanned, root] or table.holds[root, spanned]):
             return []
-        root = root if table.holds[held, root] else held
+        root = root if table.holds[spanned, root] else spanned
     rows = table.below(root, tier)
     groups = session.hooks.hypernode_gradient(requester, rows, purpose) if len(rows) else []
     return table.by_tier(rows) if groups is None else list(groups)
 
 
-def take_turn(session: Session, queue: QueueView, job: JobView, tasks: list[int], alone: bool = False) -> list[int]:
-    """Place a job, or more of one that runs; what is left for another turn, nothing if it is to have none.
+def place_by_topology(
+    session: Session, queue: QueueView, job: JobView, tasks: list[int], is_last: bool = False
+) -> list[int]:
+    """Place a job, or more of a ready one; return the tasks to consider again, none if the job is not to be.
 
-    A job that runs gets one more task in a turn, or if it is ``alone`` as many as its best domain takes.
+    A ready job gets one more task or, if it is the last job, as many as its best domain takes.
     """
-    turn = _Turn(session, queue, job, tasks, alone and session.hooks.job_ready(job))
+    search = _Search(session, queue, job, tasks, is_last and session.hooks.job_ready(job))
     with session.statement() as statement:
-        found = turn.find(statement)
-        if found is None:
-            turn.farness.explain(turn.failed)
+        placements = search.find(statement)
+        if placements is None:
+            search.fit_error.record(search.failed)
             return []
-        for move in found.moves:
-            move.make(statement)
+        for move in placements.moves:
+            move.apply(statement)
         if session.hooks.job_ready(job):
             session.commit(statement)
-            return found.left
-        session.keep(job, statement)
+            return placements.left
+        session.reserve(job, statement)
     return []
 
 
-class _Turn:
-    """One search for places."""
+class _Search:
+    """One search for the placements of a job."""
 
     def __init__(self, session: Session, queue: QueueView, job: JobView, tasks: list[int], many: bool) -> None:
         self._session, self._queue, self._job, self._many = session, queue, job, many
         self._hooks = session.hooks
         self._table = session.snapshot.hypernodes
         self._divides = bool(job.group.spec.sub_group_policy)
-        self._sheets = self._by_part(tasks)
-        self._hopeless: set[tuple[str, int]] = set()
-        """Sub-groups and domains: those cannot be placed there even as the first."""
+        self._pending = self._by_part(tasks)
+        self._infeasible: set[tuple[str, int]] = set()
+        """Sub-groups with domains in which they do not fit even when placed first."""
         self.failed: TaskView | None = None
-        """The first task that found no place, where it came furthest."""
-        self.farness = Farness(session, job)
+        """The task without a feasible node in the domain that took most tasks."""
+        self.fit_error = TopologyFitError(session, job)
 
-    def _by_part(self, tasks: list[int]) -> list[_Sheet]:
+    def _by_part(self, tasks: list[int]) -> list[_PendingPart]:
         waiting = set(tasks)
         parts = self._session.cluster.parts(self._job)
         lacking: dict[int, int] = {}
         for number, policy in enumerate(self._job.group.spec.sub_group_policy):
             ready = sum(1 for part in parts if part.number == number and self._is_ready(part))
             lacking[number] = (policy.min_sub_groups or 0) - ready
-        sheets = []
+        pending = []
         for part in sorted(parts, key=self._key):
             required = not self._is_ready(part) and lacking.get(part.number, 0) > 0
             if required:
@@ -129,8 +134,8 @@ class _Turn:
             inside = waiting.intersection(part.rows.tolist())
             rest = [task for task in tasks if task in inside]
             if rest:
-                sheets.append(_Sheet(part, rest, required))
-        return sheets
+                pending.append(_PendingPart(part, rest, required))
+        return pending
 
     def _key(self, part: SubJobView) -> tuple[object, ...]:
         return (self._hooks.subjob_order(part), part.order, part.key)
@@ -142,37 +147,37 @@ class _Turn:
         vote = self._hooks.subjob_pipelined(part) if self._divides else self._hooks.job_pipelined(self._job)
         return vote.value >= 0
 
-    def find(self, statement: Statement) -> Found | None:
-        """Where the job can go, if anywhere; the ledger is as before."""
+    def find(self, statement: Statement) -> Placements | None:
+        """Return the placements in the first domain where the job can start, None if there is none; the ledger is unchanged."""
         for group in gradient(self._session, self._job, self._table.top, Purpose.ALLOCATE):
-            for domain in self._promising(group):
-                found = self._within(statement, domain)
-                if found is not None:
-                    return found
+            for domain in self._by_score(group):
+                placements = self._within(statement, domain)
+                if placements is not None:
+                    return placements
         return None
 
-    def _promising(self, group: Rows) -> list[int]:
-        """The domains in the order of how well they suit the sub-groups together: the first that takes the job is taken."""
+    def _by_score(self, group: Rows) -> list[int]:
+        """Return the domains in descending order of the sum of their scores for the sub-groups."""
         scores = np.zeros(len(group), dtype=np.float64)
-        for sheet in self._sheets:
-            scores += self._hooks.hypernode_order(sheet.part, group)
+        for pending in self._pending:
+            scores += self._hooks.hypernode_order(pending.part, group)
         order: list[int] = group[np.argsort(-scores, kind="stable")].tolist()
         return order
 
-    def _within(self, statement: Statement, domain: int) -> Found | None:
-        """Where in a domain the job can go; the ledger is as before."""
+    def _within(self, statement: Statement, domain: int) -> Placements | None:
+        """Return the placements of the job in a domain, None if it cannot start there; the ledger is unchanged."""
         mark = statement.checkpoint()
-        whole = Found()
-        heap = [self._entry(sheet) for sheet in self._sheets]
+        whole = Placements()
+        heap = [self._entry(pending) for pending in self._pending]
         heapq.heapify(heap)
         while heap:
-            sheet = heapq.heappop(heap)[-1]
-            found = self._part_within(statement, sheet, domain, first=not whole.moves)
-            if found is None:
+            pending = heapq.heappop(heap)[-1]
+            placements = self._part_within(statement, pending, domain, first=not whole.moves)
+            if placements is None:
                 continue
-            whole.moves += found.moves
-            if found.left:
-                heapq.heappush(heap, self._entry(_Sheet(sheet.part, found.left, sheet.required)))
+            whole.moves += placements.moves
+            if placements.left:
+                heapq.heappush(heap, self._entry(_PendingPart(pending.part, placements.left, pending.required)))
             if self._hooks.job_ready(self._job):
                 break
         starts = whole.moves and (self._hooks.job_ready(self._job) or self._hooks.job_pipelined(self._job).value >= 0)
@@ -180,71 +185,71 @@ class _Turn:
         whole.left = [task for entry in heap for task in entry[-1].tasks]
         return whole if starts else None
 
-    def _entry(self, sheet: _Sheet) -> tuple[bool, tuple[object, ...], int, _Sheet]:
-        return (not sheet.required, self._key(sheet.part), sheet.tasks[0], sheet)
+    def _entry(self, pending: _PendingPart) -> tuple[bool, tuple[object, ...], int, _PendingPart]:
+        return (not pending.required, self._key(pending.part), pending.tasks[0], pending)
 
-    def _part_within(self, statement: Statement, sheet: _Sheet, domain: int, first: bool) -> Found | None:
-        """Place a sub-group in a domain, in the part of it that suits it best."""
-        for group in gradient(self._session, sheet.part, domain, Purpose.ALLOCATE):
+    def _part_within(self, statement: Statement, pending: _PendingPart, domain: int, first: bool) -> Placements | None:
+        """Place a sub-group in the feasible domain within ``domain`` that has the highest score."""
+        for group in gradient(self._session, pending.part, domain, Purpose.ALLOCATE):
             left = group
             while len(left):
-                scores = self._hooks.hypernode_order(sheet.part, left)
+                scores = self._hooks.hypernode_order(pending.part, left)
                 best = int(scores.argmax())
-                place = int(left[best])
-                key = (sheet.part.key, place)
-                found = None if first and key in self._hopeless else self._fill(statement, sheet, place)
-                if found is not None:
-                    return found
+                inner = int(left[best])
+                key = (pending.part.key, inner)
+                placements = None if first and key in self._infeasible else self._fill(statement, pending, inner)
+                if placements is not None:
+                    return placements
                 if first:
-                    self._hopeless.add(key)
+                    self._infeasible.add(key)
                 left = np.delete(left, best)
         return None
 
-    def _fill(self, statement: Statement, sheet: _Sheet, domain: int) -> Found | None:
-        """Place a sub-group on the nodes of one hypernode; if it cannot start there, the ledger is as before."""
-        session, part = self._session, sheet.part
+    def _fill(self, statement: Statement, pending: _PendingPart, domain: int) -> Placements | None:
+        """Place a sub-group on the nodes of one hypernode; None, with the ledger unchanged, if it cannot start there."""
+        session, part, tasks = self._session, pending.part, pending.tasks
         everywhere = domain == self._table.top
         placement = (
             session.placement if everywhere else Placement(session.ledger, self._hooks, self._table.nodes(domain))
         )
-        mark, found, failed = statement.checkpoint(), Found(), set[int]()
-        fitted, at = 0, 0
-        while at < len(sheet.tasks):
-            task = TaskView(session.ledger, sheet.tasks[at])
-            run = self._run(sheet.tasks, at)
+        mark, placements, failed = statement.checkpoint(), Placements(), set[int]()
+        placed, at = 0, 0
+        while at < len(tasks):
+            task = TaskView(session.ledger, tasks[at])
+            run = self._run(tasks, at)
             if task.role in failed and session.snapshot.roles.names[task.role]:
                 at += run
                 continue
-            short = part.shortfall if self._divides else self._hooks.shortfall(self._job)
-            wanted = run if self._many else min(run, max(1, short))
-            count = how_many(session, self._queue, task, wanted, fitted)
-            move = self._move(placement, task, sheet.tasks[at : at + count], part) if count else None
+            shortfall = part.shortfall if self._divides else self._hooks.shortfall(self._job)
+            needed = run if self._many else min(run, max(1, shortfall))
+            count = allowed_count(session, self._queue, task, needed, placed)
+            move = self._move(placement, task, tasks[at : at + count], part) if count else None
             if move is not None:
-                move.make(statement)
-                found.moves.append(move)
-                fitted += len(move.tasks)
+                move.apply(statement)
+                placements.moves.append(move)
+                placed += len(move.tasks)
                 at += len(move.tasks)
                 if self._is_ready(part) and not self._many:
                     break
                 continue
-            if self._many and found.moves:
+            if self._many and placements.moves:
                 break  # the next domain may take it
             at += run
             if not count:
                 continue
             failed.add(task.role)
-            if self.farness.note(domain, fitted):
+            if self.fit_error.add(domain, placed):
                 self.failed = task
-            if not self._may_do_without(part, failed):
+            if not self._can_start_without(part, failed):
                 break
-        if found.moves and (self._is_ready(part) or self._is_pipelined(part)):
-            found.left = sheet.tasks[at:]
-            return found
+        if placements.moves and (self._is_ready(part) or self._is_pipelined(part)):
+            placements.left = tasks[at:]
+            return placements
         statement.rollback(mark)
         return None
 
     def _run(self, tasks: list[int], at: int) -> int:
-        """How many tasks from here on are equal."""
+        """Return the number of equal tasks from here on."""
         table = self._session.snapshot.tasks
         end = at + 1
         while end < len(tasks) and all(
@@ -254,7 +259,7 @@ class _Turn:
         return end - at
 
     def _move(self, placement: Placement, task: TaskView, tasks: list[int], part: SubJobView) -> Move | None:
-        """Where the task can go, and those that are equal to it, as far as what is near to them stays the same."""
+        """Return the placement of the task and of equal ones, as long as the spanned hypernode stays the same."""
         spanned = part.spanned
         if spanned != NONE:
             nodes = placement.choose_run(task, len(tasks))
@@ -266,8 +271,8 @@ class _Turn:
         chosen = placement.choose(task)
         return None if chosen is None else Move(np.array([task.row]), np.array([chosen[0]]), chosen[1])
 
-    def _may_do_without(self, part: SubJobView, failed: set[int]) -> bool:
-        """Whether the job can still become ready when tasks of the failed roles find no place."""
+    def _can_start_without(self, part: SubJobView, failed: set[int]) -> bool:
+        """Return whether the job can become ready without further tasks of the failed roles."""
         job = self._job
         if job.min_available == job.count() or part.min_available >= len(part):
             return False

@@ -113,7 +113,7 @@ def _ranked(columns: Ints) -> Ints:
     return ranks
 
 
-def undoes_a_start(session: Session, rows: Sequence[int]) -> bool:
+def breaks_new_gang(session: Session, rows: Sequence[int]) -> bool:
     """Whether, without these tasks of one job, a gang lacks members to which this session has given others a place.
 
     It would start, or be made room for, and be broken at once.

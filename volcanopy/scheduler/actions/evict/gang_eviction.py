@@ -99,14 +99,12 @@ class Turns:
                 session.commit(statement, job.key)
                 self._failed.clear()
             elif not self._allocates_later(rule.reason):
-                session.keep(job, statement)
+                session.reserve(job, statement)
         return ""
 
     def note(self, job: JobView, said: str) -> None:
         """Remember why the action does not help a job."""
-        asides = self.session.asides.setdefault(job.row, [])
-        if said not in asides:
-            asides.append(said)
+        self.session.rejections.note(job.row, said)
 
     def _allocates_later(self, action: str) -> bool:
         """Whether tasks that fit without evictions still get their turn: then they are left alone here."""
@@ -119,7 +117,7 @@ class Turns:
         by_itself = session.snapshot.jobs.structured[job.row] or any(role.minimum > 0 for role in job.roles)
         kinds = {likeness(TaskView(session.ledger, row)) for row in rows}
         lacking = job.min_available - job.ready_count - job.waiting_count
-        limited = None if session.limits is None else session.limits.kind(job.row)
+        limited = None if session.limits is None else session.limits.limit_class(job.row)
         standing = (job.queue.row, limited, job.priority, job.preemptable, job.allocated.values.tobytes(), lacking)
         return (rule.reason, job.row if by_itself else None, *standing, len(rows), frozenset(kinds))
 

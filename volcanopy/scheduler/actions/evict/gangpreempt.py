@@ -9,7 +9,7 @@ from volcanopy.scheduler.actions.evict.gang_eviction import ARGUMENTS, GangArgum
 from volcanopy.scheduler.actions.evict.preempt import between_jobs
 from volcanopy.scheduler.actions.evict.starving_jobs import starving
 from volcanopy.scheduler.actions.evict.victim_search import Rule
-from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Arguments
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.session.session import Session
@@ -26,7 +26,7 @@ class GangPreempt:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Make room where it can be made."""
-        settle(session)
+        place_nominated(session)
         found = starving(session)
         if not found.queues:
             return

@@ -10,7 +10,7 @@ from volcanopy.scheduler.actions.evict.gang_eviction import ARGUMENTS, GangArgum
 from volcanopy.scheduler.actions.evict.reclaim import across_queues
 from volcanopy.scheduler.actions.evict.starving_jobs import starving
 from volcanopy.scheduler.actions.evict.victim_search import Rule
-from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Arguments
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.session.session import Session
@@ -27,7 +27,7 @@ class GangReclaim:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Take back what can be taken back."""
-        settle(session)
+        place_nominated(session)
         found = starving(session)
         if not found.queues:
             return

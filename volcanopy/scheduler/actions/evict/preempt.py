@@ -10,7 +10,7 @@ from volcanopy.scheduler.actions.evict.eviction_cost import Worth
 from volcanopy.scheduler.actions.evict.gang_candidates import in_bundles, offering
 from volcanopy.scheduler.actions.evict.starving_jobs import Starving, starving
 from volcanopy.scheduler.actions.evict.victim_search import Rule
-from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import Status
@@ -37,7 +37,7 @@ class Preempt:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Make room where it can be made."""
-        settle(session)
+        place_nominated(session)
         found = starving(session)
         if not found.queues:
             return

@@ -9,7 +9,7 @@ from volcanopy.scheduler.actions.evict.gang_candidates import in_bundles, offeri
 from volcanopy.scheduler.actions.evict.reclaim_protection import Seen
 from volcanopy.scheduler.actions.evict.starving_jobs import starving
 from volcanopy.scheduler.actions.evict.victim_search import Rule
-from volcanopy.scheduler.actions.nominated import settle
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import Status
@@ -26,7 +26,7 @@ class Reclaim:
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         """Take back what can be taken back."""
-        settle(session)
+        place_nominated(session)
         found = starving(session)
         if not found.queues:
             return

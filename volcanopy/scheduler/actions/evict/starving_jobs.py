@@ -45,7 +45,7 @@ class Starving:
                 self._failed.clear()
                 return True
             if will_start and not maker.victims and not self._allocates_later(rule.reason):
-                session.keep(job, statement)
+                session.reserve(job, statement)
                 return False
         self._failed.add(kind)
         return False
@@ -60,7 +60,7 @@ class Starving:
         kinds = tuple(sorted({hash(likeness(TaskView(self.session.ledger, row))) for row in tasks.tolist()}))
         return (
             job.queue.row,
-            None if self.session.limits is None else self.session.limits.kind(job.row),
+            None if self.session.limits is None else self.session.limits.limit_class(job.row),
             job.priority,
             job.preemptable,
             job.min_available - job.ready_count,

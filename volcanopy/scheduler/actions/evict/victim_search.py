@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.eviction_cost import Worth, undoes_a_start
+from volcanopy.scheduler.actions.evict.eviction_cost import Worth, breaks_new_gang
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -145,7 +145,7 @@ class RoomMaker:
     def _is_limited(self, task: TaskView) -> bool:
         """Whether a limit of its user or group keeps the task out, whoever leaves."""
         limits = self._session.limits
-        return limits is not None and limits.frees_nothing(task, self._candidates(task)[0])
+        return limits is not None and limits.evictions_do_not_help(task, self._candidates(task)[0])
 
     # One task
 
@@ -225,7 +225,7 @@ class RoomMaker:
         left: list[Bundle] = []
         fits = False
         for bundle in self._offered(task, around.on[node]):
-            if undoes_a_start(self._session, bundle):
+            if breaks_new_gang(self._session, bundle):
                 continue
             self._evict(bundle)
             left.append(bundle)
@@ -258,7 +258,7 @@ class RoomMaker:
         return (
             bool(EVICTABLE[self._session.ledger.status[row]])
             and int(self._session.snapshot.tasks.job[row]) not in self._untouchable
-            and not undoes_a_start(self._session, (row,))
+            and not breaks_new_gang(self._session, (row,))
         )
 
     # All nodes

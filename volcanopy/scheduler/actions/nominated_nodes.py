@@ -1,6 +1,7 @@
-"""Room that was freed for someone is theirs: who has a nominated node is placed there before anyone else is looked at."""
+"""Placement of tasks on their nominated nodes, where evictions made room for them, before any other task."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,15 +11,22 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
 
-def settle(session: Session) -> None:
-    """Give nominated tasks their room, or keep it for them while it is still being freed; once in a session.
+@dataclass
+class _Progress:
+    """Whether the nominated tasks of a session have been placed."""
 
-    A job whose nominated tasks cannot all stand where they were promised gets nothing here: it takes its turn with the
-    others, and the promise is void.
+    done: bool = False
+
+
+def place_nominated(session: Session) -> None:
+    """Allocate or pipeline nominated tasks on their nodes; only the first call in a session has an effect.
+
+    A job that its nominations do not make ready or pipelined gets nothing here: they are void, and allocate places it.
     """
-    if session.settled:
+    progress = session.state(_Progress)
+    if progress.done:
         return
-    session.settled = True
+    progress.done = True
     table = session.snapshot.tasks
     rows = np.flatnonzero((table.nominated != NONE) & (session.ledger.status == Status.PENDING) & ~table.gated)
     if not len(rows):
@@ -27,19 +35,19 @@ def settle(session: Session) -> None:
     jobs = [JobView(session.ledger, row) for row in session.job_rows.tolist() if row in tasks]
     jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
     for job in jobs:
-        if job.phase == "Pending" and ("enqueue" in session.config.actions or not session.begins(job)):
+        if job.phase == "Pending" and ("enqueue" in session.config.actions or not session.admit_without_enqueue(job)):
             continue
         if session.hooks.job_valid(job) is None:
-            _settle(session, job, tasks[job.row].tolist())
+            _place(session, job, tasks[job.row].tolist())
 
 
-def _settle(session: Session, job: JobView, tasks: Iterable[int]) -> None:
+def _place(session: Session, job: JobView, tasks: Iterable[int]) -> None:
     hooks, placement = session.hooks, session.placement
     with session.statement() as statement:
         for row in tasks:
             task = TaskView(session.ledger, row)
-            denial = hooks.allocatable(job.queue, task, 1)
-            if denial is not None and denial.gate != "share":  # shares shift with who asks; what was promised stays
+            rejection = hooks.allocatable(job.queue, task, 1)
+            if rejection is not None and rejection.gate != "share":  # shares change with demand; a nomination stays
                 continue
             chosen = placement.choose_on(task, task.nominated)
             if chosen is not None and chosen[1]:
@@ -51,4 +59,4 @@ def _settle(session: Session, job: JobView, tasks: Iterable[int]) -> None:
         if hooks.job_ready(job):
             session.commit(statement)
         elif hooks.job_pipelined(job).value >= 0:
-            session.keep(job, statement)
+            session.reserve(job, statement)

@@ -1,10 +1,10 @@
-"""Many jobs wait in lines: what is asked of many at once is what each would have answered, and so is the outcome."""
+"""Job queues: answers of hooks for many jobs at once, and the quick placement of jobs of one task, equal the plain ways."""
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.actions.allocate.job_queues import Line, Worksheet
+from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import Status
@@ -41,7 +41,7 @@ def queues_of_singles(draw: st.DrawFn) -> str:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(queues_of_singles(), st.sampled_from(SETS))
-def test_the_quick_way_of_single_tasks_ends_as_the_usual_way(text: str, plugins: str) -> None:
+def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugins: str) -> None:
     seen = snapshot(text)
     quick, usual = (Session(seen, config(plugins)) for _ in range(2))
     usual.placement = reference.OneByOne(usual.ledger, usual.hooks)
@@ -55,12 +55,13 @@ def test_the_quick_way_of_single_tasks_ends_as_the_usual_way(text: str, plugins:
     for column in ("status", "node", "used", "idle", "future", "nonzero", "job_counts", "role_counts", "job_allocated"):
         assert getattr(quick.ledger, column).tolist() == getattr(usual.ledger, column).tolist(), column
     assert quick.ledger.tree_allocated.tolist() == usual.ledger.tree_allocated.tolist()
-    assert (quick.why, list(quick.turned_away)) == (usual.why, list(usual.turned_away))
+    assert quick.rejections.by_job == usual.rejections.by_job
+    assert list(quick.rejections.order) == list(usual.rejections.order)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(queues_of_singles(), st.sampled_from(SETS))
-def test_many_jobs_at_once_get_the_answers_that_each_would_get(text: str, plugins: str) -> None:
+def test_answers_for_many_jobs_equal_those_for_each(text: str, plugins: str) -> None:
     session = Session(snapshot(text), config(plugins))
     hooks, rows = session.hooks, session.job_rows
     for name in ("enqueue", "allocate"):
@@ -77,7 +78,7 @@ def test_many_jobs_at_once_get_the_answers_that_each_would_get(text: str, plugin
 
 
 class Never(Gang):
-    """A gang that is never ready, by who knows nothing of quick answers."""
+    """A gang that is never ready, without answers for many jobs."""
 
     name = "never"
 
@@ -86,7 +87,7 @@ class Never(Gang):
         return False
 
 
-def test_a_quick_answer_does_not_outlive_the_hook_that_it_was_written_for() -> None:
+def test_an_answer_for_many_jobs_is_not_inherited_by_a_new_hook() -> None:
     text = "node n1 cpu=4\njob a: 1 x cpu=1"
     registry = builtin().with_plugins(Never)
     session = Session(snapshot(text), config("never", "allocate", registry))
@@ -96,11 +97,11 @@ def test_a_quick_answer_does_not_outlive_the_hook_that_it_was_written_for() -> N
     assert not session.effects
 
 
-def test_whose_turn_comes_again_stands_where_its_key_says() -> None:
-    sheets = {key: Worksheet(None, [], []) for key in "abcd"}  # type: ignore[arg-type]
-    line = Line([(key, sheets[key]) for key in "dba"])
-    assert line.pop() is sheets["a"]
-    line.push("c", sheets["c"])
-    assert [key for key, _ in line] == ["b", "c", "d"]
-    assert [line.pop() for _ in range(len(line))] == [sheets[key] for key in "bcd"]
-    assert not line
+def test_a_job_that_is_put_back_is_ordered_by_its_new_key() -> None:
+    pending = {key: PendingJob(None, [], []) for key in "abcd"}  # type: ignore[arg-type]
+    queue = JobQueue([(key, pending[key]) for key in "dba"])
+    assert queue.pop() is pending["a"]
+    queue.push("c", pending["c"])
+    assert [key for key, _ in queue] == ["b", "c", "d"]
+    assert [queue.pop() for _ in range(len(queue))] == [pending[key] for key in "bcd"]
+    assert not queue
