@@ -35,7 +35,7 @@ check: $(VENV)/.dev  ## Format, lint, types, import contracts, docs site.
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 controlplane: $(VENV)/.dev  ## Build kube-apiserver and etcd for the tests, once, if Go is installed.
 	$(BIN)/python -m hack.controlplane

@@ -11,7 +11,7 @@ from tests.docs.running import needs_cluster, reader
 pytestmark = pytest.mark.timeout(300)
 
 ELSEWHERE: dict[str, str] = {
-    "make demo     # sets everything up": "this is what runs these tests, and what tests/cli/test_local.py does",
+    "make demo     # installs": "make test runs these tests, and tests/cli/test_local.py runs what make demo runs",
 }
 """Blocks that are not run here, by how they begin, and why."""
 
