@@ -44,7 +44,7 @@ helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, if Go is ins
 	$(BIN)/python -m hack.helm
 
 test: check controlplane helm  ## Every test, on both API servers.
-	$(BIN)/pytest -n 2 --dist loadfile --durations=10
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench

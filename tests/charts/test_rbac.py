@@ -96,6 +96,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield Watched(plane, folder / "log")
 
 
+@pytest.mark.slow("exercises every right of the chart on a control plane with an audit log")
 async def test_everything_that_is_granted_is_used_and_nothing_else_is_asked_for(
     watched: Watched, tmp_path: Path
 ) -> None:

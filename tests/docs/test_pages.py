@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,12 @@ PAGES_ELSEWHERE: dict[str, str] = {
 }
 """Pages whose commands need more than there is here, and the tests that give them that."""
 
+SLOW: dict[str, str] = {
+    "README.md": "runs a session with jobs that wait for each other",
+    "docs/tutorial.md": "runs jobs on a cluster, one after the other",
+}
+"""Pages that take longer than others, and why."""
+
 LANGUAGES = {"yaml", "console", "sh", "python", "text", "world", "mermaid"}
 
 
@@ -27,7 +34,17 @@ def _runs(block: Block) -> bool:
     return not any(block.text.startswith(beginning) for beginning in ELSEWHERE)
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: f"{page.parent.name}/{page.name}")
+def _cases() -> list[Any]:
+    """Every page, by a name that does not depend on where the repository is."""
+    cases = []
+    for page in pages():
+        path = str(page.relative_to(ROOT))
+        marks = [pytest.mark.slow(SLOW[path])] if path in SLOW else []
+        cases.append(pytest.param(page, id=path, marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize("page", _cases())
 def test_whoever_does_what_a_page_says_sees_what_it_shows(page: Path, tmp_path: Path) -> None:
     if (elsewhere := PAGES_ELSEWHERE.get(str(page.relative_to(ROOT)))) is not None:
         assert (ROOT / elsewhere.partition(":")[0]).is_file()

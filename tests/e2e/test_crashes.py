@@ -44,6 +44,7 @@ def replicas_of(command: str, kubeconfigs: Sequence[Path], tmp_path: Path, *flag
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow("ends six leaders and waits for a Lease each time")
 async def test_gangs_survive_the_end_of_every_leader_on_the_embedded_server(tmp_path: Path) -> None:
     """Killed twice, told to stop once."""
     async with embedded_server(tmp_path) as (connection, kubeconfig, _):
@@ -107,6 +108,7 @@ class Pausing:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow("waits until two Leases have expired")
 async def test_leaders_that_were_paused_in_the_middle_of_their_work_change_nothing_when_they_wake(
     tmp_path: Path,
 ) -> None:

@@ -15,7 +15,11 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.killing import run_the_gangs
 from volcanopy.kube.client.connection import Connection
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(300),
+    pytest.mark.slow("installs the chart, ends six leaders and waits for a Lease each time"),
+]
 
 
 @pytest.fixture(scope="module")

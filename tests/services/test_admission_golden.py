@@ -97,6 +97,7 @@ def batches() -> Iterator[list[Case]]:
         yield list(found)
 
 
+@pytest.mark.slow("calls kubectl for each of 166 cases")
 async def test_kubectl_is_told_what_was_agreed(played: Stage) -> None:
     """Every case, as a dry run: the refusals and warnings that are printed, and the objects as they would be kept."""
     wrong: list[str] = []

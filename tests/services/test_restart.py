@@ -107,6 +107,7 @@ async def nothing_is_left_over(cluster: Cluster, observer: Observer) -> None:
     assert Counter(name.rpartition("-")[0] for name in where) == {f"g{number}": SIZE for number in range(GANGS)}
 
 
+@pytest.mark.slow("starts the scheduler process again and again")
 async def test_a_scheduler_that_is_killed_again_and_again_binds_every_gang_once(
     cluster: Cluster, observer: Observer
 ) -> None:

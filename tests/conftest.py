@@ -1,0 +1,67 @@
+"""Order and report of the whole suite.
+
+Under xdist a file runs on one worker, except the files in `SPLIT`, whose tests share nothing. What contains a test marked
+`slow` starts first, so that no slow test is still running when everything else has ended.
+"""
+
+import signal
+
+import pytest
+from xdist.scheduler.loadfile import LoadFileScheduling
+
+LIMIT = 20.0
+"""Seconds: a test that takes longer needs the marker `slow`, with the reason."""
+
+SPLIT = ("tests/docs/test_pages.py", "tests/e2e/test_crashes.py", "tests/services/test_admission_golden.py")
+"""Files whose tests are distributed one by one."""
+
+_durations: dict[str, float] = {}
+_reasons: dict[str, str] = {}
+
+
+def pytest_configure() -> None:
+    """Undo what a shell leaves behind that started the tests in the background: SIGINT ignored, in every child as well."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """Distributes whole files, and the tests of the files in `SPLIT` one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _unit(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadFileScheduling | None:
+    """Replace the scheduling of `--dist loadfile`."""
+    return Scheduling(config) if config.getvalue("dist") == "loadfile" else None
+
+
+def _unit(nodeid: str) -> str:
+    path = nodeid.partition("::")[0]
+    return nodeid if path in SPLIT else path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move what contains slow tests to the front; the order within a file stays."""
+    for item in items:
+        if (marker := item.get_closest_marker("slow")) is not None:
+            _reasons[item.nodeid] = marker.args[0]
+    slow = {_unit(nodeid) for nodeid in _reasons}
+    items.sort(key=lambda item: _unit(item.nodeid) not in slow)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what a test takes in setup, call and teardown."""
+    _durations[report.nodeid] = _durations.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the slowest ten tests, each with the reason if it has one."""
+    slowest = sorted(_durations.items(), key=lambda entry: -entry[1])[:10]
+    if not slowest or slowest[0][1] < 1.0:
+        return
+    terminalreporter.section("slowest tests")
+    for nodeid, seconds in slowest:
+        reason = _reasons.get(nodeid, "no reason given: mark it slow or make it faster" if seconds > LIMIT else "")
+        terminalreporter.write_line(f"{seconds:7.1f} s  {nodeid}{f'  ({reason})' if reason else ''}")
