@@ -57,6 +57,7 @@ golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference l
 	$(BIN)/python -m hack.chartvalues
 	$(BIN)/python -m tests.jobcontroller.plugins.writing
 	$(BIN)/python -m tests.jobcontroller.writing
+	$(BIN)/python -m tests.admission.golden_cases
 	$(BIN)/python -m hack.metricspage
 	$(BIN)/python -m hack.configurationpage
 	$(BIN)/python -m hack.clipage

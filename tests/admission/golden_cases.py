@@ -58,7 +58,7 @@ def world(said: Json) -> Context:
     return Context(
         queues=queues,
         check_plugins=plugin_problems,
-        policy=AdmissionPolicy.read(said.get("policy", {}), unknown="refuse"),
+        policy=AdmissionPolicy.read(said.get("policy", {}), unknown="forbid"),
         namespaces={
             name: msgspec.convert({"metadata": {"name": name, "annotations": notes}}, Namespace)
             for name, notes in said.get("namespaces", {}).items()
@@ -105,3 +105,15 @@ def answered(said: Json) -> Json:
     if "patch" in response:
         found["patch"] = json.loads(base64.b64decode(response["patch"]))
     return found
+
+
+def main() -> None:
+    """Write the output of every case, keeping what kubectl prints."""
+    for name in cases():
+        kept = {key: value for key, value in read(name, "output").items() if key == "kubectl"}
+        text = yaml.safe_dump({**answered(read(name, "input")), **kept}, sort_keys=False, width=120, allow_unicode=True)
+        (FOLDER / name / "output.yaml").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

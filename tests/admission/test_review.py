@@ -125,7 +125,7 @@ def after(name: str, *others: str) -> Json:
         (
             job(minAvailabl=1, queue="nope"),
             [
-                "spec.minAvailabl: no such field: correct its name or leave it out",
+                "spec.minAvailabl: Unknown field: correct its name or remove it",
                 "spec.queue: there is no queue 'nope': make it first, or choose another one",
             ],
         ),
@@ -193,7 +193,7 @@ def make_queue(name: str = "q", **spec: Any) -> Json:
             ["spec.parent: queues would be part of each other in a circle: science -> physics -> science"],
         ),
         (make_queue(capability={"cpu": "-1"}), ["spec.capability[cpu]: -1 is negative"]),
-        (make_queue(weight=0), ["spec.weight: 0: input should be greater than or equal to 1"]),
+        (make_queue(weight=0), ["spec.weight: Invalid value: 0: must be greater than or equal to 1"]),
     ],
 )
 def test_queues_are_judged(found: Json, expected: list[str]) -> None:

@@ -20,7 +20,7 @@ def times(schedule: Schedule, since: datetime, number: int) -> list[str]:
     found = []
     for _ in range(number):
         since = schedule.after(since, ORIGIN)
-        found.append(schedule.said(since))
+        found.append(schedule.text(since))
     return found
 
 
@@ -64,17 +64,17 @@ def test_an_interval_counts_from_the_beginning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "zone", "says"),
+    ("text", "zone", "message"),
     [
-        ("x", None, "schedule 'x': five fields are needed: minute, hour, day of month, month, day of week"),
-        ("61 * * * *", None, "schedule '61 * * * *': its minute cannot be read"),
-        ("@often", None, "there is no @often"),
-        ("@every 1ms", None, "schedule '@every 1ms': the least is @every 1s"),
-        ("@every soon", None, "a duration is a text such as 90s, 10m or 1h30m"),
-        ("* * * * *", "Local", "time zone 'Local' is a different one on every machine"),
-        ("* * * * *", "../etc/passwd", "there is no time zone '../etc/passwd'"),
+        ("x", None, 'Invalid value: "x": must have five fields: minute, hour, day of month, month, day of week'),
+        ("61 * * * *", None, 'Invalid value: "61 * * * *": invalid minute'),
+        ("@often", None, 'Invalid value: "@often": must be one of @annually'),
+        ("@every 1ms", None, 'Invalid value: "@every 1ms": must be at least @every 1s'),
+        ("@every soon", None, "must be a duration such as 90s, 10m or 1h30m"),
+        ("* * * * *", "Local", 'Invalid value: "Local": must be the name of a time zone'),
+        ("* * * * *", "../etc/passwd", 'Invalid value: "../etc/passwd": must be the name of a time zone'),
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(text: str, zone: str | None, says: str) -> None:
-    with pytest.raises(ScheduleError, match=re.escape(says)):
+def test_an_invalid_schedule_raises_an_error(text: str, zone: str | None, message: str) -> None:
+    with pytest.raises(ScheduleError, match=re.escape(message)):
         Schedule(text, zone)

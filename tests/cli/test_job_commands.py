@@ -87,7 +87,7 @@ def test_a_wrong_manifest_is_refused_with_its_place_before_anything_is_sent(volc
     file.write_text(yaml.safe_dump_all([good, wrong]))
     refused = volcanopy("job", "submit", "-f", file)
     assert refused.status == 2
-    assert refused.sentence().startswith(f"{file}, document 2 (BatchJob wrong): spec.minAvailabel: no such field")
+    assert refused.sentence().startswith(f"{file}, document 2 (BatchJob wrong): spec.minAvailabel: Unknown field")
     assert volcanopy("job", "get", "good").status == 1
     unknown = volcanopy("job", "submit", "-f", "-", stdin=yaml.safe_dump(batch_job("lost", 1, "1", queue="nowhere")))
     assert unknown.status == 1

@@ -87,7 +87,7 @@ def test_a_run_takes_several_files_and_makes_what_they_need(tmp_path: Path, caps
             2,
             "there is no BatchJob or JobFlow or CronBatchJob in it",
         ),
-        (batch_job("wrong", 1, "1", minAvailable=2), 1, "minAvailable cannot be more than the replicas"),
+        (batch_job("wrong", 1, "1", minAvailable=2), 1, "must not be greater than the sum of task replicas"),
         (batch_job("wrong", 1, "1", queue="nowhere"), 1, "spec.queue"),
         ({**batch_job("wrong", 1, "1"), "apiVersion": "batch/v1"}, 1, "does not serve kind BatchJob of batch/v1"),
     ],

@@ -74,7 +74,7 @@ def _circle(job: Json) -> None:
     [
         (_unknown_field, ("spec.tasks[0].replica",)),
         (_wrong_type, ("spec.tasks[0].replicas", "integer")),
-        (_too_many, ("spec", "minAvailable cannot be more than the replicas")),
+        (_too_many, ("spec", "must not be greater than the sum of task replicas")),
         (_same_name, ("spec.tasks[1]", "Duplicate value")),
         (_no_queue, ("spec.queue", "nowhere")),
         (_no_plugin, ("spec.plugins", "svcs", "svc")),

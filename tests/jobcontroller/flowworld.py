@@ -52,7 +52,7 @@ class Jobs:
         name = manifest["metadata"]["name"]
         assert name not in self.jobs, f"{name} is made twice"
         stamp = {"uid": f"uid-{len(self.born)}", "creationTimestamp": format_time(self.now)}
-        self.jobs[name] = BatchJob.read({**manifest, "metadata": manifest["metadata"] | stamp}, unknown="refuse")
+        self.jobs[name] = BatchJob.read({**manifest, "metadata": manifest["metadata"] | stamp}, unknown="forbid")
         self.born.append(name)
 
     def remove(self, name: str, uid: str) -> None:
@@ -68,7 +68,7 @@ class FlowWorld(Jobs):
         super().__init__()
         metadata = {"name": "f", "namespace": "ns", "uid": "flow-uid", "creationTimestamp": format_time(START)}
         given = {"metadata": metadata, "spec": {"flows": list(flows), **spec}}
-        self.flow = JobFlow.read(given, unknown="refuse")
+        self.flow = JobFlow.read(given, unknown="forbid")
         self.templates: dict[str, JobTemplate] = {}
         for name, of in (templates or {one["name"]: job_spec() for one in flows}).items():
             self.template(name, of)
@@ -78,7 +78,7 @@ class FlowWorld(Jobs):
     def template(self, name: str, spec: Json, **metadata: Any) -> None:
         """A template is made."""
         meta = {"name": name, "namespace": "ns", **metadata}
-        self.templates[name] = JobTemplate.read({"metadata": meta, "spec": spec}, unknown="refuse")
+        self.templates[name] = JobTemplate.read({"metadata": meta, "spec": spec}, unknown="forbid")
 
     def look(self) -> FlowPlan:
         """What the controller would do now."""
@@ -127,7 +127,7 @@ class CronWorld(Jobs):
         metadata = {"name": "c", "namespace": "ns", "uid": "cron-uid", "creationTimestamp": format_time(START)}
         template = {"spec": job_spec(), "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}}}
         given = {"metadata": metadata, "spec": {"schedule": schedule, "jobTemplate": template, **spec}}
-        self.cron = CronBatchJob.read(given, unknown="refuse")
+        self.cron = CronBatchJob.read(given, unknown="forbid")
         self.events: list[str] = []
 
     def look(self) -> CronPlan:
@@ -155,4 +155,4 @@ class CronWorld(Jobs):
     def change(self, **spec: Any) -> None:
         """The user changes the spec."""
         raw = self.cron.write()
-        self.cron = CronBatchJob.read(raw | {"spec": raw["spec"] | spec}, unknown="refuse")
+        self.cron = CronBatchJob.read(raw | {"spec": raw["spec"] | spec}, unknown="forbid")

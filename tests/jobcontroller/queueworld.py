@@ -49,7 +49,7 @@ class QueueWorld:
 
     def queue(self, name: str) -> Queue:
         """A queue as the server has it."""
-        return Queue.read(self.raw[name], unknown="refuse")
+        return Queue.read(self.raw[name], unknown="forbid")
 
     def state(self, name: str) -> QueueState:
         """The state of a queue."""

@@ -17,4 +17,4 @@ def test_the_diagram_is_that_of_the_table() -> None:
 def test_the_manifests_of_the_page_are_good() -> None:
     job, command = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))
     assert list(job_problems(job, no_plugins)) == []
-    assert Command.read(command, unknown="refuse").target.name == job["metadata"]["name"]
+    assert Command.read(command, unknown="forbid").target.name == job["metadata"]["name"]

@@ -77,7 +77,7 @@ def test_a_patch_that_makes_no_job_is_named() -> None:
     patch = {"jobSpec": {"tasks": [{"name": "main", "replica": 3}]}}
     world = FlowWorld({"name": "a", "patch": patch}).settle()
     assert world.born == []
-    assert world.message.endswith("tasks[0].replica: no such field: correct its name or leave it out")
+    assert world.message.endswith("tasks[0].replica: Unknown field: correct its name or remove it")
 
 
 def test_merging_goes_by_name_and_takes_away_what_is_null() -> None:

@@ -58,7 +58,7 @@ def looked(
 def made(effects: tuple[GroupEffect, ...]) -> Json:
     """The manifest of the PodGroup that is made."""
     (making,) = [effect for effect in effects if isinstance(effect, MakeGroup)]
-    WrittenPodGroup.read(making.manifest, unknown="refuse")
+    WrittenPodGroup.read(making.manifest, unknown="forbid")
     return making.manifest
 
 
@@ -215,7 +215,7 @@ def test_what_others_wrote_on_the_group_stays() -> None:
     assert change({}, {}, **metadata) == {}
 
 
-def test_who_asked_for_a_pod_is_handed_on_and_is_not_taken_from_workloads() -> None:
+def test_who_asked_for_a_pod_is_with_submitter_of_and_is_not_taken_from_workloads() -> None:
     """Admission writes it into pods; into a workload anybody could."""
     by = {names.SUBMITTED_BY: "ann", names.SUBMITTER_GROUPS: "[]"}
     manifest = made(looked(pod(notes=by), notes={names.SUBMITTED_BY: "root"}))

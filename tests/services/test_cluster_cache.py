@@ -77,9 +77,9 @@ def test_the_file_is_read_again_and_a_broken_one_changes_nothing(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("maxQueueDepht: 5", "maxQueueDepht: no such field"),
-        ("maxQueueDepth: 0", "maxQueueDepth: 0: input should be greater than or equal to 1"),
-        ("gangAboveCapability: never", "gangAboveCapability: 'never'"),
+        ("maxQueueDepht: 5", "maxQueueDepht: Unknown field"),
+        ("maxQueueDepth: 0", "maxQueueDepth: Invalid value: 0: must be greater than or equal to 1"),
+        ("gangAboveCapability: never", 'gangAboveCapability: Unsupported value: "never"'),
         ("- a", "holds list, not keys with values"),
         ("a: [", "is no YAML"),
     ],
@@ -93,8 +93,8 @@ def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, says: str) -> Non
 
 def test_whoever_asked_for_the_owner_asked_for_what_it_makes() -> None:
     template = {names.SUBMITTED_BY: "boss", "note": "x"}
-    assert names.handed_on(template, {names.SUBMITTED_BY: "alice", "other": "y"}) == {
+    assert names.with_submitter_of(template, {names.SUBMITTED_BY: "alice", "other": "y"}) == {
         "note": "x",
         names.SUBMITTED_BY: "alice",
     }
-    assert names.handed_on(template, None) == {"note": "x"}
+    assert names.with_submitter_of(template, None) == {"note": "x"}

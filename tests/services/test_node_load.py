@@ -401,7 +401,7 @@ metrics:
         ({"type": "metrics-server", "address": "http://x"}, "the API server is asked, leave it out"),
         ({"type": "prometheus", "adress": "http://x"}, "metrics: unknown key 'adress', did you mean 'address'?"),
         ({"type": "metrics-server", "interval": "0s"}, "metrics.interval: must be a duration above zero such as 30s"),
-        ({"type": "metrics-server", "interval": "soon"}, "metrics.interval: a duration is a text such as 90s"),
+        ({"type": "metrics-server", "interval": "soon"}, "metrics.interval: must be a duration such as 90s"),
         ({"type": "elasticsearch", "elasticsearch.index": "x"}, "type elasticsearch is not supported"),
         ([1], "metrics: must be a mapping with the key type"),
     ],

@@ -6,7 +6,7 @@ from volcanopy.admission.jobs import job_problems
 from volcanopy.admission.plugins import PluginCheck
 from volcanopy.api.batch import BatchJobSpec
 from volcanopy.api.cron import CronBatchJob
-from volcanopy.api.dependencies import circle
+from volcanopy.api.dependencies import cycle
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 from volcanopy.api.schedules import Schedule, ScheduleError
@@ -18,7 +18,7 @@ _LONGEST_CRON = 52
 def flow_problems(manifest: Json) -> Iterator[Problem]:
     """Everything that is wrong with a flow; its templates may be made later, so they are not looked for."""
     try:
-        flow = JobFlow.read(manifest, unknown="refuse")
+        flow = JobFlow.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
@@ -40,8 +40,8 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
             unknown = sorted(set(step.patch.job_spec) - _JOB_FIELDS)
             for field in unknown:
                 path = f"spec.flows[{number}].patch.jobSpec.{field}"
-                yield Problem(path, "no such field: correct its name or leave it out")
-    if way := circle(waits):
+                yield Problem(path, "Unknown field: correct its name or remove it")
+    if way := cycle(waits):
         yield Problem("spec.flows", f"jobs wait for each other in a circle: {way}")
 
 
@@ -51,7 +51,7 @@ _JOB_FIELDS = {field.alias or name for name, field in BatchJobSpec.model_fields.
 def template_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     """Everything that is wrong with a job template: what would be wrong with a job that is made from it."""
     try:
-        template = JobTemplate.read(manifest, unknown="refuse")
+        template = JobTemplate.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
@@ -61,7 +61,7 @@ def template_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]
 def cron_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     """Everything that is wrong with a cron job: its schedule, and what would be wrong with its jobs."""
     try:
-        cron = CronBatchJob.read(manifest, unknown="refuse")
+        cron = CronBatchJob.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
@@ -71,7 +71,7 @@ def cron_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     yield from _schedule(cron)
     made = f"{cron.metadata.name}-{'0' * 8}"
     for problem in _job(made, manifest["spec"]["jobTemplate"]["spec"], plugins):
-        yield Problem(f"spec.jobTemplate.{problem.path}", problem.says)
+        yield Problem(f"spec.jobTemplate.{problem.path}", problem.message)
 
 
 def _schedule(cron: CronBatchJob) -> Iterator[Problem]:

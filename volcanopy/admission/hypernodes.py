@@ -15,7 +15,7 @@ from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 def hyper_node_problems(request: Request, context: Context) -> Iterator[Problem | Warned]:
     """Everything that is wrong with a HyperNode that is made or changed."""
     try:
-        found = HyperNode.read(request.object or {}, unknown="refuse")
+        found = HyperNode.read(request.object or {}, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from volcanopy.admission.plugins import PluginCheck
 from volcanopy.admission.request import at
 from volcanopy.api.batch import BatchJob, BatchJobSpec
-from volcanopy.api.dependencies import circle
+from volcanopy.api.dependencies import cycle
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 from volcanopy.api.quantity import amount
 
@@ -13,7 +13,7 @@ from volcanopy.api.quantity import amount
 def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     """Everything that is wrong with a job by itself; its queue is judged by whoever knows the queues."""
     try:
-        job = BatchJob.read(manifest, unknown="refuse")
+        job = BatchJob.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
@@ -44,7 +44,7 @@ def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:
             else:
                 path = f"spec.tasks[{number}].dependsOn.name[{position}]"
                 yield Problem(path, f"the job has no task {name!r}: choose from {', '.join(sorted(known))}")
-    if way := circle(waits):
+    if way := cycle(waits):
         yield Problem("spec.tasks", f"tasks wait for each other in a circle: {way}")
 
 

@@ -31,12 +31,12 @@ MOST_BYTES = 256 * 1024
 """Of the pods of one object, as JSON; what comes after so many is not tried."""
 _TOO_LARGE = f"the pods of the tasks have more than {MOST_BYTES} bytes together"
 _TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Json], BatchJobSpec]]] = {
-    (names.BATCH, "BatchJob"): ("", lambda found: BatchJob.read(found, unknown="refuse").spec),
+    (names.BATCH, "BatchJob"): ("", lambda found: BatchJob.read(found, unknown="forbid").spec),
     (names.BATCH, "CronBatchJob"): (
         "spec.jobTemplate.",
-        lambda found: CronBatchJob.read(found, unknown="refuse").spec.job_template.spec,
+        lambda found: CronBatchJob.read(found, unknown="forbid").spec.job_template.spec,
     ),
-    (names.FLOW, "JobTemplate"): ("", lambda found: JobTemplate.read(found, unknown="refuse").spec),
+    (names.FLOW, "JobTemplate"): ("", lambda found: JobTemplate.read(found, unknown="forbid").spec),
 }
 
 
@@ -148,7 +148,7 @@ def _meaning(answer: Answer) -> str:
 
 def _reasons(trial: Trial, answer: Answer) -> list[Problem]:
     if answer.code == 422 and answer.causes:
-        return [_placed(trial, cause.path, cause.says) for cause in answer.causes]
+        return [_placed(trial, cause.path, cause.message) for cause in answer.causes]
     return [Problem(trial.path, f"the API server refuses such a pod: {_bare(answer.message)}")]
 
 

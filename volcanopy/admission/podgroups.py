@@ -24,7 +24,7 @@ def group_problems(request: Request, context: Context) -> Iterator[Problem | War
         yield Problem("spec.minResources", f"names {len(resources)} resources: {LARGEST_LIST} are allowed")
         return
     try:
-        group = PodGroup.read(request.object or {}, unknown="refuse")
+        group = PodGroup.read(request.object or {}, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return

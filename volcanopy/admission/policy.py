@@ -64,6 +64,6 @@ def parse(text: str) -> AdmissionPolicy:
     if not isinstance(found, dict):
         raise PolicyError(f"holds {type(found).__name__}, not keys with values: write maxQueueDepth: 5 or the like")
     try:
-        return AdmissionPolicy.read(found, unknown="refuse")
+        return AdmissionPolicy.read(found, unknown="forbid")
     except InvalidObjectError as error:
         raise PolicyError("; ".join(map(str, error.problems))) from None

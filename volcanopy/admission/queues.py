@@ -28,7 +28,7 @@ def queue_problems(request: Request, context: Context) -> Iterator[Problem | War
         yield from wide
         return
     try:
-        queue = Queue.read(manifest, unknown="refuse")
+        queue = Queue.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return

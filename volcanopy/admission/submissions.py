@@ -91,14 +91,14 @@ def left_command(request: Request, context: Context) -> Iterator[Problem]:
         return
     doing = {"OpenQueue": "open", "CloseQueue": "close"}.get(str(at(request.object, "action")), "command")
     for problem in administration_problems(name, request.user, context, doing=f"{doing} queue {name!r}"):
-        yield Problem("target.name", problem.says)
+        yield Problem("target.name", problem.message)
 
 
 def _made(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[Warned]:
     yield from map(Warned, job_doubts(spec, context, prefix))
     found = job_fits(spec, context)
     for one in (*found.problems, *found.warnings):
-        yield Warned(Problem(f"{prefix}{one.path}", one.says))
+        yield Warned(Problem(f"{prefix}{one.path}", one.message))
 
 
 _T = TypeVar("_T", BatchJob, CronBatchJob, JobTemplate)
@@ -107,6 +107,6 @@ _T = TypeVar("_T", BatchJob, CronBatchJob, JobTemplate)
 def _read(model: type[_T], request: Request) -> _T | None:
     """The object, if it can be read; what is wrong otherwise has been told."""
     try:
-        return model.read(request.object or {}, unknown="refuse")
+        return model.read(request.object or {}, unknown="forbid")
     except InvalidObjectError:
         return None

@@ -1,8 +1,7 @@
-"""BatchJob: several kinds of pods that run together to an end (``batch.volcanopy.io/v1alpha1``).
+"""Full model of BatchJob (``batch.volcanopy.io/v1alpha1``).
 
-The defaults that a schema can give stand here as field defaults. What depends on another field (a task's
-``minAvailable`` is its replicas, a job's the sum over its tasks) is a property (``needed``), so that it holds
-whether or not an admission webhook wrote it into the object.
+Defaults that a schema can express are field defaults. Defaults that depend on other fields (``minAvailable`` of a task is
+its replicas, of a job the sum over its tasks) are computed by the property ``needed`` and never written into objects.
 """
 
 from enum import StrEnum
@@ -17,7 +16,7 @@ from volcanopy.api.scheduling import NetworkTopology
 
 
 class Phase(StrEnum):
-    """Where a job stands in its life."""
+    """Phase of a job."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -32,11 +31,11 @@ class Phase(StrEnum):
 
 
 def _fixed(*names: str) -> tuple[Rule, ...]:
-    """Rules that these fields stay as they were made."""
+    """Return rules that make fields immutable."""
     return tuple(
         Rule(
             f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})",
-            f"{name} of a job that exists cannot change: make a new job",
+            "field is immutable: create a new job",
             f".{name}",
         )
         for name in names
@@ -53,98 +52,98 @@ ClaimSpec = Annotated[
 
 
 class VolumeSpec(Model):
-    """A volume that every container of the job mounts."""
+    """Volume that is mounted into every container of a job."""
 
     mount_path: str = Field(min_length=1, max_length=4096, pattern="^[^:]+$")
-    """Where it is mounted in each container."""
+    """Path within the containers at which the volume is mounted."""
     volume_claim_name: str = Field(default="", max_length=253)
-    """An existing claim to mount."""
+    """Name of an existing PersistentVolumeClaim. Mutually exclusive with volumeClaim."""
     volume_claim: ClaimSpec | None = None
-    """A claim that is made for the job and goes with it."""
+    """Specification of a PersistentVolumeClaim that is created and deleted with the job."""
 
     rules = (
         Rule(
             "has(self.volumeClaimName) && self.volumeClaimName != '' ? !has(self.volumeClaim) : has(self.volumeClaim)",
-            "give either volumeClaimName (an existing claim) or volumeClaim (one to be made)",
+            "exactly one of volumeClaimName and volumeClaim must be set",
         ),
     )
 
 
 class DependsOn(Model):
-    """Which tasks must have got going before this one starts."""
+    """Tasks that must be ready before a task starts."""
 
     name: list[Label] = Field(
         default_factory=list, max_length=128, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Names of the tasks that this one waits for."""
+    """Names of the tasks."""
     iteration: Literal["any", "all"] = "all"
-    """Whether one of them is enough, or all are needed."""
+    """Whether any or all of the tasks must be ready. Defaults to all."""
 
 
 class PartitionPolicy(Model):
-    """How the pods of a task divide into equal groups that start and fail together."""
+    """Division of the pods of a task into partitions of equal size that start and fail together."""
 
     total_partitions: Int32 = Field(ge=1)
-    """How many groups there are."""
+    """Number of partitions."""
     partition_size: Int32 = Field(ge=1)
-    """How many pods a group has."""
+    """Number of pods in a partition."""
     min_partitions: Int32 = Field(default=0, ge=0)
-    """How many groups are needed to start; 0 leaves it to minAvailable."""
+    """Minimum number of partitions that must be placed for the job to start. If 0, minAvailable applies."""
     network_topology: NetworkTopology | None = None
-    """How close together the pods of a group must run."""
+    """Network topology constraint of the pods of each partition."""
 
     rules = (
         Rule(
             "self.minPartitions <= self.totalPartitions",
-            "minPartitions cannot be more than totalPartitions",
+            "must not be greater than totalPartitions",
             ".minPartitions",
         ),
     )
 
 
 class TaskSpec(Model):
-    """One kind of pod of a job, and how many of it."""
+    """A task of a job: a number of pods with the same template."""
 
     name: Label
-    """Name of the task, unique within the job; a pod is called <job>-<task>-<index>."""
+    """Name of the task, unique within the job. Pods are named <job>-<task>-<index>."""
     replicas: Int32 = Field(default=1, ge=0, le=1_000_000)
-    """How many pods."""
+    """Number of pods. Defaults to 1."""
     min_available: Int32 | None = Field(default=None, ge=0)
-    """How many of them must run for the job to run; all of them if not given."""
+    """Minimum number of pods of the task that must run for the job to run. Defaults to replicas."""
     template: PodTemplate
-    """The pod to make."""
+    """Template of the pods."""
     policies: Policies = Field(default_factory=list)
-    """What to do when something happens to a pod of this task; comes before the job's policies."""
+    """Lifecycle policies of the task. They take precedence over the policies of the job."""
     topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
-    """How the cpus of a pod must lie to each other on a node."""
+    """NUMA topology policy of the pods."""
     max_retry: Int32 = Field(default=3, ge=0, json_schema_extra={"x-volcanopy-no-default": True})
-    """How often the containers of this task may restart, taken together, before the task counts as failed; 3 if not given."""
+    """Maximum number of container restarts of the task, over all pods, before the task fails. Defaults to 3."""
     depends_on: DependsOn | None = None
-    """Tasks that must have got going before this one starts."""
+    """Tasks that must be ready before the task starts."""
     partition_policy: PartitionPolicy | None = None
-    """Division of the pods into groups that start and fail together."""
+    """Division of the pods into partitions that start and fail together."""
 
     rules = (
         Rule(
             "!has(self.minAvailable) || self.minAvailable <= self.replicas",
-            "minAvailable cannot be more than replicas",
+            "must not be greater than replicas",
             ".minAvailable",
         ),
         Rule(
             "!has(self.partitionPolicy) || self.replicas =="
             " self.partitionPolicy.totalPartitions * self.partitionPolicy.partitionSize",
-            "replicas must be totalPartitions times partitionSize",
+            "must be totalPartitions * partitionSize",
             ".replicas",
         ),
         Rule(
             "!has(self.partitionPolicy) || !has(self.minAvailable) || self.partitionPolicy.minPartitions == 0 ||"
             " self.minAvailable == self.partitionPolicy.minPartitions * self.partitionPolicy.partitionSize",
-            "minAvailable must be minPartitions times partitionSize; it may be left out",
+            "must be minPartitions * partitionSize, or not set",
             ".minAvailable",
         ),
         Rule(
             "!has(self.dependsOn) || !has(self.dependsOn.name) || !(self.name in self.dependsOn.name)",
-            "a task cannot wait for itself",
+            "must not contain the task itself",
             ".dependsOn",
         ),
         *_fixed("template", "policies", "topologyPolicy", "maxRetry", "dependsOn", "partitionPolicy"),
@@ -152,7 +151,7 @@ class TaskSpec(Model):
 
     @property
     def needed(self) -> int:
-        """How many pods of this task must run for the job to run."""
+        """Minimum number of pods of the task that must run for the job to run."""
         if self.min_available is not None:
             return self.min_available
         if self.partition_policy and self.partition_policy.min_partitions:
@@ -161,63 +160,64 @@ class TaskSpec(Model):
 
 
 class BatchJobSpec(Model):
-    """What is to run."""
+    """Specification of a job."""
 
     tasks: list[TaskSpec] = Field(
         min_length=1,
         max_length=128,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    """The kinds of pods that the job is made of."""
+    """Tasks of the job."""
     min_available: Int32 = Field(default=0, ge=0, json_schema_extra={"x-volcanopy-no-default": True})
-    """How many pods must be able to run at once before any is started; not given or 0, what the tasks need together."""
+    """Minimum number of pods that must be placed together for the job to start. Defaults to the sum of minAvailable of the
+    tasks."""
     min_success: Int32 | None = Field(default=None, ge=1)
-    """How many pods must succeed for the job to be complete; the others are then stopped."""
+    """Number of pods that must succeed for the job to complete. The remaining pods are then stopped."""
     queue: Subdomain = Field(default="default", json_schema_extra={"x-volcanopy-no-default": True})
-    """The queue that the job waits in and is accounted to; chosen by admission, or `default`, if not given."""
+    """Name of the queue that the job is submitted to. Set by admission if not given; otherwise defaults to `default`."""
     priority_class_name: str = Field(default="", max_length=253)
-    """PriorityClass of the job, and of its pods where their template names none."""
+    """Name of the PriorityClass of the job, and of its pods if their template has none."""
     scheduler_name: str = Field(default="volcanopy", max_length=63)
-    """Scheduler of the pods whose template names none."""
+    """Name of the scheduler of pods whose template has none. Defaults to volcanopy."""
     policies: Policies = Field(default_factory=list)
-    """What to do when something happens to a pod, a task or the job."""
+    """Lifecycle policies of the job."""
     plugins: dict[str, list[str]] = Field(default_factory=dict, max_length=32)
-    """What prepares the pods for each other: plugin names (env, svc, ssh, ...) with their arguments."""
+    """Job plugins (env, svc, ssh, ...) by name, with their arguments."""
     max_retry: Int32 = Field(default=3, ge=0)
-    """How many restarts end the job as failed: at the first with 1, at the third with 3."""
+    """Maximum number of restarts. The job fails when the number is reached. Defaults to 3."""
     ttl_seconds_after_finished: Int32 | None = Field(default=None, ge=0)
-    """How many seconds after its end the job is deleted; never if not given."""
+    """Seconds after which a finished job is deleted. Finished jobs are not deleted if not given."""
     volumes: list[VolumeSpec] = Field(
         default_factory=list,
         max_length=64,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["mountPath"]},
     )
-    """Volumes that every container of every pod mounts."""
+    """Volumes that are mounted into every container of the job."""
     network_topology: NetworkTopology | None = None
-    """How close together the pods of the job must run."""
+    """Network topology constraint of the pods of the job."""
     running_estimate: Duration | None = None
-    """How long the job is expected to run, such as 30m; said for people and for schedulers that plan ahead."""
+    """Expected running time of the job, such as 30m. For information and for schedulers that use estimates."""
 
     rules = (
         Rule(
             "!has(self.minAvailable) || self.minAvailable <= self.tasks.map(t, t.replicas).sum()",
-            "minAvailable cannot be more than the replicas of all tasks together",
+            "must not be greater than the sum of task replicas",
             ".minAvailable",
         ),
         Rule(
             "!has(self.minSuccess) || self.minSuccess <= self.tasks.map(t, t.replicas).sum()",
-            "minSuccess cannot be more than the replicas of all tasks together",
+            "must not be greater than the sum of task replicas",
             ".minSuccess",
         ),
         Rule(
             "[self.tasks.map(t, t.name)].all(names, self.tasks.all(t,"
             " !has(t.dependsOn) || !has(t.dependsOn.name) || t.dependsOn.name.all(d, d in names)))",
-            "dependsOn names a task that the job does not have",
+            "dependsOn must contain names of tasks of the job",
             ".tasks",
         ),
         Rule(
             "self.tasks.size() == oldSelf.tasks.size() && self.tasks.all(t, oldSelf.tasks.exists(o, o.name == t.name))",
-            "tasks cannot be added, removed or renamed in a job that exists: make a new job",
+            "tasks cannot be added, removed or renamed: create a new job",
             ".tasks",
         ),
         *_fixed("queue", "schedulerName", "minSuccess", "policies", "plugins", "maxRetry", "ttlSecondsAfterFinished"),
@@ -226,137 +226,137 @@ class BatchJobSpec(Model):
 
     @property
     def replicas(self) -> int:
-        """How many pods the job has."""
+        """Total number of pods of the job."""
         return sum(task.replicas for task in self.tasks)
 
     @property
     def needed(self) -> int:
-        """How many pods must be able to run at once before any is started."""
+        """Minimum number of pods that must be placed together."""
         return self.min_available or sum(task.needed for task in self.tasks)
 
     def task(self, name: str) -> TaskSpec | None:
-        """The task of that name."""
+        """Return the task with this name, if there is one."""
         return next((task for task in self.tasks if task.name == name), None)
 
 
 class JobState(Model):
-    """Where the job stands, and why."""
+    """Phase of a job, with the reason for it."""
 
     phase: Phase | None = None
-    """Where the job stands in its life."""
+    """Phase of the job."""
     reason: str = ""
-    """One word for why."""
+    """Machine-readable reason of the phase."""
     message: str = ""
-    """One sentence for why."""
+    """Human-readable message about the phase."""
     last_transition_time: Time | None = None
-    """Since when the job has been in this phase."""
+    """Time of the last transition to this phase."""
 
 
 class TaskCounts(Model):
-    """Pods of a task."""
+    """Number of pods of a task by pod phase."""
 
     phase: dict[str, Int32] = Field(default_factory=dict)
-    """Number of pods by pod phase; pods on their way out are not counted."""
+    """Number of pods by pod phase, without terminating pods."""
 
 
 class Restart(Model):
-    """Pods that are being replaced: those of an earlier try than `before`, of the job, a task, a partition or one."""
+    """Pods that are being replaced by a restart."""
 
     before: Int32
-    """Pods made when the retry count was lower than this are replaced."""
+    """Retry count of the restart. Pods created at a lower retry count are replaced."""
     task: str = ""
-    """Task of the pods; empty means the whole job."""
+    """Task of the pods. If empty, the whole job is restarted."""
     partition: str = ""
-    """Partition of the pods; empty means the whole task."""
+    """Partition of the pods. If empty, the whole task is restarted."""
     pod: str = ""
-    """Name of the one pod."""
+    """Name of the pod, if a single pod is restarted."""
 
 
 class DelayedAction(Model):
-    """An action of a policy with a timeout, waiting for its time."""
+    """Action of a policy with a timeout that is not due yet."""
 
     action: Action
-    """What will be done."""
+    """Action to take."""
     event: Event
-    """Why."""
+    """Event that caused the action."""
     due: Time
-    """When."""
+    """Time at which the action is due."""
     task: str = ""
-    """Task that it happened to."""
+    """Task of the event."""
     partition: str = ""
-    """Partition that it happened to."""
+    """Partition of the event."""
     pod: str = ""
-    """Name of the pod that it happened to."""
+    """Name of the pod of the event."""
     uid: str = ""
-    """Identity of that pod."""
+    """UID of the pod of the event."""
 
 
 class BatchJobStatus(Model):
-    """What has become of the job; written by the job controller."""
+    """Observed status of a job, set by the job controller."""
 
     state: JobState = JobState()
-    """Where the job stands, and why."""
+    """Phase of the job, with the reason for it."""
     conditions: list[Condition] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """One for each phase that the job has been in, the latest last; True for the one that it is in now."""
+    """Conditions of the job: one for each phase it has been in, with status True for the current phase."""
     observed_generation: Int64 = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that the status was computed from."""
     min_available: Int32 = 0
-    """How many pods must be able to run at once."""
+    """Minimum number of pods that must be placed together."""
     pending: Int32 = 0
-    """Number of pods that have not started."""
+    """Number of pending pods."""
     running: Int32 = 0
     """Number of running pods."""
     succeeded: Int32 = 0
-    """Number of pods that have ended well."""
+    """Number of succeeded pods."""
     failed: Int32 = 0
-    """Number of pods that have failed."""
+    """Number of failed pods."""
     terminating: Int32 = 0
-    """Number of pods on their way out."""
+    """Number of terminating pods."""
     unknown: Int32 = 0
-    """Number of pods that cannot be heard of."""
+    """Number of pods in phase Unknown."""
     task_status_count: dict[str, TaskCounts] = Field(default_factory=dict)
-    """Pods by task and pod phase."""
+    """Number of pods by task and pod phase."""
     version: Int32 = 0
-    """How often the pods of the job have been stopped as a whole."""
+    """Number of times that all pods of the job were stopped."""
     retry_count: Int32 = 0
-    """How often the job, or a part of it, has been restarted."""
+    """Number of restarts of the job or a part of it."""
     running_duration: Duration | None = None
-    """How long the job ran, once it is finished."""
+    """Total running time of the job."""
     controlled_resources: dict[str, str] = Field(default_factory=dict)
-    """What was made for the job besides its pods."""
+    """Objects created for the job besides its pods."""
     pod_group_unknown: Bool = False
-    """Whether the job's PodGroup was in phase Unknown when last looked at."""
+    """Whether the PodGroup of the job was last observed in phase Unknown."""
     restarts: list[Restart] = Field(default_factory=list)
-    """Pods that are being replaced."""
+    """Restarts in progress."""
     delayed: list[DelayedAction] = Field(default_factory=list)
-    """Actions that wait for their time."""
+    """Actions that are not due yet."""
     last_command: str = ""
-    """Identity of the last Command that was carried out."""
+    """UID of the last Command that was executed."""
 
 
 class BatchJob(Model):
-    """Pods of one or several kinds that are started together, belong together, and run to an end."""
+    """A batch job: one or more tasks whose pods are scheduled together and run to completion."""
 
     api_version: Literal["batch.volcanopy.io/v1alpha1"] = "batch.volcanopy.io/v1alpha1"
     kind: Literal["BatchJob"] = "BatchJob"
     metadata: ObjectMeta
     spec: BatchJobSpec
-    """What is to run."""
+    """Specification of the job."""
     status: BatchJobStatus = BatchJobStatus()
-    """What has become of it."""
+    """Observed status of the job."""
 
     rules = (
         Rule(
             "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-            "the name of a job may hold lower case letters, digits and '-' only: its pods are addressed by it",
+            "the name of a job must contain only lower case letters, digits and '-'",
         ),
         Rule(
             "self.spec.tasks.all(t, t.replicas == 0 ||"
             " size(self.metadata.name) + size(t.name) + 2 + (t.replicas > 100000 ? 6 : t.replicas > 10000 ? 5 :"
             " t.replicas > 1000 ? 4 : t.replicas > 100 ? 3 : t.replicas > 10 ? 2 : 1) <= 63)",
-            "pod names, <job>-<task>-<index>, can have at most 63 characters: shorten the name of the job or task",
+            "pod names (<job>-<task>-<index>) must have at most 63 characters: shorten the name of the job or task",
         ),
     )

@@ -1,9 +1,8 @@
-"""Kubernetes' own kinds as structural schemas, from the published definitions.
+"""Structural schemas of built-in Kubernetes types, from the published definitions.
 
-A pod template inside a BatchJob is checked by the API server as a pod is: unknown fields and wrong types are refused
-when the job is applied, not when its first pod is made, and ``kubectl explain`` knows every field. The definitions come
-with the ``kubernetes-validate`` package; the version is fixed here, so that the generated files do not depend on which
-release of that package is installed.
+With them the API server validates the pod template of a BatchJob when the job is applied, and ``kubectl explain`` describes
+its fields. The definitions come with the ``kubernetes-validate`` package; the Kubernetes version is fixed here, so that the
+generated files do not depend on the release of that package.
 """
 
 import json
@@ -20,7 +19,7 @@ _KEPT = ("format", "required", "x-kubernetes-list-type", "x-kubernetes-list-map-
 
 _EMBEDDED_METADATA: Json = {
     "type": "object",
-    "description": "Labels and annotations for what is made from this template.",
+    "description": "Metadata of the objects created from the template.",
     "properties": {
         "name": {"type": "string"},
         "namespace": {"type": "string"},
@@ -43,7 +42,7 @@ _SCALARS: dict[str, Json] = {
     },
     "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": _EMBEDDED_METADATA,
 }
-# What the published definitions leave to prose, or what no template may hold.
+# Constraints that the published definitions only describe in prose, and fields that templates must not have.
 _ABSENT = {("io.k8s.api.core.v1.PodSpec", "ephemeralContainers")}
 _ADDED: dict[tuple[str, str], Json] = {
     ("io.k8s.api.core.v1.PodSpec", "containers"): {"minItems": 1},
@@ -55,15 +54,15 @@ _ADDED: dict[tuple[str, str], Json] = {
 @cache
 def _definitions() -> dict[str, Json]:
     folder = resources.files("kubernetes_validate") / "kubernetes-json-schema" / f"{KUBERNETES_VERSION}-local"
-    found: dict[str, Json] = json.loads((folder / "_definitions.json").read_bytes())["$defs"]
-    return found
+    definitions: dict[str, Json] = json.loads((folder / "_definitions.json").read_bytes())["$defs"]
+    return definitions
 
 
 def structural(name: str, described: int = 8) -> Json:
-    """The definition of that name (``io.k8s.api.core.v1.PodTemplateSpec``) as a structural schema.
+    """Return a definition, such as ``io.k8s.api.core.v1.PodTemplateSpec``, as a structural schema.
 
-    Everything that it refers to is put in its place. The first sentence of each description is kept down to
-    ``described`` levels of objects: a custom resource definition must stay below the size of an annotation.
+    References are inlined. The first sentence of each description is included for ``described`` levels of objects, because a
+    custom resource definition must be smaller than the maximum size of annotations.
     """
     if name in _SCALARS:
         return _SCALARS[name]
@@ -76,7 +75,7 @@ def _schema(source: Json, owner: str, described: int) -> Json:
         return structural(source["$ref"].rsplit("/", 1)[1], described)
     kind = source.get("type", "object")
     if isinstance(kind, list):
-        kind = next(one for one in kind if one != "null")
+        kind = next(name for name in kind if name != "null")
     schema: Json = {"type": kind} | {key: source[key] for key in _KEPT if key in source}
     if "properties" in source:
         if owner in _REQUIRED:

@@ -1,4 +1,4 @@
-"""Command: a wish that a person or a program leaves for a controller (``bus.volcanopy.io/v1alpha1``)."""
+"""Full model of Command (``bus.volcanopy.io/v1alpha1``)."""
 
 from typing import Literal
 
@@ -22,16 +22,16 @@ COMMAND_ACTIONS = (
 
 
 class Command(Model):
-    """A wish for a job or a queue; its controller carries it out once and deletes it."""
+    """A command for a job or queue. The controller executes it once and deletes it."""
 
     api_version: Literal["bus.volcanopy.io/v1alpha1"] = "bus.volcanopy.io/v1alpha1"
     kind: Literal["Command"] = "Command"
     metadata: ObjectMeta
     action: str = Field(json_schema_extra={"enum": list(COMMAND_ACTIONS)})
-    """What to do."""
+    """Action to execute."""
     target: OwnerReference
-    """The job or queue to do it with."""
+    """Job or queue that the action applies to."""
     reason: str = Field(default="", max_length=1024)
-    """One word for why."""
+    """Machine-readable reason."""
     message: str = Field(default="", max_length=32768)
-    """One sentence for why."""
+    """Human-readable message."""

@@ -1,11 +1,4 @@
-"""The slice that we read of Kubernetes' own kinds, and of our kinds where they come in thousands.
-
-These are msgspec structs: a pod is decoded from the bytes of a list in some ten microseconds, which no general model
-can do. They hold what scheduling, the job controller and the applier look at; everything else in an object is skipped
-while decoding. They are read, never written back: writes are patches.
-
-The full form of our own kinds is pydantic: :mod:`volcanopy.api.batch`, :mod:`volcanopy.api.scheduling`.
-"""
+"""Read models of built-in kinds (pods, nodes, priority classes, namespaces), and those of PodGroup and Queue."""
 
 from datetime import datetime
 from typing import Any
@@ -60,14 +53,14 @@ __all__ = [
 
 
 class NodeSelectorTerm(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Requirements on a node's labels and fields, all of which must hold; a term without any matches no node."""
+    """Requirements on a node's labels and fields, all of which must match. An empty term matches no node."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
 class NodeSelector(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Terms, one of which must hold."""
+    """Node selector terms, one of which must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -80,14 +73,14 @@ class PreferredNodeTerm(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class NodeAffinity(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Which nodes a pod needs and which it likes."""
+    """Node affinity of a pod, required and preferred."""
 
     required: NodeSelector | None = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
     preferred: tuple[PreferredNodeTerm, ...] = field(name="preferredDuringSchedulingIgnoredDuringExecution", default=())
 
 
 class PodAffinityTerm(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Pods to be near to, or away from, and in which topology."""
+    """Pod (anti-)affinity term."""
 
     topology_key: str
     label_selector: LabelSelector | None = None
@@ -105,7 +98,7 @@ class WeightedPodAffinityTerm(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodAffinity(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Pod (anti-)affinity: what is needed and what is liked."""
+    """Pod (anti-)affinity, required and preferred."""
 
     required: tuple[PodAffinityTerm, ...] = field(name="requiredDuringSchedulingIgnoredDuringExecution", default=())
     preferred: tuple[WeightedPodAffinityTerm, ...] = field(
@@ -122,7 +115,7 @@ class Affinity(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Toleration(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A taint that a pod bears."""
+    """Toleration of a taint."""
 
     key: str = ""
     operator: str = "Equal"
@@ -131,7 +124,7 @@ class Toleration(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class TopologySpreadConstraint(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How evenly like pods spread over a topology."""
+    """Topology spread constraint."""
 
     max_skew: int
     topology_key: str
@@ -144,7 +137,7 @@ class TopologySpreadConstraint(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ContainerPort(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A port of a container; only those with a host port matter to scheduling."""
+    """Port of a container. Only host ports matter to scheduling."""
 
     host_port: int = 0
     host_ip: str = field(name="hostIP", default="")
@@ -169,20 +162,20 @@ class Container(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class SchedulingGate(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A name that holds a pod back from scheduling while it stands."""
+    """Scheduling gate of a pod."""
 
     name: str
 
 
 class ClaimSource(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The claim that a volume mounts."""
+    """Reference to a PersistentVolumeClaim."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
 class Volume(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A volume; only those that may bind a pod to nodes are read."""
+    """Volume of a pod. Only volumes that may restrict the choice of nodes are read."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -194,18 +187,18 @@ class Volume(ReadModel, frozen=True, kw_only=True, gc=False):
 
     @property
     def claims(self) -> bool:
-        """Whether there is a claim behind it, or will be."""
+        """Whether the volume is backed by a claim, existing or ephemeral."""
         return self.persistent_volume_claim is not None or self.ephemeral is not None
 
     @property
     def is_disk(self) -> bool:
-        """Whether it is a disk that two pods on a node may not both write."""
+        """Whether the volume is a disk that two pods on a node must not both write."""
         disks = (self.gce_persistent_disk, self.aws_elastic_block_store, self.iscsi, self.rbd)
         return any(disk is not None for disk in disks)
 
 
 class PodResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A reference to a claim on devices."""
+    """Reference to a ResourceClaim or its template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -213,7 +206,7 @@ class PodResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a pod asks for."""
+    """Specification of a pod."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -236,20 +229,20 @@ class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How a container ended."""
+    """Termination of a container."""
 
     exit_code: int = 0
     reason: str = ""
 
 
 class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Where a container stands; only its end is read."""
+    """State of a container. Only its termination is read."""
 
     terminated: Terminated | None = None
 
 
 class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What became of a container."""
+    """Status of a container."""
 
     name: str = ""
     ready: bool = False
@@ -258,14 +251,14 @@ class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The claim on devices that was made for a pod from a template; without a name none was needed."""
+    """ResourceClaim generated for a pod from a template. Without a name, none was needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What became of a pod."""
+    """Status of a pod."""
 
     phase: str = "Pending"
     reason: str = ""
@@ -288,7 +281,7 @@ class Pod(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Taint(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What keeps pods off a node, or throws them out."""
+    """Taint of a node."""
 
     key: str
     effect: str
@@ -296,21 +289,21 @@ class Taint(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class NodeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What an administrator says of a node."""
+    """Specification of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
 class Image(ReadModel, frozen=True, kw_only=True, gc=False):
-    """An image that a node holds."""
+    """Container image present on a node."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
 class NodeStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a node says of itself. Capacity and allocatable are resource lists."""
+    """Status of a node. Capacity and allocatable are resource lists."""
 
     capacity: Quantities = field(default_factory=dict)
     allocatable: Quantities = field(default_factory=dict)
@@ -336,6 +329,6 @@ class PriorityClass(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Namespace(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A namespace; its labels are what namespace selectors look at."""
+    """A namespace."""
 
     metadata: Meta

@@ -1,4 +1,4 @@
-"""CronBatchJob: a job that is made at the times of a schedule (``batch.volcanopy.io/v1alpha1``)."""
+"""Full model of CronBatchJob (``batch.volcanopy.io/v1alpha1``)."""
 
 from typing import Literal
 
@@ -10,90 +10,92 @@ from volcanopy.api.model import Int32, Model, Rule, Subdomain, Time
 
 
 class TemplateMeta(Model):
-    """Labels and annotations of what is made."""
+    """Labels and annotations of the jobs that are created."""
 
     labels: dict[str, str] | None = None
-    """Labels."""
+    """Labels of the jobs."""
     annotations: dict[str, str] | None = None
-    """Annotations."""
+    """Annotations of the jobs."""
 
 
 class JobTemplateSpec(Model):
-    """A job that is made again and again."""
+    """Template of the jobs of a cron job."""
 
     metadata: TemplateMeta | None = None
     """Labels and annotations of the jobs."""
     spec: FreshJobSpec
-    """What each of them runs."""
+    """Specification of the jobs."""
 
 
 class JobReference(Model):
-    """A job that belongs to a cron job."""
+    """Reference to a job of a cron job."""
 
     name: Subdomain
-    """Its name."""
+    """Name of the job."""
     uid: str
-    """Its identity."""
+    """UID of the job."""
 
 
 class CronBatchJobSpec(Model):
-    """What is to run, and when."""
+    """Specification of a cron job."""
 
     schedule: str = Field(min_length=1, max_length=253)
-    """When, as five fields (minute, hour, day of month, month, day of week), a name such as @daily, or @every 90m."""
+    """Schedule in cron format (minute, hour, day of month, month, day of week), a name such as @daily, or an interval such as
+    @every 90m."""
     time_zone: str | None = Field(default=None, max_length=64)
-    """Time zone of the schedule, such as Europe/Berlin; UTC if not given."""
+    """Time zone of the schedule, such as Europe/Berlin. Defaults to UTC."""
     starting_deadline_seconds: int | None = Field(default=None, ge=0)
-    """How late a job may start that missed its time; without limit if not given."""
+    """Deadline in seconds for starting a job that missed its scheduled time. No deadline if not given."""
     concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
-    """When the last job still runs: start the next beside it, leave it out, or put it in its place."""
+    """Policy if the previous job is still active: Allow (run both), Forbid (skip the new job) or Replace (delete the previous
+    job). Defaults to Allow."""
     suspend: bool = False
-    """Whether no further jobs are started; those that run are left alone."""
+    """Whether the creation of jobs is suspended. Active jobs are not affected. Defaults to false."""
     job_template: JobTemplateSpec
-    """The job."""
+    """Template of the jobs."""
     successful_jobs_history_limit: Int32 = Field(default=3, ge=0)
-    """How many complete jobs are kept."""
+    """Number of completed jobs to retain. Defaults to 3."""
     failed_jobs_history_limit: Int32 = Field(default=1, ge=0)
-    """How many jobs that failed, or were stopped, are kept."""
+    """Number of failed and terminated jobs to retain. Defaults to 1."""
 
     rules = (
         Rule(
             "!self.schedule.contains('TZ=')",
-            "give the time zone in timeZone, not in the schedule",
+            "must not contain a time zone: use timeZone",
             ".schedule",
         ),
     )
 
 
 class CronBatchJobStatus(Model):
-    """What has become of it; written by its controller."""
+    """Observed status of a cron job, set by the cron controller."""
 
     active: list[JobReference] = Field(default_factory=list, json_schema_extra={"x-kubernetes-list-type": "atomic"})
-    """Jobs that have not come to their end."""
+    """Jobs that are not finished."""
     last_schedule_time: Time | None = None
-    """The time of the schedule that was served last."""
+    """Last scheduled time for which a job was created."""
     last_successful_time: Time | None = None
-    """When one of its jobs was complete last."""
+    """Time of the last completion of a job."""
     next_schedule_time: Time | None = None
-    """When the next job is due."""
+    """Next scheduled time."""
     message: str = ""
-    """What keeps it from making jobs, if anything does."""
+    """Human-readable reason why no jobs are created, if there is one."""
 
 
 class CronBatchJob(Model):
-    """A job that is made at the times of a schedule."""
+    """A job that is created on a schedule."""
 
     api_version: Literal["batch.volcanopy.io/v1alpha1"] = "batch.volcanopy.io/v1alpha1"
     kind: Literal["CronBatchJob"] = "CronBatchJob"
     metadata: ObjectMeta
     spec: CronBatchJobSpec
-    """What is to run, and when."""
+    """Specification of the cron job."""
     status: CronBatchJobStatus = CronBatchJobStatus()
-    """What has become of it."""
+    """Observed status of the cron job."""
 
     rules = (
         Rule(
             "size(self.metadata.name) <= 52",
-            "the name of a cron job can have at most 52 characters: the names of its jobs add 9",
+            "the name of a cron job must have at most 52 characters",
         ),
     )

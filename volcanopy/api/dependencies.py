@@ -1,16 +1,16 @@
-"""What waits for what, and whether anything waits for itself in the end: tasks of a job, jobs of a flow."""
+"""Dependency cycles of the tasks of a job and the jobs of a flow."""
 
 from collections.abc import Iterable
 
 import networkx as nx
 
 
-def circle(waits: Iterable[tuple[str, str]]) -> str:
-    """A circle among pairs (who waits, for whom), as ``a -> b -> a``; empty if there is none."""
+def cycle(dependencies: Iterable[tuple[str, str]]) -> str:
+    """Return a cycle of (dependent, dependency) pairs as ``a -> b -> a``; empty if there is none."""
     graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_edges_from(waits)
+    graph.add_edges_from(dependencies)
     try:
-        found = nx.find_cycle(graph)
+        edges = nx.find_cycle(graph)
     except nx.NetworkXNoCycle:
         return ""
-    return " -> ".join([*(edge[0] for edge in found), found[0][0]])
+    return " -> ".join([*(edge[0] for edge in edges), edges[0][0]])

@@ -1,6 +1,6 @@
-"""The slice that we read of dynamic resources: claims on devices, the devices that drivers offer, and their classes.
+"""Read models of dynamic resource allocation: ResourceClaim, ResourceSlice and DeviceClass.
 
-One set of structs reads ``resource.k8s.io`` in v1, v1beta2 and v1beta1, which differ in where a few fields stand.
+The same models read ``resource.k8s.io`` v1, v1beta2 and v1beta1, which differ in the position of a few fields.
 """
 
 from typing import Any
@@ -11,23 +11,23 @@ from volcanopy.api.core import Meta, NodeSelector, ReadModel
 
 GROUP = "resource.k8s.io"
 Opaque = dict[str, Any]
-"""Kept as it came, to be written elsewhere as it is."""
+"""A JSON object that is copied unchanged."""
 
 
 class CelSelector(ReadModel, frozen=True, kw_only=True, gc=False):
-    """An expression over one device."""
+    """CEL expression over one device."""
 
     expression: str = ""
 
 
 class DeviceSelector(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Which devices suit; CEL is the only language there is."""
+    """Selector of devices."""
 
     cel: CelSelector | None = None
 
 
 class DeviceToleration(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A device taint that a request bears."""
+    """Toleration of a device taint."""
 
     key: str = ""
     operator: str = "Equal"
@@ -36,7 +36,7 @@ class DeviceToleration(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ExactRequest(ReadModel, frozen=True, kw_only=True, gc=False):
-    """So many devices (or all) of a class for which all selectors hold."""
+    """Request of a number of devices, or all, of a class that match all selectors."""
 
     name: str = ""
     device_class_name: str = ""
@@ -49,14 +49,15 @@ class ExactRequest(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceRequest(ExactRequest, frozen=True, kw_only=True, gc=False):
-    """A named request: ``exactly``, or the first of several that can be had. In v1beta1 the exact form is the request's own."""
+    """Named request: ``exactly``, or the first of several alternatives. In v1beta1 the fields of ``exactly`` are the request's
+    own."""
 
     exactly: ExactRequest | None = None
     first_available: tuple[ExactRequest, ...] = ()
 
 
 class DeviceConstraint(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Devices of these requests (of all, if none is named) must agree, or all differ, in an attribute."""
+    """Constraint on devices of the named requests, or all: equal or distinct values of an attribute."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -64,7 +65,7 @@ class DeviceConstraint(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a claim asks for."""
+    """Requests, constraints and configuration of a claim."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -72,13 +73,13 @@ class DeviceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ResourceClaimSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a claim asks for: devices."""
+    """Specification of a claim."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
 class AllocatedDevice(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A device that a claim was given."""
+    """Device allocated to a claim."""
 
     request: str = ""
     driver: str = ""
@@ -88,20 +89,20 @@ class AllocatedDevice(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class AllocatedDevices(ReadModel, frozen=True, kw_only=True, gc=False):
-    """All of them."""
+    """Devices allocated to a claim."""
 
     results: tuple[AllocatedDevice, ...] = ()
 
 
 class Allocation(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a claim was given, and where it can be used; anywhere without a selector."""
+    """Allocation of a claim, and the nodes where it can be used (all nodes without a selector)."""
 
     devices: AllocatedDevices = AllocatedDevices()
     node_selector: NodeSelector | None = None
 
 
 class Consumer(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Who may use a claim."""
+    """Object for which a claim is reserved."""
 
     api_group: str = ""
     resource: str = ""
@@ -110,14 +111,14 @@ class Consumer(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ResourceClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a claim was given, and who uses it."""
+    """Status of a claim."""
 
     allocation: Allocation | None = None
     reserved_for: tuple[Consumer, ...] = ()
 
 
 class ResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A claim on devices."""
+    """A claim for devices."""
 
     metadata: Meta
     spec: ResourceClaimSpec = ResourceClaimSpec()
@@ -125,7 +126,7 @@ class ResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceTaint(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What keeps claims off a device."""
+    """Taint of a device."""
 
     key: str = ""
     value: str = ""
@@ -133,7 +134,7 @@ class DeviceTaint(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class BasicDevice(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What is said of a device: attributes (``{"string": "a100"}``) and capacities (``{"value": "40Gi"}``) by name."""
+    """Attributes (``{"string": "a100"}``) and capacities (``{"value": "40Gi"}``) of a device by name."""
 
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
     capacity: dict[str, Any] = field(default_factory=dict)
@@ -145,19 +146,19 @@ class BasicDevice(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Device(BasicDevice, frozen=True, kw_only=True, gc=False):
-    """One device; in v1beta1 all but the name is in ``basic``."""
+    """A device. In v1beta1 all fields but the name are in ``basic``."""
 
     name: str
     basic: BasicDevice | None = None
 
     @property
     def traits(self) -> BasicDevice:
-        """What is said of it, wherever it stands."""
+        """Attributes and capacities of the device in either version."""
         return self.basic or self
 
 
 class Pool(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A driver's devices that belong together: complete when all slices of the newest generation are there."""
+    """Pool of a driver's devices. It is complete when all slices of the newest generation exist."""
 
     name: str = ""
     generation: int = 0
@@ -165,7 +166,7 @@ class Pool(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ResourceSliceSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Devices of a pool, and from which nodes they can be used."""
+    """Devices of a pool and the nodes where they can be used."""
 
     driver: str = ""
     pool: Pool = Pool()
@@ -185,18 +186,18 @@ class ResourceSlice(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceClassSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Which devices belong to a class, and how they are set up."""
+    """Selectors and configuration of a device class."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[Opaque, ...] = ()
 
 
 class DeviceClass(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A kind of device that can be asked for by name."""
+    """A class of devices."""
 
     metadata: Meta
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
 Devices = ResourceClaim | ResourceSlice | DeviceClass
-"""Everything here that lives on the server."""
+"""The kinds of this module."""

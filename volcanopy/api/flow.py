@@ -1,7 +1,7 @@
-"""JobFlow and JobTemplate: jobs that run after one another (``flow.volcanopy.io/v1alpha1``).
+"""Full models of JobFlow and JobTemplate (``flow.volcanopy.io/v1alpha1``).
 
-A template is the spec of a job that is not run by itself. A flow names templates, says which waits for which, and for
-what: for the end of a job, or for a sign that it is up (probes).
+A JobTemplate is the specification of a job. A JobFlow creates jobs from templates in the order of their dependencies: after
+another job has completed, or after its pods have passed probes.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ from volcanopy.api.model import Duration, Int32, Label, Model, Rule, Time
 
 
 class FlowPhase(StrEnum):
-    """Where a flow stands."""
+    """Phase of a flow."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -24,64 +24,64 @@ class FlowPhase(StrEnum):
 
 
 class HttpHeader(Model):
-    """A header of a probe's request."""
+    """HTTP header of a probe."""
 
     name: str = Field(min_length=1, max_length=253)
     """Name of the header."""
     value: str = Field(default="", max_length=4096)
-    """Its value."""
+    """Value of the header."""
 
 
 class HttpGet(Model):
-    """Pods that must answer an HTTP request with a status from 200 to 399."""
+    """HTTP probe. Pods pass it by responding with a status from 200 to 399."""
 
     task_name: Label
-    """The task of the target's job whose pods are asked."""
+    """Task of the target job whose pods are probed."""
     path: str = Field(default="/", max_length=2048)
-    """The path that is asked for."""
+    """Path of the request. Defaults to /."""
     port: Int32 = Field(ge=1, le=65535)
-    """The port that is asked."""
+    """Port of the request."""
     http_header: HttpHeader | None = None
-    """A header to send along."""
+    """Header of the request."""
 
 
 class TcpSocket(Model):
-    """Pods that must accept a TCP connection."""
+    """TCP probe. Pods pass it by accepting a connection."""
 
     task_name: Label
-    """The task of the target's job whose pods are asked."""
+    """Task of the target job whose pods are probed."""
     port: Int32 = Field(ge=1, le=65535)
-    """The port that is connected to."""
+    """Port to connect to."""
 
 
 class TaskStatus(Model):
-    """Pods that must have come to a phase."""
+    """Phase that pods must have reached."""
 
     task_name: Label
-    """The task of the target's job whose pods are looked at."""
+    """Task of the target job whose pods are checked."""
     phase: Literal["Pending", "Running", "Succeeded", "Failed"]
-    """The phase; a pod that has succeeded has also been running."""
+    """Required phase. A succeeded pod also counts as running."""
 
 
 class Probe(Model):
-    """Signs that a target is up: all of them must be given, each by as many pods as its task needs."""
+    """Probes of a target. Each must pass on the minimum number of pods of its task."""
 
     http_get_list: list[HttpGet] = Field(
         default_factory=list, max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """HTTP requests that must be answered."""
+    """HTTP probes."""
     tcp_socket_list: list[TcpSocket] = Field(
         default_factory=list, max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Connections that must be accepted."""
+    """TCP probes."""
     task_status_list: list[TaskStatus] = Field(
         default_factory=list, max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Phases that pods must have come to."""
+    """Phases that pods must have reached."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether there are no probes."""
         return not (self.http_get_list or self.tcp_socket_list or self.task_status_list)
 
 
@@ -91,9 +91,9 @@ class FlowDependsOn(Model):
     targets: list[Label] = Field(
         default_factory=list, max_length=128, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Names of the flow's jobs that this one waits for."""
+    """Names of the jobs of the flow that the job waits for."""
     probe: Probe | None = None
-    """What must be seen of each target; that it is completed, if nothing is given here."""
+    """Probes that each target must pass. If not given, targets must be completed."""
 
 
 PartialJobSpec = Annotated[
@@ -102,47 +102,48 @@ PartialJobSpec = Annotated[
 
 
 class Patch(Model):
-    """What this job has other than its template."""
+    """Changes to a job template."""
 
     job_spec: PartialJobSpec = Field(default_factory=dict)
-    """Fields of the job's spec: objects are merged, lists of named things by name, others replaced; null takes away."""
+    """Fields of the job spec. Objects are merged, lists of named items are merged by name, other values are replaced; null
+    removes a field."""
 
 
 class FlowJob(Model):
-    """One job of a flow."""
+    """A job of a flow."""
 
     name: Label
-    """Name of the job within the flow; the job itself is called <flow>-<name>."""
+    """Name of the job within the flow. The job is created as <flow>-<name>."""
     template: str = Field(default="", max_length=253)
-    """The JobTemplate that it is made from; the one of the same name if not given."""
+    """Name of the JobTemplate. Defaults to the name of the job."""
     depends_on: FlowDependsOn | None = None
-    """What it waits for."""
+    """Dependencies of the job."""
     patch: Patch | None = None
-    """What it has other than its template."""
+    """Changes to the JobTemplate."""
     max_retry: Int32 = Field(default=0, ge=0, le=1000, json_schema_extra={"x-volcanopy-no-default": True})
-    """How often it is made anew when it has failed, before the flow counts it as failed."""
+    """Maximum number of times that the job is created again after it failed. Defaults to 0."""
 
     rules = (
         Rule(
             "!has(self.dependsOn) || !has(self.dependsOn.targets) || !(self.name in self.dependsOn.targets)",
-            "a job cannot wait for itself",
+            "must not contain the job itself",
             ".dependsOn",
         ),
     )
 
     @property
     def template_name(self) -> str:
-        """The JobTemplate that it is made from."""
+        """Name of the JobTemplate."""
         return self.template or self.name
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The flow's jobs that it waits for."""
+        """Names of the jobs that the job waits for."""
         return tuple(dict.fromkeys(self.depends_on.targets)) if self.depends_on else ()
 
 
 class JobFlowSpec(Model):
-    """The jobs, and which waits for which."""
+    """Specification of a flow."""
 
     flows: list[FlowJob] = Field(
         min_length=1,
@@ -151,137 +152,138 @@ class JobFlowSpec(Model):
     )
     """The jobs of the flow."""
     job_retain_policy: Literal["retain", "delete"] = "retain"
-    """Whether the jobs are kept or deleted once the flow has succeeded."""
+    """Whether the jobs are retained or deleted when the flow has succeeded. Defaults to retain."""
     failure_policy: Literal["stop", "continue", "terminate"] = Field(
         default="stop", json_schema_extra={"x-volcanopy-no-default": True}
     )
-    """When a job has failed: make no further ones (stop), go on with what does not wait for it (continue), or end the others."""
+    """Policy after a job has failed: stop (no further jobs are created), continue (jobs that do not depend on it are created)
+    or terminate (running jobs are terminated). Defaults to stop."""
 
     rules = (
         Rule(
             "self.flows == oldSelf.flows",
-            "the jobs of a flow that exists cannot change: make a new flow",
+            "field is immutable: create a new flow",
             ".flows",
         ),
         Rule(
             "[self.flows.map(f, f.name)].all(names, self.flows.all(f,"
             " !has(f.dependsOn) || !has(f.dependsOn.targets) || f.dependsOn.targets.all(t, t in names)))",
-            "dependsOn names a job that the flow does not have",
+            "dependsOn must contain names of jobs of the flow",
             ".flows",
         ),
     )
 
 
 class FlowState(Model):
-    """Where the flow stands, and why."""
+    """Phase of a flow, with the reason for it."""
 
     phase: FlowPhase | None = None
-    """Where the flow stands."""
+    """Phase of the flow."""
     reason: str = ""
-    """One word for why."""
+    """Machine-readable reason of the phase."""
     message: str = ""
-    """One sentence for why."""
+    """Human-readable message about the phase."""
     last_transition_time: Time | None = None
-    """Since when."""
+    """Time of the last transition to this phase."""
 
 
 class RunningHistory(Model):
-    """A stretch of a job's life."""
+    """Period that a job spent in one phase."""
 
     state: str
-    """The phase that the job was in."""
+    """Phase of the job."""
     start_timestamp: Time | None = None
-    """Since when."""
+    """Start time."""
     end_timestamp: Time | None = None
-    """Until when; not given while it lasts."""
+    """End time. Not set for the current phase."""
 
 
 class FlowJobStatus(Model):
-    """What has become of one job of the flow."""
+    """Observed status of one job of a flow."""
 
     name: str
     """Name of the job."""
     state: str = ""
-    """The phase of the job; empty while it does not exist."""
+    """Phase of the job. Empty if the job does not exist."""
     message: str = ""
-    """Why it is there, or what it waits for."""
+    """Human-readable message about the phase, or about what the job waits for."""
     start_timestamp: Time | None = None
-    """When the job was made."""
+    """Creation time of the job."""
     end_timestamp: Time | None = None
-    """When it came to its end."""
+    """Time at which the job finished."""
     restart_count: Int32 = 0
-    """How often the job has restarted."""
+    """Number of restarts of the job."""
     attempt: Int32 = 0
-    """How often the job has been made anew after it failed."""
+    """Number of times that the job was created again after it failed."""
     running_duration: Duration | None = None
-    """How long the job ran."""
+    """Total running time of the job."""
     running_histories: list[RunningHistory] = Field(default_factory=list)
-    """The phases that the job went through, the latest last."""
+    """Phases of the job in chronological order."""
 
 
 class JobFlowStatus(Model):
-    """What has become of the flow; written by its controller."""
+    """Observed status of a flow, set by the flow controller."""
 
     state: FlowState = FlowState()
-    """Where the flow stands, and why."""
+    """Phase of the flow, with the reason for it."""
     pending_jobs: list[str] = Field(default_factory=list)
-    """Jobs that exist and do not run yet."""
+    """Names of pending jobs."""
     running_jobs: list[str] = Field(default_factory=list)
-    """Jobs that run, restart or are about to be complete."""
+    """Names of running, restarting and completing jobs."""
     completed_jobs: list[str] = Field(default_factory=list)
-    """Jobs that are complete."""
+    """Names of completed jobs."""
     failed_jobs: list[str] = Field(default_factory=list)
-    """Jobs that have failed for good."""
+    """Names of failed jobs."""
     terminated_jobs: list[str] = Field(default_factory=list)
-    """Jobs that were stopped, or are being stopped."""
+    """Names of aborted and terminated jobs."""
     waiting_jobs: list[str] = Field(default_factory=list)
-    """Jobs that do not exist yet."""
+    """Names of jobs that are not created yet."""
     job_status_list: list[FlowJobStatus] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    """Every job of the flow, in the order of the spec."""
+    """Status of each job, in the order of the spec."""
     observed_generation: int = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that the status was computed from."""
 
 
 class JobFlow(Model):
-    """Jobs that run after one another."""
+    """Jobs that run in the order of their dependencies."""
 
     api_version: Literal["flow.volcanopy.io/v1alpha1"] = "flow.volcanopy.io/v1alpha1"
     kind: Literal["JobFlow"] = "JobFlow"
     metadata: ObjectMeta
     spec: JobFlowSpec
-    """The jobs, and which waits for which."""
+    """Specification of the flow."""
     status: JobFlowStatus = JobFlowStatus()
-    """What has become of it."""
+    """Observed status of the flow."""
 
     rules = (
         Rule(
             "self.spec.flows.all(f, size(self.metadata.name) + 1 + size(f.name) <= 60)",
-            "job names, <flow>-<name>, can have at most 60 characters: shorten the name of the flow or of the job",
+            "job names (<flow>-<name>) must have at most 60 characters: shorten the name of the flow or job",
         ),
     )
 
 
 FreshJobSpec = Annotated[BatchJobSpec, Field(json_schema_extra={"x-volcanopy-mutable": True})]
-"""The spec of a job that is yet to be made: it may change in every part."""
+"""Specification of jobs that do not exist yet: all fields are mutable."""
 
 
 class JobTemplateStatus(Model):
-    """What uses the template; written by the flow controller."""
+    """Observed status of a JobTemplate, set by the flow controller."""
 
     job_depends_on_list: list[str] = Field(default_factory=list)
-    """Names of the jobs that were made from it."""
+    """Names of the jobs created from the template."""
 
 
 class JobTemplate(Model):
-    """The spec of jobs that flows make."""
+    """Specification of the jobs that flows create."""
 
     api_version: Literal["flow.volcanopy.io/v1alpha1"] = "flow.volcanopy.io/v1alpha1"
     kind: Literal["JobTemplate"] = "JobTemplate"
     metadata: ObjectMeta
     spec: FreshJobSpec
-    """What a job that is made from it runs."""
+    """Specification of the jobs created from the template."""
     status: JobTemplateStatus = JobTemplateStatus()
-    """What uses it."""
+    """Observed status of the template."""

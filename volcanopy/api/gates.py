@@ -10,7 +10,7 @@ from typing import Self
 class Gate(StrEnum):
     """A condition that a job passes before its pods are placed; members are in the order in which a job passes them.
 
-    ``heading`` is a short title, ``description`` one sentence, ``unblocked_by`` what lets a job pass. ``before_pods`` says
+    ``heading`` is a short title, ``description`` one sentence, ``unblocked_by`` what lets a job pass. ``before_pods`` is
     whether the gate is checked when the job is enqueued, before its pods are created; ``before_nodes`` whether it is
     checked when they are placed. Some gates are checked both times.
     """

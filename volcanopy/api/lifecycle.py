@@ -1,4 +1,4 @@
-"""What can happen to a job and what can be done with it: events, actions, and the policies that join them."""
+"""Events and actions of jobs, and the lifecycle policies that connect them."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +9,7 @@ from volcanopy.api.model import Duration, Int32, Model, Rule
 
 
 class Action(StrEnum):
-    """What can be done with a job."""
+    """Action on a job."""
 
     ABORT_JOB = "AbortJob"
     RESTART_JOB = "RestartJob"
@@ -22,7 +22,7 @@ class Action(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to a job that a policy may react to."""
+    """Event of a job that a policy can react to."""
 
     ANY = "*"
     POD_PENDING = "PodPending"
@@ -39,45 +39,45 @@ _HAS_EVENT = "(has(p.event) && p.event == e) || (has(p.events) && e in p.events)
 
 
 class LifecyclePolicy(Model):
-    """What to do when something happens to a pod, a task or the job: on events, or on an exit code."""
+    """Lifecycle policy: the action to take on events or on an exit code."""
 
     action: Action
-    """What to do."""
+    """Action to take."""
     event: Event | None = None
-    """The event to react to; `*` is every event except PodPending and JobUpdated."""
+    """Event that triggers the action. `*` matches every event except PodPending and JobUpdated."""
     events: list[Event] = Field(default_factory=list, max_length=16)
-    """The events to react to."""
+    """Events that trigger the action."""
     exit_code: Int32 | None = None
-    """The exit code of a failed container to react to; 0 is no failure."""
+    """Exit code of a failed container that triggers the action. Must not be 0."""
     timeout: Duration | None = None
-    """How long to wait before acting, such as 90s or 10m; nothing is done if the cause is gone by then."""
+    """Delay before the action, such as 90s or 10m. The action is cancelled if its cause no longer exists by then."""
 
     rules = (
         Rule(
             "has(self.exitCode) != (has(self.event) || (has(self.events) && self.events.size() > 0))",
-            "a policy reacts to events or to an exit code: give either event (or events), or exitCode",
+            "exactly one of exitCode and event (or events) must be set",
         ),
-        Rule("!has(self.exitCode) || self.exitCode != 0", "0 is no failure: give another exit code", ".exitCode"),
+        Rule("!has(self.exitCode) || self.exitCode != 0", "must not be 0", ".exitCode"),
         Rule(
             "has(self.timeout) || !((has(self.event) && self.event == 'PodPending')"
             " || (has(self.events) && 'PodPending' in self.events))",
-            "PodPending needs a timeout: every pod is pending at first",
+            "timeout is required for event PodPending",
         ),
         Rule(
             "!((has(self.event) && self.event == '*') || (has(self.events) && '*' in self.events))"
             " || ((!has(self.event) || self.event == '*') && (!has(self.events) || self.events.all(e, e == '*')))",
-            "`*` already means every event: leave the other events out",
+            "`*` matches every event: remove the other events",
         ),
     )
 
     @property
     def all_events(self) -> frozenset[Event]:
-        """Every event that this policy names."""
+        """All events of the policy."""
         return frozenset(self.events) | ({self.event} if self.event else frozenset())
 
 
 def _unique(what: str, listing: str) -> Rule:
-    return Rule(listing, f"{what} may stand in one policy of a list only: the first would win")
+    return Rule(listing, f"{what} must not occur in more than one policy")
 
 
 Policies = Annotated[
@@ -95,7 +95,7 @@ Policies = Annotated[
                 Rule(
                     "!self.exists(p, (has(p.event) && p.event == '*') || (has(p.events) && '*' in p.events))"
                     " || self.filter(p, has(p.event) || (has(p.events) && p.events.size() > 0)).size() == 1",
-                    "`*` already means every event: leave the policies for other events out",
+                    "`*` matches every event: remove the policies for other events",
                 ).schema(),
             ],
         },

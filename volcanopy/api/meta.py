@@ -1,4 +1,4 @@
-"""What every object carries: its metadata, its owners, its conditions."""
+"""Metadata, owner references, conditions and label selectors of the full models."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from volcanopy.api.model import Bool, Int64, Model, Time
 
 
 class OwnerReference(Model):
-    """An object that another one belongs to; when it goes, what belongs to it goes too."""
+    """Reference to an owner. The object is deleted when its owners are deleted."""
 
     api_version: str
     """API group and version of the owner."""
@@ -17,11 +17,11 @@ class OwnerReference(Model):
     name: str
     """Name of the owner."""
     uid: str
-    """Identity of the owner: a later object of the same name is another one."""
+    """UID of the owner."""
     controller: Bool | None = None
-    """Whether the owner is the one that manages this object."""
+    """Whether the owner is the managing controller of the object."""
     block_owner_deletion: Bool | None = None
-    """Whether a foreground deletion of the owner waits for this object."""
+    """Whether a foreground deletion of the owner waits for the deletion of the object."""
 
 
 class ObjectMeta(Model):
@@ -45,35 +45,35 @@ class ObjectMeta(Model):
 
 
 class Condition(Model):
-    """One thing that holds of an object, or does not, since when and why."""
+    """Condition of an object."""
 
     type: str = Field(max_length=316)
-    """What this condition speaks about."""
+    """Type of the condition."""
     status: str = Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})
-    """Whether it holds."""
+    """Status of the condition."""
     reason: str = Field(default="", max_length=1024)
-    """One word for why."""
+    """Machine-readable reason of the last transition."""
     message: str = Field(default="", max_length=32768)
-    """One sentence for why."""
+    """Human-readable message about the last transition."""
     last_transition_time: Time | None = None
-    """Since when it has held, or has not."""
+    """Time of the last transition."""
 
 
 class LabelSelectorRequirement(Model):
-    """One expression of a label selector."""
+    """Requirement of a label selector."""
 
     key: str
-    """The label that is looked at."""
+    """Label key."""
     operator: str = Field(json_schema_extra={"enum": ["In", "NotIn", "Exists", "DoesNotExist"]})
-    """How the label's value is compared."""
+    """Operator that relates the key to the values."""
     values: list[str] = Field(default_factory=list)
-    """What the value is compared with, for In and NotIn."""
+    """Values for the operators In and NotIn."""
 
 
 class LabelSelector(Model):
-    """Labels that an object must carry, all of them."""
+    """Label selector. All requirements must match."""
 
     match_labels: dict[str, str] | None = None
-    """Labels with exactly these values."""
+    """Required labels and their values."""
     match_expressions: list[LabelSelectorRequirement] = Field(default_factory=list)
     """Requirements on labels."""

@@ -1,8 +1,7 @@
-"""The ground that all words of the API stand on: camelCase on the wire, unknown fields by policy, exact errors.
+"""Base of the full models of API objects: camelCase on the wire, validation errors with paths, shared field types.
 
-Objects come from two sides. What a person wrote (a file, an admission request) is read with ``unknown="refuse"``: a
-misspelt field is an error with its path. What an API server sent is read with ``unknown="ignore"``: it may be newer
-than we are.
+An object that a user wrote (a file, an admission request) is read with ``unknown="forbid"``: a misspelt field is an error
+with its path. An object from an API server is read with ``unknown="ignore"``: the server may be newer than this program.
 """
 
 import re
@@ -31,16 +30,16 @@ from pydantic_core import CoreSchema, ErrorDetails
 from volcanopy.api import quantity
 
 Json = dict[str, Any]
-"""A JSON object as it came."""
+"""A decoded JSON object."""
 
 MOST_PROBLEMS = 100
-"""So many problems of one object are told: who has more has another problem."""
+"""Maximum number of problems that are reported for one object."""
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-"""What a DNS label may look like (at most 63 characters)."""
+"""A DNS label (at most 63 characters)."""
 
 PATH_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-"""What a DNS subdomain, the name of most objects, may look like (at most 253 characters)."""
+"""A DNS subdomain, the form of most object names (at most 253 characters)."""
 
 QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
@@ -61,19 +60,19 @@ _MICROSECONDS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A CEL rule of a custom resource: what must hold where one field speaks about another.
+    """A CEL validation rule of a custom resource.
 
-    ``says`` is the sentence for the one who broke it; ``field`` the path (``.minAvailable``) that it is reported at.
-    An API server refuses a definition whose rules might cost too much: lists that rules run over have a greatest size.
+    ``message`` is reported when the rule fails, at the path ``field`` (``.minAvailable``). Lists that rules iterate over need
+    a maximum size, because an API server rejects definitions whose rules may exceed the cost limit.
     """
 
     expression: str
-    says: str
+    message: str
     field: str = ""
 
     def schema(self) -> Json:
-        """The entry of ``x-kubernetes-validations``."""
-        entry = {"rule": self.expression, "message": self.says}
+        """Return the entry of ``x-kubernetes-validations``."""
+        entry = {"rule": self.expression, "message": self.message}
         if self.field:
             entry["fieldPath"] = self.field
         return entry
@@ -81,17 +80,58 @@ class Rule:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with an object: where, and what to do about it."""
+    """A validation error of an object: the path of the field and a message in the form of Kubernetes' field errors."""
 
     path: str
-    says: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.says}" if self.path else self.says
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def invalid(path: str, value: object, detail: str) -> Problem:
+    """Return the problem of a field whose value is not valid."""
+    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+
+
+def duplicate(path: str, value: object) -> Problem:
+    """Return the problem of a value that occurs twice."""
+    return Problem(path, f"Duplicate value: {shown(value)}")
+
+
+def not_found(path: str, kind: str, name: str, fix: str = "") -> Problem:
+    """Return the problem of a reference to an object that does not exist; ``fix`` is appended after a colon."""
+    return Problem(path, f"Not found: {kind} {shown(name)}" + (f": {fix}" if fix else ""))
+
+
+def forbidden(path: str, detail: str) -> Problem:
+    """Return the problem of a field that must not be set or changed."""
+    return Problem(path, f"Forbidden: {detail}")
+
+
+def unsupported(path: str, value: object, supported: Iterable[str]) -> Problem:
+    """Return the problem of a value that is not one of those supported."""
+    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {quoted(supported)}")
+
+
+def too_many(path: str, number: int, limit: int, unit: str = "items") -> Problem:
+    """Return the problem of a list or map with too many entries."""
+    return Problem(path, f"Too many: {number}: must have at most {limit} {unit}")
+
+
+def too_long(path: str, text: str, limit: int, detail: str = "") -> Problem:
+    """Return the problem of a text with more than ``limit`` characters; ``detail`` is appended after a colon."""
+    message = f"Too long: {shown(text)} has {len(text)} characters, must have at most {limit}"
+    return Problem(path, message + (f": {detail}" if detail else ""))
+
+
+def quoted(texts: Iterable[str]) -> str:
+    """Return texts in double quotes, separated by commas."""
+    return ", ".join(f'"{text}"' for text in texts)
 
 
 class InvalidObjectError(ValueError):
-    """An object that cannot be read; ``problems`` names everything that is wrong with it."""
+    """An object that does not match its model; ``problems`` lists every error."""
 
     def __init__(self, what: str, problems: Iterable[Problem]) -> None:
         self.what = what
@@ -100,7 +140,7 @@ class InvalidObjectError(ValueError):
 
 
 class Model(BaseModel):
-    """The base of all that users write."""
+    """Base of the full models."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -120,65 +160,83 @@ class Model(BaseModel):
         return schema
 
     @classmethod
-    def read(cls, data: Mapping[str, Any], unknown: Literal["refuse", "ignore"] = "ignore") -> Self:
-        """The object that a JSON object stands for. Raises InvalidObjectError with every problem and its path."""
+    def read(cls, data: Mapping[str, Any], unknown: Literal["forbid", "ignore"] = "ignore") -> Self:
+        """Parse a JSON object. Raises InvalidObjectError with every problem and its path."""
         try:
-            return cls.model_validate(data, extra="forbid" if unknown == "refuse" else "ignore")
+            return cls.model_validate(data, extra=unknown)
         except ValidationError as error:
             raise InvalidObjectError(
                 cls.__name__, map(_problem, error.errors(include_url=False)[:MOST_PROBLEMS])
             ) from None
 
     def write(self) -> Json:
-        """The JSON object that stands for this one, without what is not set."""
+        """Return the object as JSON, without fields that are not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def path_of(steps: Iterable[str | int]) -> str:
-    """A path as Kubernetes writes it: ``spec.tasks[0].name``."""
+    """Return a path in the notation of Kubernetes: ``spec.tasks[0].name``."""
     path = ""
     for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else step
     return path
 
 
-_SHOWN = reprlib.Repr()  # the cost of showing a value does not grow with it
+_SHOWN = reprlib.Repr()  # the cost of showing a value does not grow with the value
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 200
 _SHOWN.maxlist = _SHOWN.maxdict = 20
 
 
+def shown(value: object) -> str:
+    """Return a value for a message: texts in double quotes, at most 80 characters."""
+    text = f'"{value}"' if isinstance(value, str) and len(value) <= 200 else _SHOWN.repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+UNKNOWN_FIELD = "Unknown field: correct its name or remove it"
+
+
 def _problem(error: ErrorDetails) -> Problem:
-    path = path_of(error["loc"])
+    path, value, context = path_of(error["loc"]), error["input"], error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
-            return Problem(path, "no such field: correct its name or leave it out")
+            return Problem(path, UNKNOWN_FIELD)
         case "missing":
-            return Problem(path, "is required")
+            return Problem(path, "Required value")
+        case "enum" | "literal_error":
+            return unsupported(path, value, re.findall(r"'([^']*)'", str(context["expected"])))
+        case "too_long":
+            return too_many(path, context["actual_length"], context["max_length"])
+        case "too_short":
+            return Problem(
+                path, f"Too few: {context['actual_length']}: must have at least {context['min_length']} items"
+            )
+        case "string_too_long":
+            return too_long(path, str(value), context["max_length"])
         case _:
-            given = _SHOWN.repr(error["input"])
-            given = given if len(given) <= 80 else given[:77] + "..."
-            says = error["msg"].removeprefix("Value error, ")
-            return Problem(path, f"{given}: {says[:1].lower()}{says[1:]}")
+            message = error["msg"].removeprefix("Value error, ")
+            message = message.replace("Input should", "must").replace("String should", "must")
+            return invalid(path, value, f"{message[:1].lower()}{message[1:]}")
 
 
 def parse_duration(value: object) -> object:
-    """A duration in Go's notation (``90s``, ``1h30m``) as a timedelta; anything else is left for pydantic to judge."""
+    """Return a duration in Go's notation (``90s``, ``1h30m``) as a timedelta. Raises ValueError."""
     if not isinstance(value, str):
         if isinstance(value, timedelta):
             return value
-        raise ValueError("a duration is a text such as 90s, 10m or 1h30m")
+        raise ValueError("must be a duration such as 90s, 10m or 1h30m")
     if value == "0":
         return timedelta(0)
     if re.fullmatch(DURATION_PATTERN, value) is None:
-        raise ValueError("a duration is a text such as 90s, 10m or 1h30m")
+        raise ValueError("must be a duration such as 90s, 10m or 1h30m")
     total = sum((Fraction(n) * _MICROSECONDS[unit] for n, unit in _DURATION_PARTS.findall(value)), Fraction(0))
     if total > 10**17:
-        raise ValueError("a duration is at most some thousand years")
+        raise ValueError("must be a duration of at most 3,000 years")
     return timedelta(microseconds=int(total))
 
 
 def format_duration(value: timedelta) -> str:
-    """A timedelta in Go's notation: ``1h30m0s``, ``2.5s``."""
+    """Return a timedelta in Go's notation: ``1h30m0s``, ``2.5s``."""
     micros = value // timedelta(microseconds=1)
     seconds, rest = divmod(micros, 10**6)
     minutes, seconds = divmod(seconds, 60)
@@ -189,14 +247,17 @@ def format_duration(value: timedelta) -> str:
 
 
 def format_time(value: datetime) -> str:
-    """A moment as Kubernetes writes it: UTC, whole seconds."""
+    """Return a time in the notation of Kubernetes: UTC, whole seconds."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _quantity(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ValueError("a quantity is a whole number or a text such as 500m, 2 or 1.5Gi")
-    quantity.parse(value)
+    try:
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise ValueError("a quantity is a string or an integer")
+        quantity.parse(value)
+    except ValueError:
+        raise ValueError("must be a quantity such as 500m, 2 or 1.5Gi") from None
     return value
 
 

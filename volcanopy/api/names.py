@@ -1,7 +1,4 @@
-"""Every name that volcanopy shares with the outside: API groups, and the keys of labels and annotations.
-
-A key is written once, here. ``TASK_SPEC`` and its kin are both labels and annotations of pods, as said beside them.
-"""
+"""API groups and versions, and the keys of labels, annotations and resources."""
 
 from collections.abc import Mapping
 
@@ -18,7 +15,7 @@ TOPOLOGY_V1ALPHA1 = f"{TOPOLOGY}/v1alpha1"
 NODEINFO_V1ALPHA1 = "nodeinfo.volcanopy.io/v1alpha1"
 
 SCHEDULER = "volcanopy"
-"""The name that a pod gives in ``spec.schedulerName`` to be scheduled by us."""
+"""``spec.schedulerName`` of pods that volcanopy schedules."""
 
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
@@ -34,7 +31,7 @@ JOB_NAMESPACE = "volcanopy.io/job-namespace"
 PARTITION_ID = "volcanopy.io/partition-id"
 
 TRIAL = "volcanopy.io/trial"
-"""A label of pods that admission has the API server look at without keeping them."""
+"""Label of pods that admission creates in dry-run mode."""
 
 # On pods of a job: annotations only.
 JOB_VERSION = "volcanopy.io/job-version"
@@ -43,7 +40,7 @@ TEMPLATE_UID = "volcanopy.io/template-uid"
 NUMA_TOPOLOGY_POLICY = "volcanopy.io/numa-topology-policy"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 
-# On pods that were bound: annotations that say what they hold of their node.
+# On bound pods: annotations with the devices and CPUs allocated to them.
 GPU_INDEX = "volcanopy.io/gpu-index"
 PREDICATE_TIME = "volcanopy.io/predicate-time"
 VGPU_NODE = "volcanopy.io/vgpu-node"
@@ -54,7 +51,7 @@ BIND_PHASE = "volcanopy.io/bind-phase"
 BIND_TIME = "volcanopy.io/bind-time"
 TOPOLOGY_DECISION = "volcanopy.io/topology-decision"
 
-# What pods say about the devices that they want: resources, and annotations.
+# Device requests of pods: resources and annotations.
 GPU_MEMORY = "volcanopy.io/gpu-memory"
 GPU_NUMBER = "volcanopy.io/gpu-number"
 VGPU_NUMBER = "volcanopy.io/vgpu-number"
@@ -68,52 +65,52 @@ VGPU_GROUP_POLICY = "volcanopy.io/vgpu-podgroup-policy"
 GPU_TYPE_USE = "nvidia.com/use-gputype"
 GPU_TYPE_AVOID = "nvidia.com/nouse-gputype"
 
-# On nodes: annotations that tell of their devices.
+# On nodes: annotations that describe their devices.
 VGPU_REGISTER = "volcanopy.io/node-vgpu-register"
 GPU_UNHEALTHY = "volcanopy.io/gpu-unhealthy-ids"
 
-# On jobs, handed down to their pods.
+# On jobs, copied to their pods.
 PREEMPTABLE = "volcanopy.io/preemptable"
 COOLDOWN_TIME = "volcanopy.io/cooldown-time"
 REVOCABLE_ZONE = "volcanopy.io/revocable-zone"
 JDB_MIN_AVAILABLE = "volcanopy.io/jdb-min-available"
 JDB_MAX_UNAVAILABLE = "volcanopy.io/jdb-max-unavailable"
 
-# On jobs that something else has made.
+# On jobs created by flows and cron jobs.
 CREATED_BY_FLOW = "volcanopy.io/createdByJobFlow"
 CREATED_BY_TEMPLATE = "volcanopy.io/createdByJobTemplate"
 FLOW_ATTEMPT = "volcanopy.io/jobflow-attempt"
 SCHEDULED_TIME = "volcanopy.io/cronjob-scheduled-timestamp"
 
-# On pods and namespaces that are no part of a job.
+# On pods that are not part of a job, and on namespaces.
 POD_QUEUE_NAME = "scheduling.volcanopy.io/queue-name"
 POD_GROUP_NAME = "scheduling.volcanopy.io/group-name"
 GROUP_MIN_MEMBER = "scheduling.volcanopy.io/group-min-member"
 
-# On pods that are no part of a job, for the PodGroup that is made for them.
+# On pods that are not part of a job, for the PodGroup that is created for them.
 NETWORK_TOPOLOGY_MODE = "volcanopy.io/network-topology-mode"
 NETWORK_TOPOLOGY_HIGHEST_TIER = "volcanopy.io/network-topology-highest-tier"
 SLA_WAITING_TIME = "volcanopy.io/sla-waiting-time"
 OWN_PREFIX = "volcanopy.io/"
-"""What the keys of our own annotations begin with."""
+"""Prefix of the keys of volcanopy's annotations."""
 
 # On queues.
 HIERARCHY = "volcanopy.io/hierarchy"
-"""Where the queue stands for hierarchical fairness, as root/a/b."""
+"""Path of the queue in the hierarchy of hierarchical fairness, such as root/a/b."""
 HIERARCHY_WEIGHTS = "volcanopy.io/hierarchy-weights"
-"""A weight for each step of that path."""
+"""Weight of each element of the path."""
 CLOSED_BY_PARENT = "volcanopy.io/closed-by-parent"
-"""``true`` on a queue that was closed because the queue above it was, and opens with it again."""
+"""``true`` on a queue that was closed with its parent queue and opens with it again."""
 
-# On jobs, what makes them, pod groups and pods: written by admission alone.
+# On jobs, flows, cron jobs, PodGroups and pods: set by admission only.
 SUBMITTED_BY = "volcanopy.io/submitted-by"
-"""The name of the user who asked for it."""
+"""Name of the user who submitted the object."""
 SUBMITTER_GROUPS = "volcanopy.io/submitter-groups"
-"""The groups of that user, as a JSON list."""
+"""Groups of that user, as a JSON list."""
 
 
-def handed_on(annotations: Mapping[str, str], owner: Mapping[str, str] | None) -> dict[str, str]:
-    """The annotations of an object that is made for its owner: whoever asked for the owner asked for it."""
+def with_submitter_of(annotations: Mapping[str, str], owner: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the annotations of an object with the submitter of its owner in place of its own."""
     keys = (SUBMITTED_BY, SUBMITTER_GROUPS)
     own = {key: value for key, value in annotations.items() if key not in keys}
     return own | {key: owner[key] for key in keys if key in owner} if owner else own

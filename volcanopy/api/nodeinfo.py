@@ -1,6 +1,6 @@
-"""NumaTopology: the cpus of a node and who has been given which (``nodeinfo.volcanopy.io/v1alpha1``).
+"""Full model of NumaTopology (``nodeinfo.volcanopy.io/v1alpha1``).
 
-An agent on each node writes an object of the node's name; the plugin ``numaaware`` reads it.
+An agent on each node writes an object with the name of the node; the plugin ``numaaware`` reads it.
 """
 
 from typing import Annotated, Literal
@@ -14,39 +14,39 @@ CpuList = Annotated[str, Field(max_length=4096)]
 
 
 class ResourceInfo(Model):
-    """What a node has of a resource that is handed out by the piece."""
+    """Allocatable units of a resource on a node."""
 
     allocatable: CpuList = ""
-    """The pieces that nobody has been given, as a list of numbers and ranges: `0-3,8`."""
+    """Units that are not allocated, as a list of numbers and ranges such as `0-3,8`."""
     capacity: Int32 = Field(default=0, ge=0)
-    """How many pieces there are."""
+    """Total number of units."""
 
 
 class CpuInfo(Model):
-    """Where a cpu is."""
+    """Location of a CPU."""
 
     numa: Int32 = Field(default=0, ge=0)
-    """The NUMA node that it belongs to."""
+    """NUMA node of the CPU."""
     socket: Int32 = Field(default=0, ge=0)
-    """The socket that it is on."""
+    """Socket of the CPU."""
     core: Int32 = Field(default=0, ge=0)
-    """The core whose thread it is."""
+    """Core of the CPU."""
 
 
 class ContainerAllocation(Model):
-    """What a container has been given."""
+    """Allocations of a container."""
 
     name: str = Field(default="", max_length=253)
     """Name of the container."""
     allocations: dict[str, CpuList] = Field(default_factory=dict)
-    """Of `cpu` a list of numbers and ranges, of everything else a quantity."""
+    """Allocations by resource: for `cpu` a list of numbers and ranges, for other resources a quantity."""
 
 
 class PodAllocation(Model):
-    """What a pod has been given."""
+    """Allocations of a pod."""
 
     uid: str = Field(default="", max_length=253)
-    """Unique id of the pod."""
+    """UID of the pod."""
     name: str = Field(default="", max_length=253)
     """Name of the pod."""
     namespace: str = Field(default="", max_length=253)
@@ -54,31 +54,31 @@ class PodAllocation(Model):
     container_allocations: list[ContainerAllocation] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """What each of its containers has been given."""
+    """Allocations of the containers of the pod."""
 
 
 class NumaTopologySpec(Model):
-    """The cpus of a node."""
+    """CPU topology of a node."""
 
     policies: dict[Literal["CPUManagerPolicy", "TopologyManagerPolicy"], str] = Field(default_factory=dict)
-    """How the kubelet hands out cpus: its CPUManagerPolicy and its TopologyManagerPolicy."""
+    """Policies of the kubelet: CPUManagerPolicy and TopologyManagerPolicy."""
     res_reserved: dict[str, str] = Field(default_factory=dict)
-    """How much of each resource the kubelet keeps for the system."""
+    """Resources reserved for the system by the kubelet."""
     numares: dict[str, ResourceInfo] = Field(default_factory=dict)
-    """What there is of each resource, and what of it is free."""
+    """Capacity and allocatable units by resource."""
     cpu_detail: dict[str, CpuInfo] = Field(default_factory=dict)
-    """Where each cpu is, by its number."""
+    """Location of each CPU, by its number."""
     pod_allocations: list[PodAllocation] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """What has been given to whom."""
+    """Allocations by pod."""
 
 
 class NumaTopology(Model):
-    """The cpus of the node of the same name, and who has been given which."""
+    """CPU topology of the node with the same name, and the CPUs allocated to its pods."""
 
     api_version: Literal["nodeinfo.volcanopy.io/v1alpha1"] = "nodeinfo.volcanopy.io/v1alpha1"
     kind: Literal["NumaTopology"] = "NumaTopology"
     metadata: ObjectMeta
     spec: NumaTopologySpec = NumaTopologySpec()
-    """The cpus of the node."""
+    """CPU topology of the node."""

@@ -6,14 +6,14 @@ from volcanopy.api.read_model import Labels, Meta, Quantities, ReadModel
 
 
 class ResourceInfo(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a node has of a resource: the free pieces as a list of numbers and ranges."""
+    """Allocatable units of a resource, as a list of numbers and ranges."""
 
     allocatable: str = ""
     capacity: int = 0
 
 
 class CpuInfo(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Where a cpu is."""
+    """Location of a CPU."""
 
     numa: int = 0
     socket: int = 0
@@ -21,14 +21,14 @@ class CpuInfo(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ContainerAllocation(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a container has been given: of ``cpu`` a list of numbers and ranges."""
+    """Allocations of a container: for ``cpu`` a list of numbers and ranges."""
 
     name: str = ""
     allocations: Labels = field(default_factory=dict)
 
 
 class PodAllocation(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a pod has been given."""
+    """Allocations of a pod."""
 
     uid: str = ""
     name: str = ""
@@ -37,7 +37,7 @@ class PodAllocation(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class NumaTopologySpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The cpus of a node."""
+    """CPU topology of a node."""
 
     policies: Labels = field(default_factory=dict)
     res_reserved: Quantities = field(default_factory=dict)
@@ -47,7 +47,7 @@ class NumaTopologySpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class NumaTopology(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The cpus of the node of the same name."""
+    """CPU topology of the node with the same name."""
 
     metadata: Meta
     spec: NumaTopologySpec = NumaTopologySpec()

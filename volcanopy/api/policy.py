@@ -1,4 +1,4 @@
-"""The slice that we read of what Kubernetes itself enforces: quotas of namespaces, and disruption budgets."""
+"""Read models of ResourceQuota and PodDisruptionBudget."""
 
 from typing import Any
 
@@ -8,21 +8,21 @@ from volcanopy.api.core import LabelSelector, Meta, Quantities, ReadModel
 
 
 class ResourceQuotaSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a quota is about, beside its limits: all pods of the namespace, or those of some scopes."""
+    """Scopes of a quota."""
 
     scopes: tuple[str, ...] = ()
     scope_selector: dict[str, Any] | None = None
 
 
 class ResourceQuotaStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The limits in force, and what counts against them."""
+    """Limits of a quota and their current usage."""
 
     hard: Quantities = field(default_factory=dict)
     used: Quantities = field(default_factory=dict)
 
 
 class ResourceQuota(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a namespace may use in all."""
+    """Limits of the total resources of a namespace."""
 
     metadata: Meta
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
@@ -30,20 +30,20 @@ class ResourceQuota(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodDisruptionBudgetSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Which pods a budget protects."""
+    """Specification of a disruption budget."""
 
     selector: LabelSelector | None = None
 
 
 class PodDisruptionBudgetStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How many of them may be disrupted now, and which already count as such."""
+    """Number of allowed disruptions, and the pods that are being disrupted."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Any] = field(default_factory=dict)
 
 
 class PodDisruptionBudget(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How many pods of a kind may be taken away at once."""
+    """Limit of the number of pods that may be disrupted at the same time."""
 
     metadata: Meta
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()

@@ -34,7 +34,7 @@ _BINARY = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2*
 
 
 class QuantityError(ValueError):
-    """A text that is not a Kubernetes quantity, or one that no int64 can hold."""
+    """A text that is not a Kubernetes quantity, or one that does not fit into an int64."""
 
 
 @lru_cache(maxsize=16384)
@@ -45,7 +45,7 @@ def parse(text: str | float) -> Fraction:
     form = _FORM.fullmatch(str(text).strip())
     if form is None:
         raise QuantityError(
-            f"{text!r} is not a quantity: write a number with an optional suffix, such as 500m, 2 or 1.5Gi"
+            f"{text!r} is not a quantity: must be a number with an optional suffix, such as 500m, 2 or 1.5Gi"
         )
     number, exponent, suffix = form.groups()
     value = Fraction(number)
@@ -63,7 +63,7 @@ def amount(resource: str, text: str | float) -> int:
     value = parse(text) * (1000 if resource == "cpu" else 1)
     units = -(-value.numerator // value.denominator)
     if not -INT64_MAX <= units <= INT64_MAX:
-        raise QuantityError(f"{text!r} of {resource} is too large: at most {INT64_MAX} base units can be counted")
+        raise QuantityError(f"{text!r} of {resource} is too large: must be at most {INT64_MAX} base units")
     return units
 
 

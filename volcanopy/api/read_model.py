@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 Labels = dict[str, str]
 Quantities = dict[str, str | int | float]
-"""A Kubernetes resource list as it came: read it with :func:`volcanopy.api.quantity.amounts`."""
+"""A Kubernetes resource list; :func:`volcanopy.api.quantity.amounts` parses it."""
 
 
 class ReadModel(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -19,7 +19,7 @@ class ReadModel(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
 
 
 class OwnerReference(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Who an object belongs to."""
+    """Reference to an owner."""
 
     api_version: str = ""
     kind: str = ""
@@ -29,7 +29,7 @@ class OwnerReference(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Meta(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The part of ``metadata`` that we read."""
+    """Metadata of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -45,12 +45,12 @@ class Meta(ReadModel, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or the name alone for what lives in no namespace."""
+        """``namespace/name``, or the name of a cluster-scoped object."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object, if one does."""
+        """The managing controller of the object, if there is one."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
@@ -63,7 +63,7 @@ class Requirement(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class LabelSelector(ReadModel, frozen=True, kw_only=True, gc=False):
-    """``matchLabels`` and ``matchExpressions``, all of which must hold."""
+    """Label selector. All requirements must match."""
 
     match_labels: Labels = {}
     match_expressions: tuple[Requirement, ...] = ()

@@ -1,7 +1,7 @@
 """Schedules of cron jobs: five fields, a name such as ``@daily``, or ``@every 90m``, in a time zone.
 
-Times are those of a clock on the wall: a run that falls into the hour that a change of the clock skips is made right
-after it, and one that falls into an hour that comes twice is made once.
+At the start of daylight saving time, a time in the skipped hour moves to the end of that hour; at its end, a time in the
+repeated hour occurs once.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -23,15 +23,19 @@ _NAMED = {
 _EVERY = "@every "
 _SHORTEST = timedelta(seconds=1)
 _CLOCK_CHANGE = timedelta(hours=3)
-"""More than what any clock is put forward or back by."""
+"""Upper bound of the change of a clock at the start and end of daylight saving time."""
 
 
 class ScheduleError(ValueError):
-    """A schedule or a time zone that nobody can read; the text says which and why."""
+    """An invalid schedule or time zone; ``field`` is the field of the cron job's spec."""
+
+    def __init__(self, message: str, field: str = "schedule") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class Schedule:
-    """When something is due. Raises ScheduleError for what cannot be read."""
+    """A schedule. Raises ScheduleError if the schedule or the time zone is not valid."""
 
     def __init__(self, text: str, time_zone: str | None = None) -> None:
         self._zone = _zone(time_zone)
@@ -44,34 +48,34 @@ class Schedule:
         self._fields = _NAMED.get(given, given).replace("?", "*")
         if given.startswith("@") and given not in _NAMED:
             known = ", ".join(sorted(_NAMED))
-            raise ScheduleError(f"schedule {text!r}: there is no {given}; known are {known} and @every <duration>")
+            raise ScheduleError(f'Invalid value: "{text}": must be one of {known} or @every <duration>')
         if len(self._fields.split()) != 5:
             raise ScheduleError(
-                f"schedule {text!r}: five fields are needed: minute, hour, day of month, month, day of week"
+                f'Invalid value: "{text}": must have five fields: minute, hour, day of month, month, day of week'
             )
         try:
             next(CronSim(self._fields, datetime(2024, 1, 1, tzinfo=UTC)))
         except CronSimError as error:
             wrong = str(error).removeprefix("Bad ")
-            raise ScheduleError(f"schedule {text!r}: its {wrong} cannot be read") from None
+            raise ScheduleError(f'Invalid value: "{text}": invalid {wrong}') from None
         except StopIteration:
-            raise ScheduleError(f"schedule {text!r}: no such day comes in fifty years") from None
+            raise ScheduleError(f'Invalid value: "{text}": no matching day within 50 years') from None
 
     def after(self, moment: datetime, origin: datetime) -> datetime:
-        """The first time after ``moment``. ``origin`` is when the schedule began, which ``@every`` counts from."""
+        """Return the first time after ``moment``. ``origin`` is the start of the schedule, from which ``@every`` counts."""
         if self._every is not None:
             passed = (moment - origin) // self._every
             return origin + (max(passed, 0) + 1) * self._every if moment >= origin else origin + self._every
-        found: datetime = next(CronSim(self._fields, moment.astimezone(self._zone)))
-        return found.astimezone(UTC)
+        following: datetime = next(CronSim(self._fields, moment.astimezone(self._zone)))
+        return following.astimezone(UTC)
 
     def latest(self, since: datetime, until: datetime, origin: datetime) -> datetime | None:
-        """The last time after ``since`` and not after ``until``; None if there is none."""
+        """Return the last time after ``since`` and not after ``until``, if there is one."""
         if self._every is not None:
             passed = (until - origin) // self._every
-            found = origin + passed * self._every
-            return found if passed >= 1 and found > since else None
-        # Backwards, the hours around a change of the clock are not told apart: each step back is gone forward again.
+            time = origin + passed * self._every
+            return time if passed >= 1 and time > since else None
+        # CronSim does not distinguish the hours around a change of the clock backwards: step back, then forward again.
         bound = until.replace(microsecond=0) + _SHORTEST
         while bound > since:
             back: datetime = next(CronSim(self._fields, bound.astimezone(self._zone), reverse=True))
@@ -84,7 +88,7 @@ class Schedule:
         return None
 
     def count(self, since: datetime, until: datetime, origin: datetime, limit: int) -> int:
-        """How many times lie after ``since`` and not after ``until``; no more than ``limit`` are counted."""
+        """Return the number of times after ``since`` and not after ``until``, at most ``limit``."""
         number, moment = 0, since
         while number < limit:
             moment = self.after(moment, origin)
@@ -93,8 +97,8 @@ class Schedule:
             number += 1
         return number
 
-    def said(self, moment: datetime) -> str:
-        """A time of the schedule as its time zone writes it (RFC 3339)."""
+    def text(self, moment: datetime) -> str:
+        """Return a time in the time zone of the schedule (RFC 3339)."""
         return moment.astimezone(self._zone).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -102,9 +106,9 @@ def _interval(given: str) -> timedelta:
     try:
         every = parse_duration(given.removeprefix(_EVERY).strip())
     except ValueError as error:
-        raise ScheduleError(f"schedule {given!r}: {error}") from None
+        raise ScheduleError(f'Invalid value: "{given}": {error}') from None
     if not isinstance(every, timedelta) or every < _SHORTEST:
-        raise ScheduleError(f"schedule {given!r}: the least is @every 1s")
+        raise ScheduleError(f'Invalid value: "{given}": must be at least @every 1s')
     return every
 
 
@@ -112,8 +116,12 @@ def _zone(name: str | None) -> tzinfo:
     if not name:
         return UTC
     if name == "Local":
-        raise ScheduleError("time zone 'Local' is a different one on every machine: name one, such as Europe/Berlin")
+        raise ScheduleError(
+            'Invalid value: "Local": must be the name of a time zone, such as Europe/Berlin', "timeZone"
+        )
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ScheduleError(f"there is no time zone {name!r}: give one such as Europe/Berlin, or UTC") from None
+        raise ScheduleError(
+            f'Invalid value: "{name}": must be the name of a time zone, such as Europe/Berlin or UTC', "timeZone"
+        ) from None

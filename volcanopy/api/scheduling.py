@@ -1,4 +1,4 @@
-"""PodGroup and Queue: what the scheduler works with (``scheduling.volcanopy.io/v1beta1``)."""
+"""Full models of PodGroup and Queue (``scheduling.volcanopy.io/v1beta1``)."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -12,69 +12,69 @@ from volcanopy.api.model import Bool, Int32, Model, ResourceList, Rule, Subdomai
 ServiceAccountName = Annotated[
     str, Field(max_length=317, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$")
 ]
-"""A service account as ``namespace/name``, or ``namespace/*`` for all of a namespace."""
+"""A service account as ``namespace/name``, or ``namespace/*`` for all service accounts of a namespace."""
 
 
 class NetworkTopology(Model):
-    """How close together pods must run in the network."""
+    """Network topology constraint of pods that run together."""
 
     mode: Literal["hard", "soft"] = "hard"
-    """Whether closeness is demanded (hard) or preferred (soft)."""
+    """Whether the constraint is required (hard) or preferred (soft). Defaults to hard."""
     highest_tier_allowed: Int32 | None = Field(default=None, ge=0)
-    """The highest tier of the network that the pods may span, as a number."""
+    """Highest network tier that the pods may span, as a number. Mutually exclusive with highestTierName."""
     highest_tier_name: str = Field(default="", max_length=253)
-    """The highest tier of the network that the pods may span, by name."""
+    """Highest network tier that the pods may span, by name. Mutually exclusive with highestTierAllowed."""
 
     rules = (
         Rule(
             "!(has(self.highestTierAllowed) && has(self.highestTierName) && self.highestTierName != '')",
-            "the highest tier is given by number or by name: leave out highestTierAllowed or highestTierName",
+            "highestTierAllowed and highestTierName are mutually exclusive: remove one of them",
         ),
     )
 
 
 class SubGroupPolicy(Model):
-    """How pods of a group divide into sub-groups that are gangs themselves."""
+    """Division of the pods of a PodGroup into sub-groups that are scheduled as gangs."""
 
     name: str = Field(default="", max_length=253)
-    """Name of this division."""
+    """Name of the policy."""
     network_topology: NetworkTopology | None = None
-    """How close together the pods of a sub-group must run."""
+    """Network topology constraint of the pods of each sub-group."""
     sub_group_size: Int32 = Field(default=1, ge=1)
-    """How many pods a sub-group has."""
+    """Number of pods in a sub-group. Defaults to 1."""
     min_sub_groups: Int32 = Field(default=0, ge=0)
-    """How many sub-groups are needed to start."""
+    """Minimum number of sub-groups that must be placed for the PodGroup to start. Defaults to 0."""
     label_selector: LabelSelector | None = None
-    """Which pods this division is about; all if not given."""
+    """Label selector of the pods that the policy applies to. Defaults to all pods of the PodGroup."""
     match_label_keys: list[str] = Field(
         default_factory=list, max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Pods with the same values of these labels form one sub-group."""
+    """Label keys of the pods. Pods with equal values of these labels form one sub-group."""
 
 
 class PodGroupSpec(Model):
-    """What a gang needs to start."""
+    """Specification of a PodGroup."""
 
     min_member: Int32 = Field(default=0, ge=0)
-    """How many pods must be able to run at once before any is started."""
+    """Minimum number of pods that must be placed together. Defaults to 0."""
     min_task_member: dict[str, Int32] = Field(default_factory=dict)
-    """How many of them each task must contribute."""
+    """Minimum number of pods by task that must be placed together."""
     queue: Subdomain = Field(default="default", json_schema_extra={"x-volcanopy-no-default": True})
-    """The queue that the group waits in and is accounted to; chosen by admission, or `default`, if not given."""
+    """Name of the queue that the PodGroup is submitted to. Set by admission if not given; otherwise defaults to `default`."""
     priority_class_name: str = Field(default="", max_length=253)
-    """PriorityClass of the group."""
+    """Name of the PriorityClass of the PodGroup."""
     min_resources: ResourceList | None = None
-    """What the pods that are needed to start ask for together."""
+    """Total resource requests of the minimum number of pods."""
     network_topology: NetworkTopology | None = None
-    """How close together the pods must run."""
+    """Network topology constraint of the pods."""
     sub_group_policy: list[SubGroupPolicy] = Field(
         default_factory=list, max_length=128, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """How the pods divide into sub-groups that are gangs themselves."""
+    """Division of the pods into sub-groups that are scheduled as gangs."""
 
 
 class PodGroupPhase(StrEnum):
-    """Where a gang stands: waiting for admission, admitted, running, in doubt, over."""
+    """Phase of a PodGroup."""
 
     PENDING = "Pending"
     INQUEUE = "Inqueue"
@@ -84,145 +84,144 @@ class PodGroupPhase(StrEnum):
 
 
 class PodGroupCondition(Condition):
-    """One thing that holds of a gang, or does not, since when and why."""
+    """Condition of a PodGroup."""
 
     transition_id: str = Field(default="", max_length=253, alias="transitionID")
-    """The scheduling session that found it so."""
+    """ID of the scheduling session that set the condition."""
 
 
 class Explanation(Model):
-    """Why a gang waits, for programs; the condition `Unschedulable` says it in a sentence."""
+    """Reason why a PodGroup is unschedulable, in structured form. The Unschedulable condition contains the message."""
 
     gate: str = Field(
-        default="", max_length=63, description=f"The first gate that the gang does not pass: {', '.join(GATES)}."
+        default="", max_length=63, description=f"First gate that the PodGroup does not pass: {', '.join(GATES)}."
     )
     message: str = Field(default="", max_length=32768)
-    """The sentence for people."""
+    """Human-readable message."""
     unblock: str = Field(default="", max_length=32768)
-    """The least that would let the gang start."""
+    """Smallest change that would allow the PodGroup to start."""
     numbers: dict[str, str] = Field(default_factory=dict)
-    """What the sentence rests on, by name."""
+    """Numbers in the message, by name."""
     nodes: dict[str, Int32] = Field(default_factory=dict)
-    """How many nodes refuse, by reason."""
+    """Number of nodes rejected, by reason."""
     amounts: dict[str, ResourceList] = Field(default_factory=dict)
-    """Quantities by resource of what is wanted, held, free, and the limit."""
+    """Amounts by resource: requested, allocated, reserved, limit, available, deserved, borrowingLimit."""
     ahead: list[str] = Field(
         default_factory=list, max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Whom the gang waits for: `job namespace/name` or `queue name`."""
+    """Jobs (`job namespace/name`) and queues (`queue name`) that block the PodGroup."""
 
 
 class PodGroupStatus(Model):
-    """Where a gang stands; written by the scheduler."""
+    """Observed status of a PodGroup, set by the scheduler."""
 
     phase: PodGroupPhase | None = None
-    """Where the gang stands."""
+    """Phase of the PodGroup."""
     conditions: list[PodGroupCondition] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Unschedulable (and why), Scheduled."""
+    """Conditions of the PodGroup: Unschedulable, Scheduled."""
     running: Int32 = Field(default=0, ge=0)
     """Number of running pods."""
     succeeded: Int32 = Field(default=0, ge=0)
-    """Number of pods that have ended well."""
+    """Number of succeeded pods."""
     failed: Int32 = Field(default=0, ge=0)
-    """Number of pods that have failed."""
+    """Number of failed pods."""
     explanation: Explanation | None = None
-    """Why the gang waits; absent when it does not."""
+    """Reason why the PodGroup is unschedulable. Not set when it is scheduled."""
 
 
 class PodGroup(Model):
-    """Pods that are started together or not at all."""
+    """A group of pods that are scheduled together (gang scheduling)."""
 
     api_version: Literal["scheduling.volcanopy.io/v1beta1"] = "scheduling.volcanopy.io/v1beta1"
     kind: Literal["PodGroup"] = "PodGroup"
     metadata: ObjectMeta
     spec: PodGroupSpec = PodGroupSpec()
-    """What the gang needs to start."""
+    """Specification of the PodGroup."""
     status: PodGroupStatus = PodGroupStatus()
-    """Where the gang stands."""
+    """Phase of the PodGroup."""
 
 
 class Guarantee(Model):
-    """What a queue keeps for itself, even when it is idle."""
+    """Resources guaranteed to a queue."""
 
     resource: ResourceList = Field(default_factory=dict)
-    """Amounts by resource."""
+    """Guaranteed amounts by resource."""
 
 
 class GroupAffinity(Model):
-    """Node groups that a queue must use or avoid, and those that it would rather."""
+    """Required and preferred node groups of a queue."""
 
     required_during_scheduling_ignored_during_execution: list[str] = Field(default_factory=list)
-    """Names of node groups, as a demand."""
+    """Names of required node groups."""
     preferred_during_scheduling_ignored_during_execution: list[str] = Field(default_factory=list)
-    """Names of node groups, as a wish."""
+    """Names of preferred node groups."""
 
 
 class QueueAffinity(Model):
-    """Which groups of nodes the pods of a queue run on."""
+    """Node group affinity of a queue."""
 
     node_group_affinity: GroupAffinity | None = None
-    """Groups to run on."""
+    """Node groups that the pods of the queue run on."""
     node_group_anti_affinity: GroupAffinity | None = None
-    """Groups to stay away from."""
+    """Node groups that the pods of the queue do not run on."""
 
 
 class Subjects(Model):
-    """People and programs: everyone whom one of the lists names."""
+    """Users, groups, service accounts and namespaces. A request matches if it matches an entry of any list."""
 
     users: list[str] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Names of users, as the API server knows them; `*` is everybody."""
+    """Names of users. `*` matches every user."""
     groups: list[str] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Names of groups of users."""
+    """Names of user groups."""
     service_accounts: list[ServiceAccountName] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Service accounts, each as namespace/name; namespace/* is all of a namespace."""
+    """Service accounts as namespace/name. namespace/* matches all service accounts of a namespace."""
     namespaces: list[Subdomain] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Namespaces: whoever may make a job in one of them, and the service accounts that live there."""
+    """Names of namespaces. An entry matches jobs created in the namespace and its service accounts."""
 
 
 class QueueLimit(Model):
-    """The most that some of a queue's users, or a group of them together, may have in it and in the queues below it.
+    """Limits of users and groups in a queue and its descendants.
 
-    A user's limits are those of the first entry that names the user, or else of the first that names `*`. A group's are
-    those of the first entry that names one of the user's groups, in the order of the entries; all of its members share
-    them. Where a user's and a group's limits both apply, both are kept.
+    A user is subject to the first entry that names the user, otherwise to the first entry that names `*`. In addition, a
+    user is subject to the first entry that names one of the user's groups; all members of the group share its limits.
     """
 
     users: list[str] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Names of users, each of whom has these limits alone; `*` is every user whom no entry names."""
+    """Names of users that the limits apply to individually. `*` matches every user that no entry names."""
     groups: list[str] = Field(
         default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Names of groups of users, whose members have these limits together."""
+    """Names of user groups that the limits apply to. The members of a group share the limits."""
     resources: ResourceList | None = None
-    """The most that their pods may hold; without limit where a resource is not named."""
+    """Maximum resources allocated to their pods. Resources that are not named are unlimited."""
     max_running_jobs: Int32 | None = Field(default=None, ge=0)
-    """How many of their jobs may be admitted at once."""
+    """Maximum number of their jobs that are admitted at the same time. Unlimited if not given."""
     max_queued_jobs: Int32 | None = Field(default=None, ge=0)
-    """How many of their jobs may wait at once."""
+    """Maximum number of their jobs that wait for admission. Unlimited if not given."""
 
     rules = (
         Rule(
             "(has(self.users) && size(self.users) > 0) || (has(self.groups) && size(self.groups) > 0)",
-            "a limit is somebody's: name users or groups",
+            "at least one of users and groups must be set",
         ),
     )
 
 
 class StopPolicy(StrEnum):
-    """Whether a queue is stopped for a while, and what becomes of the jobs that run in it."""
+    """Stop policy of a queue."""
 
     NONE = "None"
     HOLD = "Hold"
@@ -230,54 +229,58 @@ class StopPolicy(StrEnum):
 
 
 class QueueSpec(Model):
-    """A queue's claim on the cluster."""
+    """Specification of a queue."""
 
     weight: Int32 = Field(default=1, ge=1, le=65535)
-    """Share of the cluster relative to the other queues."""
+    """Weight of the queue relative to its siblings. Defaults to 1."""
     capability: ResourceList | None = None
-    """The most that the queue may ever hold; without limit where a resource is not named."""
+    """Maximum resources allocated to the queue. Resources that are not named are unlimited."""
     deserved: ResourceList | None = None
-    """What the queue is due: lent to others while it is idle, taken back when it is not."""
+    """Deserved resources of the queue. Lent to other queues while unused, reclaimed when needed."""
     guarantee: Guarantee | None = None
-    """What the queue keeps for itself even when it is idle."""
+    """Resources guaranteed to the queue, never lent to other queues."""
     borrowing_limit: ResourceList | None = None
-    """The most that the queue may hold above what it deserves; without limit where a resource is not named."""
+    """Maximum resources allocated to the queue above its deserved share. Resources that are not named are unlimited."""
     lending_limit: ResourceList | None = None
-    """The most of what it deserves that others may use while it is idle; all of it where a resource is not named."""
+    """Maximum part of the deserved share that is lent to other queues. Resources that are not named are lent without limit."""
     max_running_jobs: Int32 | None = Field(default=None, ge=0)
-    """How many jobs may be admitted at once in this queue and those below it; without limit if not given."""
+    """Maximum number of jobs admitted at the same time in the queue and its descendants. Unlimited if not given."""
     max_queued_jobs: Int32 | None = Field(default=None, ge=0)
-    """How many jobs may wait at once in this queue and those below it; without limit if not given."""
+    """Maximum number of jobs waiting for admission in the queue and its descendants. Unlimited if not given."""
     limits: list[QueueLimit] = Field(
         default_factory=list, max_length=256, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """What users and groups may have in this queue and those below it, at most."""
+    """Limits of users and groups in the queue and its descendants."""
     stop_policy: StopPolicy = StopPolicy.NONE
-    """Hold: nothing new is admitted here and below. HoldAndDrain: what runs is evicted as well, and waits again."""
+    """Stop policy: None, Hold (no job is admitted in the queue and its descendants) or HoldAndDrain (running jobs are also
+    evicted and wait again). Defaults to None."""
     reclaimable: Bool = True
-    """Whether other queues may take back what this one holds above its share."""
+    """Whether other queues may reclaim resources allocated above the deserved share. Defaults to true."""
     parent: str = Field(default="", max_length=253, json_schema_extra={"pattern": r"^$|^[a-z0-9][-a-z0-9.]*$"})
-    """The queue that this one is a part of; `root` if not given."""
+    """Name of the parent queue. Defaults to `root`."""
     priority: Int32 = Field(default=0, ge=0)
-    """Queues of a higher priority are served first."""
+    """Priority of the queue. Queues with a higher priority are scheduled first. Defaults to 0."""
     priority_offset: Int32 = Field(default=0, ge=-1000000000, le=1000000000)
-    """What is added to the priority of the queue's jobs where they are compared with those of other queues."""
+    """Offset added to the priority of the queue's jobs when they are compared with jobs of other queues. Defaults to 0."""
     priority_fence: Bool = True
-    """Whether the jobs' own priorities stay inside: outside, all of them have the queue's offset as their priority."""
+    """Whether job priorities apply within the queue only. If true, jobs of other queues are compared with priorityOffset
+    alone. Defaults to true."""
     type: str = Field(default="", max_length=253)
-    """A word for what the queue is used for; without effect on scheduling."""
+    """Type of the queue, for information only."""
     affinity: QueueAffinity | None = None
-    """Which groups of nodes the pods of the queue run on."""
+    """Node group affinity of the pods of the queue."""
     dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
-    """Whether a job that cannot start holds back those behind it (fifo) or not (traverse)."""
+    """Order of admission: fifo (a job that cannot start blocks the jobs behind it) or traverse (it is skipped). Defaults to
+    traverse."""
     submitters: Subjects | None = None
-    """Who may submit jobs; those of the nearest queue above that says so if not given, everybody if none does."""
+    """Subjects that may submit jobs. Inherited from the nearest ancestor that sets it; if none does, every user may submit."""
     administrators: Subjects | None = None
-    """Who may change and delete this queue and those below it, beside those who may so further up; all if none is named."""
+    """Subjects that may change and delete the queue and its descendants, in addition to the administrators of its ancestors.
+    If none is set, every user may."""
 
 
 class QueueState(StrEnum):
-    """Whether a queue takes new jobs."""
+    """State of a queue."""
 
     OPEN = "Open"
     CLOSING = "Closing"
@@ -286,56 +289,56 @@ class QueueState(StrEnum):
 
 
 class QueueStatus(Model):
-    """What a queue holds; written by the scheduler and the queue controller."""
+    """Observed status of a queue, set by the scheduler and the queue controller."""
 
     state: QueueState | None = None
-    """Whether the queue takes new jobs."""
+    """State of the queue. An open queue accepts new jobs."""
     allocated: ResourceList | None = None
-    """What the pods of the queue and of its children hold."""
+    """Resources allocated to the pods of the queue and its descendants."""
     deserved: ResourceList | None = None
-    """What the queue is due now, as the scheduler has worked it out."""
+    """Deserved share computed by the scheduler."""
     guaranteed: ResourceList | None = None
-    """What is kept for the queue and its children, whether they use it or not."""
+    """Resources guaranteed to the queue and its descendants."""
     borrowed: ResourceList | None = None
-    """What the queue holds above what it is due."""
+    """Resources allocated above the deserved share."""
     waiting: ResourceList | None = None
-    """What jobs of the queue and of its children ask for and have not been given."""
+    """Resources requested by pods of the queue and its descendants that are not scheduled."""
     share: str = Field(default="", max_length=32)
-    """How much of what it is due the queue holds, of the resource where that is most: `0.5` is half."""
+    """Dominant share: highest ratio of allocated to deserved over all resources, such as `0.5`."""
     pending: Int32 = Field(default=0, ge=0)
-    """Number of pod groups that wait for admission."""
+    """Number of PodGroups in phase Pending."""
     inqueue: Int32 = Field(default=0, ge=0)
-    """Number of pod groups that are admitted and do not run yet."""
+    """Number of PodGroups in phase Inqueue."""
     running: Int32 = Field(default=0, ge=0)
-    """Number of pod groups that run."""
+    """Number of PodGroups in phase Running."""
     unknown: Int32 = Field(default=0, ge=0)
-    """Number of pod groups of which some pods run and others have no place."""
+    """Number of PodGroups in phase Unknown."""
     completed: Int32 = Field(default=0, ge=0)
-    """Number of pod groups that are over."""
+    """Number of PodGroups in phase Completed."""
     jobs: Int32 = Field(default=0, ge=0)
-    """Number of BatchJobs that have not come to their end and are not suspended."""
+    """Number of BatchJobs that are neither finished nor suspended."""
 
 
 class Queue(Model):
-    """A line that jobs wait in, with a claim on the cluster that its jobs share."""
+    """A queue that jobs are submitted to, with the resources that its jobs share."""
 
     api_version: Literal["scheduling.volcanopy.io/v1beta1"] = "scheduling.volcanopy.io/v1beta1"
     kind: Literal["Queue"] = "Queue"
     metadata: ObjectMeta
     spec: QueueSpec = QueueSpec()
-    """The queue's claim on the cluster."""
+    """Specification of the queue."""
     status: QueueStatus = QueueStatus()
-    """What the queue holds."""
+    """Observed status of the queue."""
 
     rules = (
         Rule(
             "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
-            "a queue cannot be its own parent",
+            "must not be its own parent",
             ".spec",
         ),
         Rule(
             "self.metadata.name != 'root' || !has(self.spec) || !has(self.spec.stopPolicy) || self.spec.stopPolicy == 'None'",
-            "the root queue cannot be stopped: stop the queues below it",
+            "the root queue must not be stopped: stop its child queues",
             ".spec.stopPolicy",
         ),
     )

@@ -11,13 +11,13 @@ from volcanopy.api.read_model import Condition, LabelSelector, Meta, Quantities,
 
 
 class Guarantee(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a queue keeps for itself even when it is idle."""
+    """Resources guaranteed to a queue."""
 
     resource: Quantities = field(default_factory=dict)
 
 
 class QueueLimit(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The most that some users each, or groups together, may have in a queue and those below it."""
+    """Limits of users and groups in a queue and its descendants."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class QueueLimit(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Subjects(ReadModel, frozen=True, kw_only=True, gc=False):
-    """People and programs: everyone whom one of the lists names."""
+    """Users, groups, service accounts and namespaces."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Subjects(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class QueueSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A queue's claim on the cluster."""
+    """Specification of a queue."""
 
     weight: int = 1
     capability: Quantities = field(default_factory=dict)
@@ -61,7 +61,7 @@ class QueueSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a queue holds, and what the scheduler has worked out of it."""
+    """Observed status of a queue."""
 
     state: str = ""
     allocated: Quantities = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Queue(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class NetworkTopology(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How close together a gang must run."""
+    """Network topology constraint."""
 
     mode: str = "hard"
     highest_tier_allowed: int | None = None
@@ -95,7 +95,7 @@ class NetworkTopology(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class SubGroupPolicy(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How the pods of a group divide into sub-groups that are gangs themselves."""
+    """Division of the pods of a PodGroup into sub-groups."""
 
     name: str = ""
     network_topology: NetworkTopology | None = None
@@ -106,7 +106,7 @@ class SubGroupPolicy(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodGroupSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a gang needs to start."""
+    """Specification of a PodGroup."""
 
     min_member: int = 0
     min_task_member: dict[str, int] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class PodGroupSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Explanation(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Why a gang waits, for programs."""
+    """Reason why a PodGroup is unschedulable, in structured form."""
 
     gate: str = ""
     message: str = ""
@@ -130,7 +130,7 @@ class Explanation(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Where a gang stands."""
+    """Observed status of a PodGroup."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -141,7 +141,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A gang of pods."""
+    """A group of pods that are scheduled together."""
 
     metadata: Meta
     spec: PodGroupSpec = PodGroupSpec()

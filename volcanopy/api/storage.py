@@ -1,24 +1,24 @@
-"""The slice that we read of storage: claims on volumes, the volumes, who makes them, and how many a node bears."""
+"""Read models of storage: claims, volumes, storage classes, CSI drivers and their capacity."""
 
 from msgspec import field
 
 from volcanopy.api.core import LabelSelector, Meta, NodeSelector, Quantities, ReadModel
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""The annotation of a claim that tells its provisioner for which node the volume is wanted."""
+"""Annotation of a claim with the node for which a volume is provisioned."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 EXCLUSIVE = "ReadWriteOncePod"
-"""The access mode of a claim that one pod in the cluster may use at a time."""
+"""Access mode of a claim that a single pod in the cluster may use at a time."""
 
 
 class VolumeRequest(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How large a volume must be, under the key ``storage``."""
+    """Requested size of a volume, under the key ``storage``."""
 
     requests: Quantities = field(default_factory=dict)
 
 
 class ClaimSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What volume is wanted; ``volume_name`` once there is one."""
+    """Specification of a claim. ``volume_name`` is set when the claim is bound."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -30,13 +30,13 @@ class ClaimSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Where a claim stands: Pending, Bound or Lost."""
+    """Status of a claim: Pending, Bound or Lost."""
 
     phase: str = ""
 
 
 class PersistentVolumeClaim(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A claim on a volume."""
+    """A claim for a volume."""
 
     metadata: Meta
     spec: ClaimSpec = ClaimSpec()
@@ -44,7 +44,7 @@ class PersistentVolumeClaim(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ClaimReference(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The claim that a volume is for."""
+    """Claim that a volume is bound to."""
 
     namespace: str = ""
     name: str = ""
@@ -52,20 +52,20 @@ class ClaimReference(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class VolumeNodeAffinity(ReadModel, frozen=True, kw_only=True, gc=False):
-    """From which nodes a volume can be reached."""
+    """Nodes from which a volume is accessible."""
 
     required: NodeSelector | None = None
 
 
 class CsiSource(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The driver of a volume, and what it calls the volume."""
+    """CSI driver of a volume and its volume handle."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
 class VolumeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a volume is like."""
+    """Specification of a volume."""
 
     capacity: Quantities = field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class VolumeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class VolumeStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Where a volume stands: Available, Bound, Released, Failed."""
+    """Status of a volume: Available, Bound, Released or Failed."""
 
     phase: str = ""
 
@@ -99,13 +99,13 @@ class TopologyRequirement(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class TopologyTerm(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Node labels, all of which must be as said."""
+    """Requirements on node labels, all of which must match."""
 
     match_label_expressions: tuple[TopologyRequirement, ...] = ()
 
 
 class StorageClass(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Who makes volumes, when, and where they can be used."""
+    """A storage class."""
 
     metadata: Meta
     provisioner: str = ""
@@ -114,56 +114,56 @@ class StorageClass(ReadModel, frozen=True, kw_only=True, gc=False):
 
     @property
     def waits(self) -> bool:
-        """Whether claims get their volume only when a pod that uses them has a node."""
+        """Whether claims are bound only when a pod that uses them is scheduled."""
         return self.volume_binding_mode == "WaitForFirstConsumer"
 
     @property
     def provisions(self) -> bool:
-        """Whether volumes are made on demand."""
+        """Whether volumes are provisioned dynamically."""
         return self.provisioner not in {"", NO_PROVISIONER}
 
 
 class DriverRoom(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How many volumes of a driver a node bears; no count, no limit."""
+    """Maximum number of volumes of a driver on a node. Unlimited without a count."""
 
     count: int | None = None
 
 
 class NodeDriver(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A driver that runs on a node."""
+    """CSI driver on a node."""
 
     name: str
     allocatable: DriverRoom | None = None
 
 
 class CSINodeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The drivers of a node."""
+    """CSI drivers of a node."""
 
     drivers: tuple[NodeDriver, ...] = ()
 
 
 class CSINode(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a node of the same name says about its volume drivers."""
+    """CSI drivers of the node with the same name."""
 
     metadata: Meta
     spec: CSINodeSpec = CSINodeSpec()
 
 
 class CSIDriverSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Whether a driver tells how much room is left for new volumes."""
+    """Whether a driver publishes its storage capacity."""
 
     storage_capacity: bool = False
 
 
 class CSIDriver(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A volume driver."""
+    """A CSI driver."""
 
     metadata: Meta
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
 class CSIStorageCapacity(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How much room is left for new volumes of a class, and for which nodes."""
+    """Storage capacity for new volumes of a class on some nodes."""
 
     metadata: Meta
     storage_class_name: str = ""
@@ -173,4 +173,4 @@ class CSIStorageCapacity(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 Storage = PersistentVolumeClaim | PersistentVolume | StorageClass | CSINode | CSIDriver | CSIStorageCapacity
-"""Everything here that lives on the server."""
+"""The kinds of this module."""

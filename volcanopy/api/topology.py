@@ -1,7 +1,7 @@
-"""HyperNode: the network as the scheduler sees it (``topology.volcanopy.io/v1alpha1``).
+"""Full model of HyperNode (``topology.volcanopy.io/v1alpha1``).
 
-A HyperNode is a part of the network inside which traffic passes few switches: a rack, a row, a hall. HyperNodes of the
-lowest tier hold nodes, those above hold HyperNodes; together they are a forest in which everything has one place.
+A HyperNode is a network performance domain, such as a rack or a row. Members of HyperNodes of the lowest tier are nodes,
+members of higher tiers are HyperNodes. Each node and HyperNode is a member of at most one HyperNode.
 """
 
 from typing import Literal
@@ -13,92 +13,93 @@ from volcanopy.api.model import PATH_PATTERN, Int32, Int64, Model, Rule
 
 
 class ExactMatch(Model):
-    """The one of this name."""
+    """Member with an exact name."""
 
     name: str = Field(min_length=1, max_length=253, pattern=PATH_PATTERN)
     """Name of the node or HyperNode."""
 
 
 class RegexMatch(Model):
-    """Those whose names match a pattern."""
+    """Nodes whose names match a regular expression."""
 
     pattern: str = Field(min_length=1, max_length=1024)
-    """Regular expression that the name must contain; anchor it with ^ and $ to match whole names."""
+    """Regular expression that matches any part of the name. Use ^ and $ to match whole names."""
 
 
 class MemberSelector(Model):
-    """What a HyperNode holds: by name, by a pattern of names, or by labels."""
+    """Selector of members: by name, by a regular expression, or by labels."""
 
     exact_match: ExactMatch | None = None
-    """The one of this name."""
+    """Member with an exact name."""
     regex_match: RegexMatch | None = None
-    """The nodes whose names match."""
+    """Nodes whose names match a regular expression."""
     label_match: LabelSelector | None = None
-    """The nodes with these labels."""
+    """Nodes with matching labels."""
 
     rules = (
         Rule(
             "[has(self.exactMatch), has(self.regexMatch), has(self.labelMatch)].filter(given, given).size() == 1",
-            "a member is selected in exactly one way: give one of exactMatch, regexMatch and labelMatch",
+            "exactly one of exactMatch, regexMatch and labelMatch must be set",
         ),
     )
 
 
 class Member(Model):
-    """Something that a HyperNode holds."""
+    """Member of a HyperNode."""
 
     type: Literal["Node", "HyperNode"]
-    """Whether nodes or HyperNodes are meant."""
+    """Type of the member: Node or HyperNode."""
     selector: MemberSelector
-    """Which of them."""
+    """Selector of the nodes or the HyperNode."""
 
     rules = (
         Rule(
             "self.type != 'HyperNode' || has(self.selector.exactMatch)",
-            "a HyperNode holds other HyperNodes by name: use exactMatch",
+            "members of type HyperNode must be selected by exactMatch",
         ),
     )
 
 
 class HyperNodeSpec(Model):
-    """A part of the network."""
+    """Specification of a HyperNode."""
 
     tier: Int32 = Field(ge=0)
-    """How far up in the network it is: what is close together has a low tier, and a member's is lower than its holder's."""
+    """Tier in the network topology. Nodes that share a HyperNode of a lower tier are closer to each other. Must be greater
+    than the tiers of member HyperNodes."""
     tier_name: str = Field(default="", max_length=253)
-    """A word for the tier, which jobs can use in place of its number."""
+    """Name of the tier. Jobs can use it instead of the number."""
     members: list[Member] = Field(min_length=1, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"})
-    """What it holds: nodes, or HyperNodes of lower tiers."""
+    """Members: nodes, or HyperNodes of lower tiers."""
 
 
 class HyperNodeStatus(Model):
-    """What a HyperNode holds by now."""
+    """Observed status of a HyperNode."""
 
     conditions: list[Condition] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """What holds of it."""
+    """Conditions of the HyperNode."""
     node_count: Int64 = Field(default=0, ge=0)
-    """Number of its nodes."""
+    """Number of nodes of the HyperNode."""
 
 
 class HyperNode(Model):
-    """A part of the network inside which nodes are close to each other."""
+    """A network performance domain: nodes or HyperNodes that are close to each other."""
 
     api_version: Literal["topology.volcanopy.io/v1alpha1"] = "topology.volcanopy.io/v1alpha1"
     kind: Literal["HyperNode"] = "HyperNode"
     metadata: ObjectMeta
     spec: HyperNodeSpec
-    """What it is and holds."""
+    """Specification of the HyperNode."""
     status: HyperNodeStatus = HyperNodeStatus()
-    """What it holds by now."""
+    """Observed status of the HyperNode."""
 
     rules = (
         Rule(
-            "!self.spec.members.exists(one, one.type == 'HyperNode' && has(one.selector.exactMatch) && "
-            "one.selector.exactMatch.name == self.metadata.name)",
-            "a HyperNode cannot hold itself",
+            "!self.spec.members.exists(m, m.type == 'HyperNode' && has(m.selector.exactMatch) && "
+            "m.selector.exactMatch.name == self.metadata.name)",
+            "must not contain the HyperNode itself",
             ".spec.members",
         ),
     )

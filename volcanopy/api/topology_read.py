@@ -4,19 +4,19 @@ from volcanopy.api.read_model import Condition, LabelSelector, Meta, ReadModel
 
 
 class ExactMatch(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The one of this name."""
+    """Member with an exact name."""
 
     name: str = ""
 
 
 class RegexMatch(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Those whose names match a pattern."""
+    """Nodes whose names match a regular expression."""
 
     pattern: str = ""
 
 
 class MemberSelector(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Which nodes or HyperNodes are held."""
+    """Selector of members."""
 
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
@@ -24,14 +24,14 @@ class MemberSelector(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Member(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Something that a HyperNode holds: nodes or HyperNodes, as ``type`` says."""
+    """Member of a HyperNode, of type ``Node`` or ``HyperNode``."""
 
     type: str = "Node"
     selector: MemberSelector = MemberSelector()
 
 
 class HyperNodeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A part of the network."""
+    """Specification of a HyperNode."""
 
     tier: int = 0
     tier_name: str = ""
@@ -46,7 +46,7 @@ class HyperNodeStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class HyperNode(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A part of the network inside which nodes are close to each other."""
+    """A network performance domain."""
 
     metadata: Meta
     spec: HyperNodeSpec = HyperNodeSpec()

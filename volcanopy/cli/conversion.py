@@ -124,19 +124,19 @@ def _fitted(conversion: Conversion, model: type[Model]) -> None:
     """Take away the fields that we do not have; what else is wrong is for people."""
     for _ in range(200):
         problems = _problems(conversion.body, model)
-        unknown = [one.path for one in problems if one.says.startswith("no such field")]
+        unknown = [one.path for one in problems if one.message.startswith("Unknown field")]
         for path in unknown:
             _taken(conversion.body, path)
             conversion.note(path, "has no counterpart here: left out")
         if not unknown:
             for problem in problems:
-                conversion.note(problem.path, f"{problem.says}: correct it by hand")
+                conversion.note(problem.path, f"{problem.message}: correct it by hand")
             return
 
 
 def _problems(body: Json, model: type[Model]) -> tuple[Problem, ...]:
     try:
-        model.read(body, unknown="refuse")
+        model.read(body, unknown="forbid")
     except InvalidObjectError as error:
         return error.problems
     return ()
@@ -215,7 +215,7 @@ def _plugins(conversion: Conversion, spec: Json, path: str) -> None:
     except InvalidObjectError:
         return
     for problem in plugin_problems(job, JOB_PLUGINS):
-        conversion.note(problem.path, problem.says)
+        conversion.note(problem.path, problem.message)
 
 
 def _cron(conversion: Conversion) -> None:

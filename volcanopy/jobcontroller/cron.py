@@ -70,14 +70,14 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
         if active and cron.spec.concurrency_policy == "Forbid":
             names_of = ", ".join(job.metadata.name for job in active)
             says, reason = (
-                f"the job due at {due.schedule.said(due.time)} waits for the end of {names_of}",
+                f"the job due at {due.schedule.text(due.time)} waits for the end of {names_of}",
                 "ForbidConcurrent",
             )
         else:
             replaced = active if cron.spec.concurrency_policy == "Replace" else []
             making = [CreateJob(_manifest(cron, due.time, due.schedule))]
             if due.missed > MANY_MISSED:
-                told = f"more than {MANY_MISSED} times were missed: only the last, {due.schedule.said(due.time)}, is made up for"
+                told = f"more than {MANY_MISSED} times were missed: only the last, {due.schedule.text(due.time)}, is made up for"
                 making.append(RecordEvent("Warning", "TooManyMissedTimes", told))
     if trouble:
         says, reason = trouble, "FailedCreate"
@@ -112,7 +112,7 @@ def _due(cron: CronBatchJob, served: datetime | None, now: datetime) -> _Due:
     try:
         schedule = Schedule(cron.spec.schedule, cron.spec.time_zone)
     except ScheduleError as error:
-        return _Due(wrong=str(error))
+        return _Due(wrong=f"spec.{error.field}: {error}")
     if cron.spec.suspend:
         return _Due(schedule=schedule)
     origin = cron.metadata.creation_timestamp or now
@@ -158,7 +158,7 @@ def _manifest(cron: CronBatchJob, time: datetime, schedule: Schedule) -> Json:
     template = cron.spec.job_template
     metadata = template.metadata
     annotations = dict((metadata.annotations if metadata else None) or {})
-    annotations = names.handed_on(annotations, cron.metadata.annotations)
+    annotations = names.with_submitter_of(annotations, cron.metadata.annotations)
     return {
         "apiVersion": names.BATCH_V1ALPHA1,
         "kind": "BatchJob",
@@ -166,7 +166,7 @@ def _manifest(cron: CronBatchJob, time: datetime, schedule: Schedule) -> Json:
             "name": job_name(cron, time),
             "namespace": cron.metadata.namespace,
             "labels": dict((metadata.labels if metadata else None) or {}),
-            "annotations": annotations | {names.SCHEDULED_TIME: schedule.said(time)},
+            "annotations": annotations | {names.SCHEDULED_TIME: schedule.text(time)},
             "ownerReferences": [
                 {
                     "apiVersion": cron.api_version,

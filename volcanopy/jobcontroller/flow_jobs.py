@@ -51,12 +51,12 @@ def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) 
     spec = template.spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
     if step.patch is not None:
         spec = merged(spec, step.patch.job_spec)  # type: ignore[assignment]
-        BatchJobSpec.read(spec, unknown="refuse")
+        BatchJobSpec.read(spec, unknown="forbid")
     made_by = {
         names.CREATED_BY_FLOW: f"{flow.metadata.namespace}.{flow.metadata.name}",
         names.CREATED_BY_TEMPLATE: f"{flow.metadata.namespace}.{template.metadata.name}",
     }
-    annotations = names.handed_on(handed_down(template.metadata), flow.metadata.annotations) | made_by
+    annotations = names.with_submitter_of(handed_down(template.metadata), flow.metadata.annotations) | made_by
     if attempt:
         annotations[names.FLOW_ATTEMPT] = str(attempt)
     labels = {key: value for key, value in made_by.items() if len(value) <= _LABEL_LIMIT}

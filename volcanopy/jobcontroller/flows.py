@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from volcanopy.api.batch import BatchJob, Phase
-from volcanopy.api.dependencies import circle
+from volcanopy.api.dependencies import cycle
 from volcanopy.api.flow import (
     FlowJob,
     FlowJobStatus,
@@ -225,7 +225,7 @@ def _told(
 def _status(flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus]) -> JobFlowStatus:
     lists: dict[str, list[str]] = {name: [] for name in {*_LISTED.values(), "waiting_jobs"}}
     waits = [(step.name, target) for step in flow.spec.flows for target in step.targets]
-    if state.phase is FlowPhase.PENDING and (way := circle(waits)):
+    if state.phase is FlowPhase.PENDING and (way := cycle(waits)):
         told = f"its jobs wait for each other in a circle: {way}: make a new flow"
         state = state.model_copy(update={"reason": "Circle", "message": told})
     for step in flow.spec.flows:

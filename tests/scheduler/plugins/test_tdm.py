@@ -181,7 +181,7 @@ def test_a_task_that_is_not_on_offer_displaces_those_outside_the_zones_within_th
         ),
         ({"tdm.revocable-zone.a": "22:00-24:00"}, "a: must be hours of the day, each from 00:00 to 23:59"),
         ({"tdm.evict.period": "0s"}, "tdm.evict.period: must be a duration above zero such as 1m"),
-        ({"tdm.evict.period": "soon"}, "tdm.evict.period: a duration is a text such as 90s, 10m or 1h30m, not 'soon'"),
+        ({"tdm.evict.period": "soon"}, "tdm.evict.period: must be a duration such as 90s, 10m or 1h30m, not 'soon'"),
         ({"tdm.time-zone": "Middle/Earth"}, "tdm.time-zone: must be a time zone that this system knows"),
         ({"tdm.evict.perod": "1m"}, "unknown argument 'tdm.evict.perod', did you mean 'tdm.evict.period'?"),
     ],

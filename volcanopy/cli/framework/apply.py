@@ -65,9 +65,9 @@ def _check(manifest: Manifest) -> None:
     if model is None:
         return
     try:
-        model.read(manifest.body, unknown="refuse")
+        model.read(manifest.body, unknown="forbid")
     except InvalidObjectError as fault:
-        said = "; ".join(f"{one.path}: {one.says}" for one in fault.problems)
+        said = "; ".join(f"{one.path}: {one.message}" for one in fault.problems)
         raise CommandError(f"{manifest.place}: {said}", 2) from None
 
 

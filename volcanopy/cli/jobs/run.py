@@ -142,9 +142,9 @@ def _check(body: Json) -> None:
     """Refuse what no server would take, by the options' names."""
     checked: dict[str, Any] = {**body, "metadata": {"name": "job-00000", **body["metadata"]}}
     try:
-        job = BatchJob.read(checked, unknown="refuse")
+        job = BatchJob.read(checked, unknown="forbid")
     except InvalidObjectError as fault:
-        said = "; ".join(f"{_OPTIONS.get(one.path, one.path)}: {one.says}" for one in fault.problems)
+        said = "; ".join(f"{_OPTIONS.get(one.path, one.path)}: {one.message}" for one in fault.problems)
         raise CommandError(said, 2) from None
     if job.spec.min_available > job.spec.replicas:
         raise CommandError(f"--min: {job.spec.min_available} is more than the {job.spec.replicas} --replicas", 2)

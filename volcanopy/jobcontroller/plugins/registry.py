@@ -30,7 +30,7 @@ def plugins_of(job: BatchJob, registry: Registry = JOB_PLUGINS) -> Sequence[JobP
     """The plugins that a job names or that come with those, ready for work. Raises PluginError if one cannot work."""
     found = tuple(_read(job, registry))
     if problem := next((one for one in found if isinstance(one, Problem)), None):
-        raise PluginError(problem.says)
+        raise PluginError(problem.message)
     return tuple(one for one in found if isinstance(one, JobPlugin))
 
 
