@@ -35,12 +35,12 @@ class User:
 
     def info(self) -> Body:
         """The userInfo of admission reviews."""
-        found: Body = {"username": self.name, "groups": list(self.groups)}
+        user: Body = {"username": self.name, "groups": list(self.groups)}
         if self.uid:
-            found["uid"] = self.uid
+            user["uid"] = self.uid
         if self.extra:
-            found["extra"] = {key: list(values) for key, values in self.extra}
-        return found
+            user["extra"] = {key: list(values) for key, values in self.extra}
+        return user
 
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))

@@ -131,7 +131,7 @@ class ApiServer:
 
     async def _listen(self, host: str, port: int) -> None:
         self._collecting = asyncio.create_task(self.context.collector.run(), name="collector")
-        self._collecting.add_done_callback(_tell_if_dead)
+        self._collecting.add_done_callback(_warn_if_ended)
         try:
             bound = await self._listener.start(host, port, self._tls.context if self._tls is not None else None)
         except OSError:
@@ -278,6 +278,6 @@ class ApiServer:
         return response
 
 
-def _tell_if_dead(task: asyncio.Task[None]) -> None:
+def _warn_if_ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         log.critical("the garbage collector has died", exc_info=task.exception())

@@ -189,7 +189,7 @@ class Webhooks:
             raise internal(f'failed calling webhook "{hook.name}": {error}') from None
         call.warnings += [str(text) for text in response.get("warnings") or ()]
         if not response.get("allowed"):
-            raise _denial(hook, response)
+            raise _rejection(hook, response)
         return response
 
     async def _post(self, hook: Hook, question: Question) -> Body:
@@ -240,13 +240,16 @@ class Webhooks:
 
 
 def _hooks(configuration: Body) -> list[Hook]:
-    found: list[Hook] = []
+    hooks: list[Hook] = []
     for source in configuration.get("webhooks") or ():
-        conditions = [(one["name"], cel.compile(one["expression"])) for one in source.get("matchConditions") or ()]
+        conditions = [
+            (condition["name"], cel.compile(condition["expression"]))
+            for condition in source.get("matchConditions") or ()
+        ]
         namespaces = label_selector_from_object(source.get("namespaceSelector") or {})
         objects = label_selector_from_object(source.get("objectSelector") or {})
-        found.append(Hook(source["name"], source, namespaces, objects, conditions))
-    return found
+        hooks.append(Hook(source["name"], source, namespaces, objects, conditions))
+    return hooks
 
 
 def _trust(hook: Hook) -> ssl.SSLContext:
@@ -279,8 +282,8 @@ def _rule_matches(rule: Body, question: Question) -> bool:
         return False
     plural, _, sub = question.resource.partition("/")
     for pattern in rule.get("resources") or ():
-        wanted, slash, wanted_sub = pattern.partition("/")
-        if wanted in {"*", plural} and (wanted_sub in {"*", sub} if slash else not sub):
+        resource, slash, subresource = pattern.partition("/")
+        if resource in {"*", plural} and (subresource in {"*", sub} if slash else not sub):
             return True
     return False
 
@@ -288,13 +291,13 @@ def _rule_matches(rule: Body, question: Question) -> bool:
 def _review(question: Question, uid: str) -> Body:
     call, kind = question.call, question.call.kind
     group, version, name = question.gvk
-    said = {"group": group, "version": version, "kind": name}
+    requested = {"group": group, "version": version, "kind": name}
     resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
     body = question.body if question.body is not None else question.old or {}
-    request: Body = {"uid": uid, "kind": said, "resource": resource}
+    request: Body = {"uid": uid, "kind": requested, "resource": resource}
     if call.subresource:
         request["subResource"] = call.subresource
-    request |= {"requestKind": said, "requestResource": resource}
+    request |= {"requestKind": requested, "requestResource": resource}
     if call.subresource:
         request["requestSubResource"] = call.subresource
     target = call.name or body.get("metadata", {}).get("name", "")
@@ -334,12 +337,12 @@ def _response(text: bytes, uid: str) -> Body:
     return response
 
 
-def _denial(hook: Hook, response: Body) -> ApiError:
+def _rejection(hook: Hook, response: Body) -> ApiError:
     status: Body = response.get("status") or {}
-    said = f'admission webhook "{hook.name}" denied the request'
+    prefix = f'admission webhook "{hook.name}" denied the request'
     reason = re.sub(r"\s", "", status.get("reason") or "")
     text = status.get("message") or status.get("reason")
-    message = f"{said}: {text}" if text else f"{said} without explanation"
+    message = f"{prefix}: {text}" if text else f"{prefix} without explanation"
     code = int(status.get("code") or 0)
     return ApiError(max(code, 400), reason, message, details=status.get("details"))
 

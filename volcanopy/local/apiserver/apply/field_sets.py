@@ -116,16 +116,16 @@ def _element_name(element: str) -> str:
 
 def member_schema(schema: Schema, key: str) -> Schema:
     """The schema of a member of an object; what is unknown may be anything."""
-    found = (schema.get("properties") or {}).get(key)
-    if found is None:
-        found = schema.get("additionalProperties")
-    return found if isinstance(found, Mapping) else ANY
+    child = (schema.get("properties") or {}).get(key)
+    if child is None:
+        child = schema.get("additionalProperties")
+    return child if isinstance(child, Mapping) else ANY
 
 
 def item_schema(schema: Schema) -> Schema:
     """The schema of the items of a list."""
-    found = schema.get("items")
-    return found if isinstance(found, Mapping) else ANY
+    child = schema.get("items")
+    return child if isinstance(child, Mapping) else ANY
 
 
 def _list_type(schema: Schema) -> str:
@@ -234,15 +234,15 @@ def _compare_members(
         child = schema_of(key)
         if before is _ABSENT:
             changed[prefix + key] = whole(member, child)
-        elif (found := compare(before, member, child)) is None:
+        elif (comparison := compare(before, member, child)) is None:
             changed[prefix + key] = came = whole(member, child)
             if gone := difference(whole(before, child), came):
                 removed[prefix + key] = gone
         else:
-            if found[0]:
-                changed[prefix + key] = found[0]
-            if found[1]:
-                removed[prefix + key] = found[1]
+            if comparison[0]:
+                changed[prefix + key] = comparison[0]
+            if comparison[1]:
+                removed[prefix + key] = comparison[1]
     for key, member in old.items():
         if key not in new:
             removed[prefix + key] = whole(member, schema_of(key))

@@ -10,17 +10,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from volcanopy.local.apiserver.apply.field_managers import (
-    UNOWNED,
-    ApplyConflict,
-    Conflict,
-    Entry,
-    bare,
-    entries_of,
-    ownable,
-    root_schema,
-    with_entries,
-)
 from volcanopy.local.apiserver.apply.field_sets import (
     FieldSet,
     Schema,
@@ -36,6 +25,17 @@ from volcanopy.local.apiserver.apply.field_sets import (
     path_names,
     union,
     whole,
+)
+from volcanopy.local.apiserver.apply.managed_field_entries import (
+    UNOWNED,
+    ApplyConflict,
+    Conflict,
+    Entry,
+    bare,
+    entries_of,
+    ownable,
+    root_schema,
+    with_entries,
 )
 
 __all__ = ["LAST_APPLIED", "ApplyConflict", "Conflict", "apply", "track"]
@@ -76,8 +76,8 @@ def track(
     explicit = (new.get("metadata") or {}).get("managedFields")
     entries = entries_of(new if explicit is not None else old)
     root = root_schema(schema)
-    found = compare(bare(old) if old else _always_there(new, root), bare(new), root)
-    changed, removed = found if found is not None else (whole(new, root), {})
+    comparison = compare(bare(old) if old else _always_there(new, root), bare(new), root)
+    changed, removed = comparison if comparison is not None else (whole(new, root), {})
     changed = ownable(changed)
     if not changed and not removed:
         return new if explicit == (old or {}).get("metadata", {}).get("managedFields") else with_entries(new, entries)
@@ -137,10 +137,10 @@ def _last_applied(live: Object) -> Json | None:
     if not text:
         return None
     try:
-        found = json.loads(text)
+        config = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return config if isinstance(config, dict) else None
 
 
 def _still_as_applied(last_applied: Object, live: Object, root: Schema) -> set[str]:
@@ -173,7 +173,7 @@ def _apply(live: Object | None, applied: Object, me: Entry, root: Schema, *, for
     if live is not None and not entries:
         before = difference(_without_containers(whole(bare(live), root)), UNOWNED)
         entries = [Entry("before-first-apply", "Update", me.api_version, "", me.time, before)]
-    wanted = difference(fields_of(config, root), UNOWNED)
+    applied = difference(fields_of(config, root), UNOWNED)
     mine = [entry for entry in entries if entry.is_of(me)]
     others = [entry for entry in entries if not entry.is_of(me)]
     current = bare(live) if live is not None else {}
@@ -181,9 +181,9 @@ def _apply(live: Object | None, applied: Object, me: Entry, root: Schema, *, for
     last: FieldSet = {}
     for entry in mine:
         last = union(last, entry.fields)
-    dropped = difference(last, wanted)
+    dropped = difference(last, applied)
     if dropped:
-        kept: FieldSet = wanted
+        kept: FieldSet = applied
         for entry in others:
             kept = union(kept, entry.fields)
         merged = _remove(merged, dropped, kept, root) or {}
@@ -191,13 +191,13 @@ def _apply(live: Object | None, applied: Object, me: Entry, root: Schema, *, for
     conflicts = [(entry, intersection(entry.fields, changed)) for entry in others]
     if not force and any(fields for _, fields in conflicts):
         raise ApplyConflict([Conflict(entry.shown, path) for entry, fields in conflicts for path in path_names(fields)])
-    if live is not None and not changed and not removed and last == wanted and entries == entries_of(live):
+    if live is not None and not changed and not removed and last == applied and entries == entries_of(live):
         return live
     lost = union(changed, removed)
     rest = [entry._replace(fields=difference(entry.fields, lost)) for entry in others]
     # A real server dates an entry when the object changed, not when only the owners did.
     moment = me.time if changed or removed or live is None else (mine[0].time if mine else "")
-    return with_entries(merged, [*rest, me._replace(time=moment, fields=wanted)])
+    return with_entries(merged, [*rest, me._replace(time=moment, fields=applied)])
 
 
 def _without_containers(fields: FieldSet) -> FieldSet:
@@ -248,12 +248,12 @@ def _remove(value: Json, dropped: FieldSet, kept: FieldSet, schema: Schema) -> J
         return left or None
     if isinstance(value, list):
         items = item_schema(schema)
-        found = [
+        remaining = [
             _remove_member(item, dropped.get(element), kept.get(element), items)
             for item in value
             for element in (item_element(item, schema),)
         ]
-        return [item for item in found if item is not _GONE] or None
+        return [item for item in remaining if item is not _GONE] or None
     return value
 
 

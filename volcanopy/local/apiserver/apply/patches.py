@@ -116,10 +116,10 @@ def _delete_primitives(result: dict[str, Json], key: str, unwanted: Json) -> Non
 
 def _member(schema: Schema, key: str) -> Schema:
     """The schema of one member of an object, empty where nothing is known."""
-    found = (schema.get("properties") or {}).get(key)
-    if found is None:
-        found = schema.get("additionalProperties")
-    return found if isinstance(found, Mapping) else {}
+    child = (schema.get("properties") or {}).get(key)
+    if child is None:
+        child = schema.get("additionalProperties")
+    return child if isinstance(child, Mapping) else {}
 
 
 def _strategies(schema: Schema) -> list[str]:
@@ -159,35 +159,35 @@ def _directed(value: Json) -> bool:
 def _merge_ordered(result: dict[str, Json], patch: Mapping[str, Json], key: str, schema: Schema) -> None:
     """Merge the list `key` and give it the order that the patch's element order demands."""
     order = patch[_ORDER + key]
-    live, wanted = result.get(key), patch.get(key)
-    if not isinstance(order, list) or not isinstance(live, list | None) or not isinstance(wanted, list | None):
+    live, desired = result.get(key), patch.get(key)
+    if not isinstance(order, list) or not isinstance(live, list | None) or not isinstance(desired, list | None):
         raise PatchError("invalid patch format of setElementOrder list")
     merge_key = schema.get("x-kubernetes-patch-merge-key")
     order_of = _identities(order, merge_key)
     listed = iter(order_of)
-    for identity in _identities((item for item in wanted or () if not _directed(item)), merge_key):
+    for identity in _identities((item for item in desired or () if not _directed(item)), merge_key):
         if identity not in listed:
-            raise PatchError(f"The order in patch list {wanted} doesn't match $setElementOrder list: {order}")
-    if live is None and wanted is None:
+            raise PatchError(f"The order in patch list {desired} doesn't match $setElementOrder list: {order}")
+    if live is None and desired is None:
         return
-    if live is None or wanted is None:
-        merged = live if wanted is None else _plain(wanted)
+    if live is None or desired is None:
+        merged = live if desired is None else _plain(desired)
     else:
-        merged = _merge_lists(live, wanted, schema) if "merge" in _strategies(schema) else wanted
+        merged = _merge_lists(live, desired, schema) if "merge" in _strategies(schema) else desired
     result[key] = _arrange(merged or [], order_of, _identities(live or (), merge_key), merge_key)
 
 
 def _identities(items: Iterable[Json], merge_key: str | None) -> list[Json]:
     """What tells the items of a list apart: the merge key's value, or the primitive itself."""
-    found = []
+    identities = []
     for item in items:
         if not isinstance(item, dict):
-            found.append(item)
+            identities.append(item)
         elif not merge_key or merge_key not in item:
             raise PatchError(f"map: {item} does not contain declared merge key: {merge_key or ''}")
         else:
-            found.append(item[merge_key])
-    return found
+            identities.append(item[merge_key])
+    return identities
 
 
 def _merge_lists(live: list[Json], patch: list[Json], schema: Schema) -> list[Json]:
@@ -224,11 +224,11 @@ def _apply_item_directives(live: list[Json], patch: list[Json], merge_key: str) 
     return [item for item in live if item.get(merge_key) not in deleted], ordinary
 
 
-def _arrange(items: list[Json], wanted: list[Json], live: list[Json], merge_key: str | None) -> list[Json]:
+def _arrange(items: list[Json], desired: list[Json], live: list[Json], merge_key: str | None) -> list[Json]:
     """Order items: those of the patch as it has them; the others stay before what followed them in the live list."""
     identities = _identities(items, merge_key)
     rank = {identity: index for index, identity in enumerate(live)}
-    place = {identity: index for index, identity in enumerate(wanted)}
+    place = {identity: index for index, identity in enumerate(desired)}
     ours = [(item, ident) for item, ident in zip(items, identities, strict=True) if ident in place]
     ours.sort(key=lambda pair: place[pair[1]])
     others = [(item, ident) for item, ident in zip(items, identities, strict=True) if ident not in place]

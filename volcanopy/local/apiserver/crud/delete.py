@@ -12,14 +12,14 @@ from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.schema.metadata_validation import unsupported, wrong
 from volcanopy.local.apiserver.store.object_store import Body, Entry, encode
 from volcanopy.local.apiserver.wire.decoding import media, parse
-from volcanopy.local.apiserver.wire.representation import one, respond
+from volcanopy.local.apiserver.wire.representation import object_response, respond
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
-class Wish:
+class DeleteOptions:
     """How a deletion is meant: the DeleteOptions of the body, or else of the query."""
 
     __slots__ = ("dry", "grace", "policy", "uid", "version")
@@ -44,7 +44,7 @@ class Wish:
             raise invalid("DeleteOptions", "meta.k8s.io", "", [fault])
 
 
-def read_wish(call: Call) -> Wish:
+def read_options(call: Call) -> DeleteOptions:
     """The options of a delete request."""
     options: Body = {}
     if call.raw:
@@ -63,30 +63,30 @@ def read_wish(call: Call) -> Wish:
             options.setdefault(key, query[key] == "true" if key == "orphanDependents" else query[key])
     if call.dry:
         options["dryRun"] = ["All"]
-    return Wish(options)
+    return DeleteOptions(options)
 
 
 async def delete(ctx: Context, call: Call) -> Response:
     """DELETE of one object."""
     kind = call.kind
-    wish = read_wish(call)
+    options = read_options(call)
     bucket = ctx.bucket(kind)
     entry = bucket.get(call.namespace, call.name)
     if entry is None:
         raise not_found(kind.plural, kind.group, call.name)
-    check_preconditions(kind, entry, wish)
+    check_preconditions(kind, entry, options)
     if ctx.webhooks.active:
         await ctx.webhooks.validate(call, "DELETE", None, entry.body, mutate_first=True)
         entry = bucket.get(call.namespace, call.name)
         if entry is None:
             raise not_found(kind.plural, kind.group, call.name)
-        check_preconditions(kind, entry, wish)
+        check_preconditions(kind, entry, options)
     body = entry.body  # a removed entry would have to decode it again
-    left = remove(ctx, kind, entry, wish)
+    left = remove(ctx, kind, entry, options)
     if left is not None:
-        return one(call, left if kind.outgoing is None else kind.outgoing(left))
+        return object_response(call, left if kind.outgoing is None else kind.outgoing(left))
     if kind.bucket == "pods":
-        return one(call, _gone(ctx, body))
+        return object_response(call, _gone(ctx, body))
     details = (
         {"name": entry.name} | ({"group": kind.group} if kind.group else {}) | {"kind": kind.plural, "uid": entry.uid}
     )
@@ -101,28 +101,30 @@ def _gone(ctx: Context, body: Body) -> Body:
     return {**body, "metadata": metadata}
 
 
-def check_preconditions(kind: Kind, entry: Entry, wish: Wish) -> None:
+def check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> None:
     """409 unless the object is the one that was meant."""
-    if wish.uid and wish.uid != entry.uid:
-        text = f"the UID in the precondition ({wish.uid}) does not match the UID in record ({entry.uid}). "
+    if options.uid and options.uid != entry.uid:
+        text = f"the UID in the precondition ({options.uid}) does not match the UID in record ({entry.uid}). "
         raise conflict(
             kind.kind, kind.group, entry.name, text + "The object might have been deleted and then recreated"
         )
-    if wish.version and wish.version != str(entry.version):
-        text = f"the ResourceVersion in the precondition ({wish.version}) does not match the ResourceVersion in record "
+    if options.version and options.version != str(entry.version):
+        text = (
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in record "
+        )
         raise conflict(
             kind.kind, kind.group, entry.name, f"{text}({entry.version}). The object might have been modified"
         )
 
 
-def remove(ctx: Context, kind: Kind, entry: Entry, wish: Wish) -> Body | None:
+def remove(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) -> Body | None:
     """Delete the object now if nothing holds it (None), else mark it; returns what is left, as stored."""
     body = entry.body
     if kind.bucket == "namespaces":
-        return _end_namespace(ctx, kind, entry, dry=wish.dry)
+        return _end_namespace(ctx, kind, entry, dry=options.dry)
     metadata = {**body["metadata"]}
-    finalizers = _finalizers(ctx, kind, entry, wish)
-    grace = kind.strategy.grace(body, wish.grace)
+    finalizers = _finalizers(ctx, kind, entry, options)
+    grace = kind.strategy.grace(body, options.grace)
     pending = "deletionTimestamp" in metadata
     if pending and grace:
         # A second wish can only shorten the time that is left.
@@ -132,7 +134,7 @@ def remove(ctx: Context, kind: Kind, entry: Entry, wish: Wish) -> Body | None:
     else:
         metadata.pop("finalizers", None)
     if not finalizers and not grace:
-        if not wish.dry:
+        if not options.dry:
             ctx.store.remove(ctx.bucket(kind), entry)
         return None
     if not pending or grace != metadata.get("deletionGracePeriodSeconds"):
@@ -144,7 +146,7 @@ def remove(ctx: Context, kind: Kind, entry: Entry, wish: Wish) -> Body | None:
         if kind.strategy.generation and not pending:
             metadata["generation"] = metadata.get("generation", 1) + 1
     made = {**body, "metadata": metadata}
-    if metadata == body["metadata"] or wish.dry:
+    if metadata == body["metadata"] or options.dry:
         return made
     ctx.store.put(ctx.bucket(kind), made)
     ctx.collector.owner_leaving(entry.uid)
@@ -159,10 +161,10 @@ def _after(moment: str, seconds: int) -> str:
     )
 
 
-def _finalizers(ctx: Context, kind: Kind, entry: Entry, wish: Wish) -> list[str]:
+def _finalizers(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) -> list[str]:
     """The object's finalizers with those that the propagation policy asks for."""
     now: list[str] = list(entry.body["metadata"].get("finalizers") or ())
-    policy = wish.policy
+    policy = options.policy
     if not policy:
         if ORPHAN in now or FOREGROUND in now:
             return now
@@ -201,7 +203,7 @@ async def delete_collection(ctx: Context, call: Call) -> Response:
         raise ApiError(
             405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={}
         )
-    wish = read_wish(call)
+    options = read_options(call)
     shown = list_objects(ctx, call)
     for entry in Filter(call).pick(ctx.bucket(kind)):
         if ctx.webhooks.active:
@@ -209,5 +211,5 @@ async def delete_collection(ctx: Context, call: Call) -> Response:
             await ctx.webhooks.validate(one_call, "DELETE", None, entry.body, mutate_first=True)
         current = ctx.bucket(kind).get(entry.namespace, entry.name)
         if current is not None and current.uid == entry.uid:
-            remove(ctx, kind, current, wish)
+            remove(ctx, kind, current, options)
     return shown

@@ -9,9 +9,9 @@ from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.selection import Filter
 from volcanopy.local.apiserver.http.connections import Response
 from volcanopy.local.apiserver.http.status_errors import ApiError, Fault, bad_request, invalid, not_found
-from volcanopy.local.apiserver.schema.metadata_validation import refused, wrong
+from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, wrong
 from volcanopy.local.apiserver.store.object_store import Body, Entry
-from volcanopy.local.apiserver.wire.representation import many, stored
+from volcanopy.local.apiserver.wire.representation import list_response, stored
 
 
 def get(ctx: Context, call: Call) -> Response:
@@ -76,7 +76,7 @@ def list_objects(ctx: Context, call: Call) -> Response:
         metadata["continue"] = _write_token(version, entries[-1])
         if not chosen.selective:
             metadata["remainingItemCount"] = rest
-    return many(call, entries, metadata)
+    return list_response(call, entries, metadata)
 
 
 def _check_match(call: Call) -> None:
@@ -87,12 +87,12 @@ def _check_match(call: Call) -> None:
     faults: list[Fault] = []
     if not call.query.get("resourceVersion"):
         text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        faults.append(refused("resourceVersionMatch", text))
+        faults.append(forbidden_field("resourceVersionMatch", text))
     if match not in {"Exact", "NotOlderThan"}:
         faults.append(wrong("resourceVersionMatch", match, 'supported values: "Exact", "NotOlderThan", ""'))
     if match == "Exact" and call.query.get("resourceVersion") == "0":
         text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        faults.append(refused("resourceVersionMatch", text))
+        faults.append(forbidden_field("resourceVersionMatch", text))
     if faults:
         raise invalid("ListOptions", "meta.k8s.io", "", faults)
 

@@ -7,10 +7,10 @@ from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.write import Change, create_object, modify
 from volcanopy.local.apiserver.http.connections import Response
 from volcanopy.local.apiserver.http.status_errors import ApiError, bad_request, invalid, not_found, unsupported_media
-from volcanopy.local.apiserver.schema.metadata_validation import refused, required, wrong
+from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, required, wrong
 from volcanopy.local.apiserver.store.object_store import Body, encode
 from volcanopy.local.apiserver.wire.decoding import check_object, media, parse
-from volcanopy.local.apiserver.wire.representation import one, stored
+from volcanopy.local.apiserver.wire.representation import object_response, stored
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -37,7 +37,7 @@ def reader(ctx: Context, call: Call) -> Change:
         text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         raise unsupported_media(text)
     if call.flag("force"):
-        fault = refused("force", "may not be specified for non-apply patch")
+        fault = forbidden_field("force", "may not be specified for non-apply patch")
         raise invalid("PatchOptions", "meta.k8s.io", "", [fault])
     document = parse(call.raw, form)
 
@@ -102,7 +102,7 @@ async def _apply(ctx: Context, call: Call) -> Response:
     metadata.pop("resourceVersion", None)
     body = _merged(ctx, call, None, applied)
     body, created = await create_object(ctx, call, body, manage=False)
-    return stored(call, created, 201) if created is not None else one(call, body, 201)
+    return stored(call, created, 201) if created is not None else object_response(call, body, 201)
 
 
 def _merged(ctx: Context, call: Call, live: Body | None, applied: Body) -> Body:

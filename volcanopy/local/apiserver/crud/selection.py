@@ -87,13 +87,13 @@ def _unknown(path: str, kind: Kind) -> str:
 
 def value_at(body: Body, path: str, kind: Kind) -> str:
     """The text of a field that selectors may ask about; "" if it is not set."""
-    found: Any = body
+    value: Any = body
     for part in kind.aliases.get(path, path).split("."):
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return ""
-        found = found.get(part)
-    if found is None:
+        value = value.get(part)
+    if value is None:
         return _ABSENT.get(path, "")
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    return str(found)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

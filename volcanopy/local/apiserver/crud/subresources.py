@@ -5,7 +5,7 @@ from typing import Any
 
 from volcanopy.local.apiserver.apply.patches import PatchError, json_patch, merge_patch
 from volcanopy.local.apiserver.context import Call, Context
-from volcanopy.local.apiserver.crud.delete import Wish, check_preconditions, remove
+from volcanopy.local.apiserver.crud.delete import DeleteOptions, check_preconditions, remove
 from volcanopy.local.apiserver.crud.patch import JSON_PATCH
 from volcanopy.local.apiserver.crud.write import finished, modify, require_namespace
 from volcanopy.local.apiserver.http.connections import Response, Stream
@@ -26,13 +26,13 @@ from volcanopy.local.apiserver.schema.metadata_validation import required, unsup
 from volcanopy.local.apiserver.store.object_store import Body, Entry, encode
 from volcanopy.local.apiserver.store.selectors import label_selector_from_object
 from volcanopy.local.apiserver.wire.decoding import media, parse
-from volcanopy.local.apiserver.wire.representation import one, respond, served, stored
+from volcanopy.local.apiserver.wire.representation import object_response, respond, served, stored
 
 _TEXT = "text/plain; charset=utf-8"
 _BUDGETS = "poddisruptionbudgets.policy"
 
 
-def _found(ctx: Context, call: Call) -> Entry:
+def _existing(ctx: Context, call: Call) -> Entry:
     entry = ctx.bucket(call.kind).get(call.namespace, call.name)
     if entry is None:
         raise not_found(call.kind.plural, call.kind.group, call.name)
@@ -65,17 +65,17 @@ async def bind(ctx: Context, call: Call) -> Response:
         await ctx.webhooks.validate(call, "CREATE", body, None, ("", "v1", "Binding"))
         node = (body.get("target") or {}).get("name") or ""
     require_namespace(ctx, call)
-    entry = _found(ctx, call)
+    entry = _existing(ctx, call)
     old = entry.body
-    wanted: Body = body.get("metadata") or {}
-    _check_binding(call, entry, wanted)
+    added: Body = body.get("metadata") or {}
+    _check_binding(call, entry, added)
     metadata = {**old["metadata"]}
     for key in ("annotations", "labels"):
-        if wanted.get(key):
-            metadata[key] = {**(metadata.get(key) or {}), **wanted[key]}
+        if added.get(key):
+            metadata[key] = {**(metadata.get(key) or {}), **added[key]}
     moment = ctx.now()
     status = old.get("status") or {}
-    conditions = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
+    conditions = [condition for condition in status.get("conditions") or () if condition["type"] != "PodScheduled"]
     condition = stamp(moment, "PodScheduled", "True")
     made = {
         **old,
@@ -91,9 +91,9 @@ async def bind(ctx: Context, call: Call) -> Response:
 _BOUND = encode(success(code=201))
 
 
-def _check_binding(call: Call, entry: Entry, wanted: Body) -> None:
+def _check_binding(call: Call, entry: Entry, binding: Body) -> None:
     old = entry.body
-    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    uid, version = binding.get("uid"), binding.get("resourceVersion")
     if (uid and uid != entry.uid) or (version and version != str(entry.version)):
         what = f"UID in precondition: {uid}, UID in object meta: {entry.uid}"
         if uid == entry.uid or not uid:
@@ -115,22 +115,22 @@ async def evict(ctx: Context, call: Call) -> Response:
     named = (body.get("metadata") or {}).get("name")
     if named and named != call.name:
         raise bad_request("name in URL does not match name in Eviction object: {named}".replace("{named}", named))
-    entry = _found(ctx, call)
+    entry = _existing(ctx, call)
     if ctx.webhooks.active:
         gvk = ("policy", "v1", "Eviction")
         body = await ctx.webhooks.mutate(call, "CREATE", body, None, gvk)
         await ctx.webhooks.validate(call, "CREATE", body, None, gvk)
-        entry = _found(ctx, call)
-    options = dict(body.get("deleteOptions") or {})
+        entry = _existing(ctx, call)
+    requested = dict(body.get("deleteOptions") or {})
     if call.dry:
-        options["dryRun"] = ["All"]
-    wish = Wish(options)
-    check_preconditions(call.kind, entry, wish)
+        requested["dryRun"] = ["All"]
+    options = DeleteOptions(requested)
+    check_preconditions(call.kind, entry, options)
     status = entry.body.get("status") or {}
     done = status.get("phase") in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in entry.body["metadata"]
     if not done:
-        _ask_budgets(ctx, call, entry, dry=wish.dry)
-    remove(ctx, call.kind, entry, wish)
+        _ask_budgets(ctx, call, entry, dry=options.dry)
+    remove(ctx, call.kind, entry, options)
     return respond(_BOUND, 201, call.warnings)
 
 
@@ -161,13 +161,13 @@ def _ask_budgets(ctx: Context, call: Call, entry: Entry, *, dry: bool) -> None:
 
 async def logs(ctx: Context, call: Call) -> Response | Stream:
     """GET a container's log."""
-    entry = _found(ctx, call)
+    entry = _existing(ctx, call)
     spec = entry.body["spec"]
-    names = [one["name"] for one in (*spec["containers"], *(spec.get("initContainers") or ()))]
+    names = [container["name"] for container in (*spec["containers"], *(spec.get("initContainers") or ()))]
     container = call.query.get("container", "")
     if not container:
         if len(spec["containers"]) > 1:
-            listed = " ".join(one["name"] for one in spec["containers"])
+            listed = " ".join(container["name"] for container in spec["containers"])
             text = f"a container name must be specified for pod {call.name}, choose one of: [{listed}]"
             raise bad_request(text)
         container = names[0]
@@ -196,25 +196,25 @@ async def _stream(call: Call, source: AsyncIterator[bytes]) -> Stream:
 
 async def scale(ctx: Context, call: Call) -> Response:
     """GET, PUT or PATCH the number of replicas."""
-    entry = _found(ctx, call)
+    entry = _existing(ctx, call)
     if call.method == "GET":
-        return one(call, _scale_of(call, served(call.kind, entry)))
+        return object_response(call, _scale_of(call, served(call.kind, entry)))
     document = parse(call.raw, media(call))
     path = call.kind.scale["specReplicasPath"]
 
     def change(body: Body) -> Body:
         now = _scale_of(call, body)
         if call.method == "PUT":
-            wanted = document
+            scale = document
         else:
             try:
-                wanted = json_patch(now, document) if media(call) == JSON_PATCH else merge_patch(now, document)
+                scale = json_patch(now, document) if media(call) == JSON_PATCH else merge_patch(now, document)
             except PatchError as error:
                 raise bad_request(str(error)) from None
-        version = (wanted.get("metadata") or {}).get("resourceVersion")
+        version = (scale.get("metadata") or {}).get("resourceVersion")
         if version and version != now["metadata"]["resourceVersion"]:
             raise conflict(call.kind.plural, call.kind.group, call.name, STALE)
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or replicas < 0:
             raise bad_request(f"spec.replicas of a Scale must be a whole number of at least 0, not {replicas!r}")
         _set(body, path, replicas)
@@ -225,7 +225,7 @@ async def scale(ctx: Context, call: Call) -> Response:
     current = ctx.bucket(call.kind).get(call.namespace, call.name)
     if response.status != 200 or current is None:
         return response
-    return one(call, _scale_of(call, served(call.kind, current)))
+    return object_response(call, _scale_of(call, served(call.kind, current)))
 
 
 def _scale_of(call: Call, body: Body) -> Body:
@@ -247,10 +247,10 @@ def _scale_of(call: Call, body: Body) -> Body:
 
 
 def _at(body: Body, path: str) -> Any:
-    found: Any = body
+    value: Any = body
     for part in path.strip(".").split(".") if path else ():
-        found = found.get(part) if isinstance(found, dict) else None
-    return found if path else None
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if path else None
 
 
 def _set(body: Body, path: str, value: Any) -> None:
@@ -265,11 +265,11 @@ async def finalize(ctx: Context, call: Call) -> Response:
     if call.method != "PUT":
         raise method_not_allowed()
     body = _read(call)
-    entry = _found(ctx, call)
-    wanted = (body.get("spec") or {}).get("finalizers") or []
-    made = {**entry.body, "spec": {**entry.body["spec"], "finalizers": wanted}}
+    entry = _existing(ctx, call)
+    finalizers = (body.get("spec") or {}).get("finalizers") or []
+    made = {**entry.body, "spec": {**entry.body["spec"], "finalizers": finalizers}}
     bucket = ctx.bucket(call.kind)
     if finished(made) and not any(True for _ in ctx.store.in_namespace(entry.name)):
         ctx.store.remove(bucket, entry)
-        return one(call, made)
+        return object_response(call, made)
     return stored(call, ctx.store.put(bucket, made))

@@ -9,7 +9,7 @@ from volcanopy.local.apiserver.crud.get import version_of
 from volcanopy.local.apiserver.crud.selection import Filter
 from volcanopy.local.apiserver.http.connections import JSON, Stream
 from volcanopy.local.apiserver.http.status_errors import ApiError, Fault, expired, invalid
-from volcanopy.local.apiserver.schema.metadata_validation import refused, unsupported
+from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, unsupported
 from volcanopy.local.apiserver.store.object_store import Body, Entry, Event, encode
 from volcanopy.local.apiserver.wire.representation import form, partial, rows
 
@@ -177,10 +177,10 @@ def _check_initial(call: Call, initial: str | None) -> None:
     match = call.query.get("resourceVersionMatch", "")
     if initial is not None and match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        faults.append(refused("resourceVersionMatch", text))
+        faults.append(forbidden_field("resourceVersionMatch", text))
     if initial is None and match:
         text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        faults.append(refused("resourceVersionMatch", text))
+        faults.append(forbidden_field("resourceVersionMatch", text))
     if match and match != "NotOlderThan":
         faults.append(unsupported("resourceVersionMatch", match, ("NotOlderThan",)))
     if faults:

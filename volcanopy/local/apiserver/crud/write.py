@@ -25,10 +25,10 @@ from volcanopy.local.apiserver.http.status_errors import (
 )
 from volcanopy.local.apiserver.kinds.admission import admit_create
 from volcanopy.local.apiserver.kinds.kinds import Kind
-from volcanopy.local.apiserver.schema.metadata_validation import metadata_faults, refused, wrong
+from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, metadata_faults, wrong
 from volcanopy.local.apiserver.store.object_store import Body, Entry
 from volcanopy.local.apiserver.wire.decoding import read_object
-from volcanopy.local.apiserver.wire.representation import one, stored
+from volcanopy.local.apiserver.wire.representation import object_response, stored
 
 Change = Callable[[Body], Body]
 """Given a fresh copy of the stored object in the served version, what it should become."""
@@ -54,7 +54,7 @@ async def create(ctx: Context, call: Call) -> Response:
         body, entry = await create_object(ctx, call, body, sound=True)
     else:
         body, entry = await create_object(ctx, call, read_object(ctx, call))
-    return stored(call, entry, 201) if entry is not None else one(call, body, 201)
+    return stored(call, entry, 201) if entry is not None else object_response(call, body, 201)
 
 
 async def create_object(
@@ -149,12 +149,12 @@ async def update(ctx: Context, call: Call) -> Response:
         text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
         raise bad_request(text)
     _check_namespace(call, metadata)
-    found = ctx.bucket(kind).get(call.namespace, call.name)
-    if found is None and kind.strategy.create_on_update and not call.subresource:
+    existing = ctx.bucket(kind).get(call.namespace, call.name)
+    if existing is None and kind.strategy.create_on_update and not call.subresource:
         metadata.pop("resourceVersion", None)
         made, entry = await create_object(ctx, call, body)
-        return stored(call, entry, 201) if entry is not None else one(call, made, 201)
-    if found is not None and not metadata.get("resourceVersion") and not kind.strategy.unconditional_update:
+        return stored(call, entry, 201) if entry is not None else object_response(call, made, 201)
+    if existing is not None and not metadata.get("resourceVersion") and not kind.strategy.unconditional_update:
         fault = wrong("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(kind.plural, kind.group, call.name, [fault])
     return await modify(ctx, call, lambda _: body)
@@ -252,7 +252,7 @@ def _judge_metadata(kind: Kind, new: Body, old: Body) -> None:
         if added:
             listed = ", ".join(f'"{name}"' for name in added)
             text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
-            faults.append(refused("metadata.finalizers", text))
+            faults.append(forbidden_field("metadata.finalizers", text))
     if faults:
         raise invalid(kind.kind, kind.group, before["name"], faults)
 
@@ -263,11 +263,11 @@ def _commit(ctx: Context, call: Call, entry: Entry, body: Body) -> Response:
     if body == entry.body:
         return stored(call, entry)
     if call.dry:
-        return one(call, body if kind.outgoing is None else kind.outgoing(body))
+        return object_response(call, body if kind.outgoing is None else kind.outgoing(body))
     bucket = ctx.bucket(kind)
     if finished(body):
         ctx.store.remove(bucket, entry)
-        return one(call, body if kind.outgoing is None else kind.outgoing(body))
+        return object_response(call, body if kind.outgoing is None else kind.outgoing(body))
     return stored(call, ctx.store.put(bucket, body))
 
 

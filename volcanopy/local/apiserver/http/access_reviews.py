@@ -6,7 +6,7 @@ from volcanopy.local.apiserver.context import Call, Context, User
 from volcanopy.local.apiserver.http.connections import Response
 from volcanopy.local.apiserver.store.object_store import Body
 from volcanopy.local.apiserver.wire.decoding import read_object
-from volcanopy.local.apiserver.wire.representation import one
+from volcanopy.local.apiserver.wire.representation import object_response
 
 _EVERYTHING: Body = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -29,4 +29,4 @@ def review(ctx: Context, call: Call, tokens: Mapping[str, User]) -> Response:
         body["status"] = {"authenticated": True, "user": user.info()} if user is not None else {"user": {}}
     else:
         body["status"] = {"allowed": True, "reason": "the embedded API server forbids nothing"}
-    return one(call, body, 201)
+    return object_response(call, body, 201)

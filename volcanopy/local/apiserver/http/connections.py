@@ -149,10 +149,10 @@ class Connection(asyncio.Protocol):
             # The request stands as if it had asked for nothing; what follows it is in another language.
             self._last = True
         except httptools.HttpParserError as error:
-            self._refuse(400, f"this is no HTTP request: {error}\n")
+            self._reject(400, f"this is no HTTP request: {error}\n")
         else:
             if self._heading > HEAD_LIMIT:
-                self._refuse(431, f"the line and headers of a request may have {HEAD_LIMIT} bytes\n")
+                self._reject(431, f"the line and headers of a request may have {HEAD_LIMIT} bytes\n")
 
     def pause_writing(self) -> None:
         """The client reads too slowly."""
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
 
     # What we do.
 
-    def _refuse(self, status: int, text: str) -> None:
+    def _reject(self, status: int, text: str) -> None:
         self._last = True
         self._accept(Response(text.encode(), status, "text/plain; charset=utf-8"))
 

@@ -56,10 +56,10 @@ class Discovery:
         name = path.removeprefix("/openapi/v3").strip("/")
         if not name:
             return respond(self._cached(path, lambda: index(_groups(registry.groups()), self._hash)))
-        found = versions.get(name)
-        if found is None:
+        document = versions.get(name)
+        if document is None:
             return None
-        return respond(self._cached(path, lambda: self._document(*found)))
+        return respond(self._cached(path, lambda: self._document(*document)))
 
     def _cached(self, key: str, make: Any) -> bytes:
         page = self._pages.get(key)
@@ -121,7 +121,7 @@ class Discovery:
     def _resources(self, group: str, version: str) -> Body:
         resources: list[Body] = []
         for kind in self._ctx.registry.of_version(group, version):
-            one: Body = {
+            resource: Body = {
                 "name": kind.plural,
                 "singularName": kind.singular,
                 "namespaced": kind.namespaced,
@@ -129,10 +129,10 @@ class Discovery:
                 "verbs": list(kind.verbs),
             }
             if kind.short_names:
-                one["shortNames"] = list(kind.short_names)
+                resource["shortNames"] = list(kind.short_names)
             if kind.categories:
-                one["categories"] = list(kind.categories)
-            resources.append(one)
+                resource["categories"] = list(kind.categories)
+            resources.append(resource)
             for name in kind.subresources:
                 sub_group, sub_version, sub_kind, verbs = _SUBRESOURCES[name]
                 sub: Body = {

@@ -24,21 +24,23 @@ def _priority(ctx: Context, body: Body) -> None:
     spec = body["spec"]
     classes = ctx.store.bucket(CLASSES)
     name = spec.get("priorityClassName")
-    found: Body | None = None
+    priority_class: Body | None = None
     if name:
         entry = classes.get("", name)
         if entry is None:
             pod = body["metadata"].get("name", "")
             raise forbidden("pods", "", pod, f"no PriorityClass with name {name} was found")
-        found = entry.body
+        priority_class = entry.body
     else:
         everywhere = classes.objects.get("", {}).values()
         chosen = [entry.body for entry in everywhere if entry.body.get("globalDefault")]
         if chosen:
-            found = min(chosen, key=lambda body: body["value"])  # the lowest of several, as the real server does
-            spec["priorityClassName"] = found["metadata"]["name"]
-    priority = found["value"] if found is not None else SYSTEM_PRIORITIES.get(name or "", 0)
-    policy = found["preemptionPolicy"] if found is not None else "PreemptLowerPriority"
+            priority_class = min(
+                chosen, key=lambda body: body["value"]
+            )  # the lowest of several, as the real server does
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
+    priority = priority_class["value"] if priority_class is not None else SYSTEM_PRIORITIES.get(name or "", 0)
+    policy = priority_class["preemptionPolicy"] if priority_class is not None else "PreemptLowerPriority"
     if spec.get("priority") not in {None, priority}:
         pod = body["metadata"].get("name", "")
         why = (

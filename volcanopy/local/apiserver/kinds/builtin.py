@@ -11,9 +11,9 @@ from volcanopy.local.apiserver.kinds.pods import PodStrategy, default_pod_spec
 from volcanopy.local.apiserver.kinds.quantities import settle
 from volcanopy.local.apiserver.kinds.strategy import Strategy
 from volcanopy.local.apiserver.schema.metadata_validation import (
+    forbidden_field,
     label_faults,
     path_segment_faults,
-    refused,
     required,
     service_faults,
     wrong,
@@ -76,13 +76,13 @@ class SecretStrategy(Strategy):
 
     def validate(self, body: Body) -> list[Fault]:
         """Data must be base64."""
-        found: list[Fault] = []
+        faults: list[Fault] = []
         for key, value in (body.get("data") or {}).items():
             try:
                 base64.b64decode(value or "", validate=True)
             except (binascii.Error, TypeError):
-                found.append(wrong(f"data[{key}]", value, "must be base64 text"))
-        return found
+                faults.append(wrong(f"data[{key}]", value, "must be base64 text"))
+        return faults
 
 
 class ConfigMapStrategy(Strategy):
@@ -93,7 +93,7 @@ class ConfigMapStrategy(Strategy):
         if old.get("immutable"):
             for key in ("data", "binaryData"):
                 if new.get(key) != old.get(key):
-                    return [refused(key, "field is immutable when `immutable` is set")]
+                    return [forbidden_field(key, "field is immutable when `immutable` is set")]
         return []
 
 
@@ -144,11 +144,11 @@ class ServiceStrategy(Strategy):
 
     def validate_update(self, new: Body, old: Body) -> list[Fault]:
         """The address never changes."""
-        found = self.validate(new)
+        faults = self.validate(new)
         before, after = old["spec"].get("clusterIP"), new["spec"].get("clusterIP")
         if before and before != after and new["spec"]["type"] != "ExternalName":
-            found.append(wrong("spec.clusterIPs[0]", [after], "may not change once set"))
-        return found
+            faults.append(wrong("spec.clusterIPs[0]", [after], "may not change once set"))
+        return faults
 
 
 class PriorityClassStrategy(Strategy):
@@ -166,19 +166,21 @@ class PriorityClassStrategy(Strategy):
             if SYSTEM_PRIORITIES.get(name) != value:
                 text = f"priority class names with 'system-' prefix are reserved for system use only. error: {name} is not "
                 text += "a known system priority class"
-                return [refused("metadata.name", text)]
+                return [forbidden_field("metadata.name", text)]
         elif value > HIGHEST_USER_PRIORITY:
-            return [refused("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")]
+            return [
+                forbidden_field("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
+            ]
         return []
 
     def validate_update(self, new: Body, old: Body) -> list[Fault]:
         """Value and policy are for ever."""
-        found: list[Fault] = []
+        faults: list[Fault] = []
         if new["value"] != old["value"]:
-            found.append(refused("value", "may not be changed in an update."))
+            faults.append(forbidden_field("value", "may not be changed in an update."))
         if new["preemptionPolicy"] != old["preemptionPolicy"]:
-            found.append(wrong("preemptionPolicy", new["preemptionPolicy"], "field is immutable"))
-        return found
+            faults.append(wrong("preemptionPolicy", new["preemptionPolicy"], "field is immutable"))
+        return faults
 
 
 class TemplateStrategy(Strategy):
@@ -250,18 +252,18 @@ class WebhookStrategy(Strategy):
 
     def validate(self, body: Body) -> list[Fault]:
         """The fields without which a webhook cannot be called."""
-        found: list[Fault] = []
+        faults: list[Fault] = []
         for index, hook in enumerate(body.get("webhooks") or ()):
             path = f"webhooks[{index}]"
             if not hook.get("sideEffects"):
-                found.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
+                faults.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
             if not hook.get("admissionReviewVersions"):
                 text = "must specify one of v1, v1beta1"
-                found.append(required(f"{path}.admissionReviewVersions", text))
+                faults.append(required(f"{path}.admissionReviewVersions", text))
             client = hook.get("clientConfig") or {}
             if bool(client.get("url")) == bool(client.get("service")):
-                found.append(required(f"{path}.clientConfig", "exactly one of url or service is required"))
-        return found
+                faults.append(required(f"{path}.clientConfig", "exactly one of url or service is required"))
+        return faults
 
 
 _POD_FIELDS = (
@@ -354,19 +356,19 @@ def _workloads() -> list[Kind]:
         "statusReplicasPath": ".status.replicas",
         "labelSelectorPath": ".spec.selector",
     }
-    one = ("all",)
+    all_category = ("all",)
     return [
-        Kind("apps", "v1", "Deployment", "deployments", True, deployment, short_names=("deploy",), categories=one,
+        Kind("apps", "v1", "Deployment", "deployments", True, deployment, short_names=("deploy",), categories=all_category,
              subresources=scaled, scale=scale),
-        Kind("apps", "v1", "StatefulSet", "statefulsets", True, stateful, short_names=("sts",), categories=one,
+        Kind("apps", "v1", "StatefulSet", "statefulsets", True, stateful, short_names=("sts",), categories=all_category,
              subresources=scaled, scale=scale),
         Kind("apps", "v1", "ReplicaSet", "replicasets", True, TemplateStrategy(status=True, defaults={"replicas": 1}),
-             short_names=("rs",), categories=one, subresources=scaled, scale=scale),
-        Kind("apps", "v1", "DaemonSet", "daemonsets", True, plain, short_names=("ds",), categories=one,
+             short_names=("rs",), categories=all_category, subresources=scaled, scale=scale),
+        Kind("apps", "v1", "DaemonSet", "daemonsets", True, plain, short_names=("ds",), categories=all_category,
              subresources=("status",)),
-        Kind("batch", "v1", "Job", "jobs", True, job, categories=one, subresources=("status",),
+        Kind("batch", "v1", "Job", "jobs", True, job, categories=all_category, subresources=("status",),
              fields=(*FIELDS, "status.successful")),
-        Kind("batch", "v1", "CronJob", "cronjobs", True, cron, short_names=("cj",), categories=one,
+        Kind("batch", "v1", "CronJob", "cronjobs", True, cron, short_names=("cj",), categories=all_category,
              subresources=("status",)),
     ]  # fmt: skip
 

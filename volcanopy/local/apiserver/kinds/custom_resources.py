@@ -5,12 +5,12 @@ import re
 from typing import Any
 
 from volcanopy.local.apiserver.context import Context
-from volcanopy.local.apiserver.crud.delete import Wish, remove
+from volcanopy.local.apiserver.crud.delete import DeleteOptions, remove
 from volcanopy.local.apiserver.crud.write import finished
 from volcanopy.local.apiserver.http.status_errors import Fault
 from volcanopy.local.apiserver.kinds.kinds import FIELDS, Kind
 from volcanopy.local.apiserver.kinds.strategy import Strategy
-from volcanopy.local.apiserver.schema.metadata_validation import refused, required, unsupported, wrong
+from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, required, unsupported, wrong
 from volcanopy.local.apiserver.schema.structural import RuleError, Structural
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Event
 from volcanopy.local.apiserver.wire.tables import crd_columns
@@ -117,7 +117,7 @@ class DefinitionStrategy(Strategy):
             faults.append(wrong("spec.versions", [version.get("name") for version in versions], text))
         if (spec.get("conversion") or {}).get("strategy") == "Webhook":
             text = "the embedded server converts by renaming apiVersion only: use strategy None"
-            faults.append(refused("spec.conversion.strategy", text))
+            faults.append(forbidden_field("spec.conversion.strategy", text))
         for index, version in enumerate(versions):
             faults += _version_faults(version, f"spec.versions[{index}]")
         return faults
@@ -251,7 +251,7 @@ class CustomResources:
         kind = self._ctx.registry.of_bucket(name)
         for entry in bucket.entries():
             if kind is not None:
-                remove(self._ctx, kind, entry, Wish({"propagationPolicy": "Background"}))
+                remove(self._ctx, kind, entry, DeleteOptions({"propagationPolicy": "Background"}))
         self._release(name)
 
     def _release(self, name: str) -> None:

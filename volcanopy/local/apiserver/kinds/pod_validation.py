@@ -7,10 +7,10 @@ from volcanopy.local.apiserver.kinds.quantities import measure
 from volcanopy.local.apiserver.schema.metadata_validation import (
     Broken,
     duplicate,
+    forbidden_field,
     label_faults,
     label_map_faults,
     qualified_faults,
-    refused,
     required,
     subdomain_faults,
     unsupported,
@@ -40,38 +40,38 @@ _NAMES: tuple[tuple[str, Callable[[str], tuple[str, ...]]], ...] = (
 
 def pod_faults(spec: Body, path: str) -> list[Broken]:
     """What is wrong with a pod's spec."""
-    found: list[Broken] = []
+    faults: list[Broken] = []
     containers = spec.get("containers")
     if not containers:
-        found.append(required(f"{path}.containers"))
+        faults.append(required(f"{path}.containers"))
     seen: set[str] = set()
     volumes: list[str | None] = []
     if spec.get("volumes"):
         volumes = [volume.get("name") for volume in spec["volumes"]]
-        found += _volume_faults(volumes, f"{path}.volumes")
+        faults += _volume_faults(volumes, f"{path}.volumes")
     for key in _CONTAINERS:
         for index, container in enumerate(spec.get(key) or ()):
             if not _sound_container(container, seen):
-                found += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
+                faults += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
     if spec["restartPolicy"] not in _RESTART:
-        found.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART))
+        faults.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART))
     if spec["dnsPolicy"] not in _DNS:
-        found.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
+        faults.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
         text = "must be between 1 and 2147483647, inclusive"
-        found.append(wrong(f"{path}.activeDeadlineSeconds", deadline, text))
+        faults.append(wrong(f"{path}.activeDeadlineSeconds", deadline, text))
     for key, rule in _NAMES:
         name = spec.get(key)
         if name and (texts := rule(name)):
-            found += [wrong(f"{path}.{key}", name, text) for text in texts]
+            faults += [wrong(f"{path}.{key}", name, text) for text in texts]
     if spec.get("nodeSelector"):
-        found += label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
+        faults += label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
     if spec.get("tolerations") != USUAL_TOLERATIONS:
-        found += _toleration_faults(spec, path)
+        faults += _toleration_faults(spec, path)
     if spec.get("schedulingGates"):
-        found += _gate_faults(spec, path)
-    return found
+        faults += _gate_faults(spec, path)
+    return faults
 
 
 def _sound_container(container: Body, seen: set[str]) -> bool:
@@ -204,11 +204,11 @@ def _extended(name: str) -> bool:
 def _name_faults(name: str, path: str) -> tuple[Broken, ...]:
     if name in _STANDARD or name.startswith("hugepages-"):
         return ()
-    found = tuple(wrong(path, name, text) for text in qualified_faults(name))
-    if not found and "/" not in name:
-        found = (wrong(path, name, "must be a standard resource type or fully qualified"),)
-        return (*found, wrong(path, name, "must be a standard resource for containers"))
-    return found
+    faults = tuple(wrong(path, name, text) for text in qualified_faults(name))
+    if not faults and "/" not in name:
+        faults = (wrong(path, name, "must be a standard resource type or fully qualified"),)
+        return (*faults, wrong(path, name, "must be a standard resource for containers"))
+    return faults
 
 
 def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
@@ -243,4 +243,4 @@ def _gate_faults(spec: Body, path: str) -> Iterator[Broken]:
             yield duplicate(f"{path}.schedulingGates[{index}]", name)
         seen.add(name)
     if gates and spec.get("nodeName"):
-        yield refused(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")
+        yield forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")

@@ -11,7 +11,7 @@ from volcanopy.local.apiserver.http.status_errors import Fault
 from volcanopy.local.apiserver.kinds.pod_validation import USUAL_TOLERATIONS, pod_faults
 from volcanopy.local.apiserver.kinds.quantities import settle
 from volcanopy.local.apiserver.kinds.strategy import Strategy
-from volcanopy.local.apiserver.schema.metadata_validation import refused
+from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field
 from volcanopy.local.apiserver.store.object_store import Body
 
 _LOST_NODE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -81,9 +81,9 @@ def _default_container(container: Body, spec: Body) -> None:
 @lru_cache(maxsize=4096)
 def _pull_policy(image: str) -> str:
     """An image that may change behind its name is always pulled."""
-    found = _IMAGE.fullmatch(image)
-    tag = found.group("tag") if found else None
-    fixed = found is not None and (found.group("digest") or (tag and tag != "latest"))
+    match = _IMAGE.fullmatch(image)
+    tag = match.group("tag") if match else None
+    fixed = match is not None and (match.group("digest") or (tag and tag != "latest"))
     return "IfNotPresent" if fixed else "Always"
 
 
@@ -195,11 +195,11 @@ class PodStrategy(Strategy):
         """A pod's spec is fixed, but for the few fields that the real server lets through."""
         if new["spec"] == old["spec"]:
             return []
-        found = pod_faults(new["spec"], "spec")
-        if found:
-            return [*found]
+        faults = pod_faults(new["spec"], "spec")
+        if faults:
+            return [*faults]
         if _without_mutable(new["spec"], old["spec"]) != old["spec"]:
-            return [refused("spec", _FIXED)]
+            return [forbidden_field("spec", _FIXED)]
         return []
 
     def grace(self, body: Body, asked: int | None) -> int | None:

@@ -62,13 +62,13 @@ class Registry:
 
     def of_bucket(self, bucket: str) -> Kind | None:
         """The kind in whose form the bucket's objects are stored."""
-        found: Kind | None = None
+        preferred: Kind | None = None
         for kind in self._by_path.values():
             if kind.bucket == bucket:
                 if kind.api_version == kind.stored_version:
                     return kind
-                found = found or kind
-        return found
+                preferred = preferred or kind
+        return preferred
 
     def kinds(self) -> list[Kind]:
         """All of them, grouped as discovery lists them."""
@@ -76,12 +76,12 @@ class Registry:
 
     def groups(self) -> dict[str, list[str]]:
         """Groups and their versions, the preferred one first; the core group is ""."""
-        found: dict[str, set[str]] = {}
+        versions: dict[str, set[str]] = {}
         for kind in self._by_path.values():
-            found.setdefault(kind.group, set()).add(kind.version)
-        known = [group for group in _ORDER if group in found]
-        names = [*known, *(group for group in found if group not in known)]
-        return {group: sorted(found[group], key=version_rank) for group in names}
+            versions.setdefault(kind.group, set()).add(kind.version)
+        known = [group for group in _ORDER if group in versions]
+        names = [*known, *(group for group in versions if group not in known)]
+        return {group: sorted(versions[group], key=version_rank) for group in names}
 
     def of_version(self, group: str, version: str) -> list[Kind]:
         """The kinds of one group version."""
@@ -100,10 +100,10 @@ class Registry:
         parts = path.split("/")
         if 6 <= len(parts) <= 8 and parts[3] == "namespaces" and parts[1] == "api" and parts[-1] and "%" not in path:
             # The busiest paths, those of namespaced core objects, in one look.
-            found = self._by_path.get(("", parts[2], parts[5]))
-            if found is not None and found.namespaced and parts[4]:
+            kind = self._by_path.get(("", parts[2], parts[5]))
+            if kind is not None and kind.namespaced and parts[4]:
                 name, subresource = (*parts[6:], "", "")[:2]
-                return Target(found, parts[4], name, subresource)
+                return Target(kind, parts[4], name, subresource)
         if len(parts) > 3 and parts[1] == "api":
             group, version, rest = "", parts[2], parts[3:]
         elif len(parts) > 4 and parts[1] == "apis":

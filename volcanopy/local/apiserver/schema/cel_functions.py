@@ -79,15 +79,15 @@ def _find(text: str, expression: str) -> str:
 
 
 def _find_all(text: str, expression: str, limit: int = -1) -> list[str]:
-    found = [match.group() for match in pattern(expression).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    matches = [match.group() for match in pattern(expression).finditer(text)]
+    return matches if limit < 0 else matches[:limit]
 
 
 def _format(template: str, values: list[Any]) -> str:
     """`"%s has %d".format([...])` with the verbs of CEL's strings library."""
     remaining = list(values)
 
-    def one(match: re.Match[str]) -> str:
+    def formatted(match: re.Match[str]) -> str:
         verb = match.group(2)
         if verb == "%":
             return "%"
@@ -99,7 +99,7 @@ def _format(template: str, values: list[Any]) -> str:
         precision = match.group(1) or (".6" if verb in "fe" else "")
         return format(value, f"{precision if verb in 'fe' else ''}{verb}")
 
-    return re.sub(r"%(\.\d+)?([sdfebxXo%])", one, template)
+    return re.sub(r"%(\.\d+)?([sdfebxXo%])", formatted, template)
 
 
 def _shown(value: Any) -> str:

@@ -95,7 +95,7 @@ class Rule:
                 return None
         except (KeyError, IndexError, ZeroDivisionError, TypeError, ValueError, RuntimeError, OverflowError) as fault:
             return self._broken(fault, steps)
-        return self._refusal(value, steps)
+        return self._failure(value, steps)
 
     def _old(self, old: Json) -> Json:
         if not self.optional_old:
@@ -117,7 +117,7 @@ class Rule:
         kind = self.node.types[0] if len(self.node.types) == 1 else ""
         return FieldError(path_text(steps), INVALID, message, kind, steps)
 
-    def _refusal(self, value: Json, steps: FieldPath) -> FieldError:
+    def _failure(self, value: Json, steps: FieldPath) -> FieldError:
         reason = _REASONS.get(self.source.get("reason", ""), INVALID)
         shown = OMITTED if isinstance(value, (dict, list)) else value
         message = "" if reason == DUPLICATE else self._message()
@@ -178,12 +178,12 @@ def _read_field_path(text: str) -> FieldPath:
     return tuple(plain or quoted for plain, quoted in re.findall(r"\.([A-Za-z_]\w*)|\['([^']*)'\]", text))
 
 
-def _flat_names(node: SchemaNode, found: dict[str, bool]) -> bool:
+def _flat_names(node: SchemaNode, flat_names: dict[str, bool]) -> bool:
     """For every field name below a node, whether its values have no fields of their own, wherever it occurs."""
     for name, child in node.properties.items():
-        flat = _flat_names(child, found)
-        found[escape(name)] = flat and found.get(escape(name), True)
-    below = [_flat_names(child, found) for child in (node.items, node.additional) if child is not None]
+        flat = _flat_names(child, flat_names)
+        flat_names[escape(name)] = flat and flat_names.get(escape(name), True)
+    below = [_flat_names(child, flat_names) for child in (node.items, node.additional) if child is not None]
     return not node.properties and not node.embedded and all(below)
 
 
@@ -266,11 +266,11 @@ def _object_converter(node: SchemaNode, names: frozenset[str] | None, root: bool
     def convert(value: Json) -> Json:
         if not isinstance(value, dict):
             return value
-        found = {}
+        members = {}
         for name, (spelled, member) in fields.items():
             if name in value:
-                found[spelled] = member(value[name])
-        return found
+                members[spelled] = member(value[name])
+        return members
 
     return convert
 

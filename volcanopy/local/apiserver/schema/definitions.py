@@ -107,27 +107,27 @@ class Definitions:
         return None if schema is None else read_schema(schema, self._nodes)
 
     def _resolve_all(self, name: str) -> dict[str, Any]:
-        found = self._resolved.get(name)
-        if found is None:
+        resolved = self._resolved.get(name)
+        if resolved is None:
             extended: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = []
-            found = self._resolve(name, extended)
+            resolved = self._resolve(name, extended)
             for target, base, extras in extended:
                 target.update({**base, **extras})
-        return found
+        return resolved
 
     def _resolve(
         self, name: str, extended: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]
     ) -> dict[str, Any]:
-        found = self._resolved.get(name)
-        if found is None:
-            found = self._resolved[name] = {}
+        resolved = self._resolved.get(name)
+        if resolved is None:
+            resolved = self._resolved[name] = {}
             form = _OWN_FORMS.get(name)
-            found.update(self._link(self.raw[name], extended) if form is None else form)
-            found.setdefault("title", name.rpartition(".")[2])
-            if found["title"] in _PORTS:
+            resolved.update(self._link(self.raw[name], extended) if form is None else form)
+            resolved.setdefault("title", name.rpartition(".")[2])
+            if resolved["title"] in _PORTS:
                 # The default is published as prose only, and it is part of what tells ports apart.
-                found["properties"]["protocol"] = {"type": "string", "default": "TCP"}
-        return found
+                resolved["properties"]["protocol"] = {"type": "string", "default": "TCP"}
+        return resolved
 
     def _link(
         self, source: Mapping[str, Any], extended: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]
@@ -160,13 +160,13 @@ def _load() -> Definitions:
     package = find_spec("kubernetes_validate")
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("the package kubernetes-validate is not installed: pip install kubernetes-validate")
-    shelf = Path(package.submodule_search_locations[0]) / "kubernetes-json-schema"
+    index = Path(package.submodule_search_locations[0]) / "kubernetes-json-schema"
     installed = sorted(
         (tuple(int(part) for part in match.groups()), entry)
-        for entry in shelf.iterdir()
+        for entry in index.iterdir()
         if (match := re.fullmatch(r"v(\d+)\.(\d+)\.(\d+)-local", entry.name))
     )
-    preferred = [found for found in installed if f"{found[0][0]}.{found[0][1]}" == PREFERRED_MINOR]
+    preferred = [entry for entry in installed if f"{entry[0][0]}.{entry[0][1]}" == PREFERRED_MINOR]
     version, folder = (preferred or installed)[-1]
     text = (folder / "_definitions.json").read_bytes()
     raw: dict[str, dict[str, Any]] = msgspec.json.decode(text)["$defs"]

@@ -45,10 +45,10 @@ def compile_path(path: str) -> Callable[[Json], list[Json]]:
         position = match.end()
 
     def find(value: Json) -> list[Json]:
-        found: Iterable[Json] = (value,)
+        values: Iterable[Json] = (value,)
         for step in steps:
-            found = step(found)
-        return list(found)
+            values = step(values)
+        return list(values)
 
     return find
 
@@ -108,7 +108,7 @@ def _deep(name: str) -> Step:
         for child in children:
             yield from walk(child)
 
-    return lambda values: (found for value in values for found in walk(value))
+    return lambda values: (result for value in values for result in walk(value))
 
 
 def _filter(text: str, path: str) -> Step:

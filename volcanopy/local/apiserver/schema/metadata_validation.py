@@ -47,7 +47,7 @@ def duplicate(path: str, value: Any) -> Broken:
     return Broken(path, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
 
 
-def refused(path: str, detail: str) -> Broken:
+def forbidden_field(path: str, detail: str) -> Broken:
     """The field may not be set, or not be changed."""
     return Broken(path, "FieldValueForbidden", f"Forbidden: {detail}")
 
@@ -94,21 +94,21 @@ ANNOTATIONS_LIMIT = 256 * 1024
 @lru_cache(maxsize=16384)
 def label_faults(value: str) -> tuple[str, ...]:
     """Why the text is no DNS label (container and namespace names)."""
-    found = () if _LABEL.fullmatch(value) else (LABEL_TEXT,)
-    return (*found, "must be no more than 63 bytes") if len(value) > 63 else found
+    faults = () if _LABEL.fullmatch(value) else (LABEL_TEXT,)
+    return (*faults, "must be no more than 63 bytes") if len(value) > 63 else faults
 
 
 @lru_cache(maxsize=16384)
 def subdomain_faults(value: str) -> tuple[str, ...]:
     """Why the text is no DNS subdomain (most names)."""
-    found = () if _SUBDOMAIN.fullmatch(value) else (SUBDOMAIN_TEXT,)
-    return (*found, "must be no more than 253 bytes") if len(value) > 253 else found
+    faults = () if _SUBDOMAIN.fullmatch(value) else (SUBDOMAIN_TEXT,)
+    return (*faults, "must be no more than 253 bytes") if len(value) > 253 else faults
 
 
 def service_faults(value: str) -> tuple[str, ...]:
     """Why the text is no name of a Service."""
-    found = () if _SERVICE.fullmatch(value) else (SERVICE_TEXT,)
-    return (*found, "must be no more than 63 bytes") if len(value) > 63 else found
+    faults = () if _SERVICE.fullmatch(value) else (SERVICE_TEXT,)
+    return (*faults, "must be no more than 63 bytes") if len(value) > 63 else faults
 
 
 def path_segment_faults(value: str) -> tuple[str, ...]:
@@ -122,82 +122,82 @@ def path_segment_faults(value: str) -> tuple[str, ...]:
 def qualified_faults(key: str) -> tuple[str, ...]:
     """Why the text is no label or annotation key."""
     prefix, slash, name = key.rpartition("/")
-    found: list[str] = []
+    faults: list[str] = []
     if slash:
         if not prefix:
-            found.append("prefix part must be non-empty")
-        found += [f"prefix part {text}" for text in subdomain_faults(prefix) if prefix]
+            faults.append("prefix part must be non-empty")
+        faults += [f"prefix part {text}" for text in subdomain_faults(prefix) if prefix]
     if not name:
-        found.append("name part must be non-empty")
+        faults.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
+        faults.append("name part must be no more than 63 bytes")
     if not _QUALIFIED.fullmatch(name):
-        found.append(QUALIFIED_TEXT)
-    return tuple(found)
+        faults.append(QUALIFIED_TEXT)
+    return tuple(faults)
 
 
 @lru_cache(maxsize=16384)
 def label_value_faults(value: str) -> tuple[str, ...]:
     """Why the text is no label value."""
-    found = () if len(value) <= 63 else ("must be no more than 63 bytes",)
-    return found if _LABEL_VALUE.fullmatch(value) else (*found, LABEL_VALUE_TEXT)
+    faults = () if len(value) <= 63 else ("must be no more than 63 bytes",)
+    return faults if _LABEL_VALUE.fullmatch(value) else (*faults, LABEL_VALUE_TEXT)
 
 
 def label_map_faults(labels: Body | None, path: str) -> list[Broken]:
     """What is wrong with a map of labels."""
-    found: list[Broken] = []
+    faults: list[Broken] = []
     for key, value in (labels or {}).items():
         if broken := qualified_faults(key):
-            found += [wrong(path, key, text) for text in broken]
+            faults += [wrong(path, key, text) for text in broken]
         if broken := label_value_faults(value):
-            found += [wrong(path, value, text) for text in broken]
-    return found
+            faults += [wrong(path, value, text) for text in broken]
+    return faults
 
 
 def _owner_faults(owners: list[Body]) -> list[Broken]:
-    found: list[Broken] = []
+    faults: list[Broken] = []
     controllers = 0
     for index, owner in enumerate(owners):
         path = f"metadata.ownerReferences[{index}]"
         if not owner.get("apiVersion"):
-            found.append(wrong(f"{path}.apiVersion", "", "version must not be empty"))
+            faults.append(wrong(f"{path}.apiVersion", "", "version must not be empty"))
         empty = [key for key in ("kind", "name", "uid") if not owner.get(key)]
-        found += [wrong(f"{path}.{key}", "", "must not be empty") for key in empty]
+        faults += [wrong(f"{path}.{key}", "", "must not be empty") for key in empty]
         controllers += bool(owner.get("controller"))
     if controllers > 1:
         text = 'Only one reference can have Controller set to true. Found "true" in references for '
         names = [f"{owner['kind']}/{owner['name']}" for owner in owners if owner.get("controller")]
-        found.append(wrong("metadata.ownerReferences", owners, text + " and ".join(names)))
-    return found
+        faults.append(wrong("metadata.ownerReferences", owners, text + " and ".join(names)))
+    return faults
 
 
 def metadata_faults(metadata: Body, name_rule: Any, *, builtin: bool) -> list[Broken]:
     """What is wrong with an object's metadata; `name_rule` tells why a name is not one of this kind's."""
-    found: list[Broken] = []
+    faults: list[Broken] = []
     name = metadata.get("name")
     if not name:
-        found.append(required("metadata.name", "name or generateName is required"))
+        faults.append(required("metadata.name", "name or generateName is required"))
     elif broken := name_rule(name):
-        found += [wrong("metadata.name", name, text) for text in broken]
+        faults += [wrong("metadata.name", name, text) for text in broken]
     if metadata.get("labels"):
-        found += label_map_faults(metadata["labels"], "metadata.labels")
+        faults += label_map_faults(metadata["labels"], "metadata.labels")
     annotations = metadata.get("annotations")
     if annotations:
         size = 0
         for key, value in annotations.items():
             size += len(key) + len(value)
             if broken := qualified_faults(key.lower()):
-                found += [wrong("metadata.annotations", key, text) for text in broken]
+                faults += [wrong("metadata.annotations", key, text) for text in broken]
         if size > ANNOTATIONS_LIMIT:
-            found.append(too_long("metadata.annotations", ANNOTATIONS_LIMIT))
+            faults.append(too_long("metadata.annotations", ANNOTATIONS_LIMIT))
     if metadata.get("ownerReferences"):
-        found += _owner_faults(metadata["ownerReferences"])
+        faults += _owner_faults(metadata["ownerReferences"])
     if not metadata.get("finalizers"):
-        return found
+        return faults
     for index, finalizer in enumerate(metadata["finalizers"]):
         path = f"metadata.finalizers[{index}]"
-        found += [wrong(path, finalizer, text) for text in qualified_faults(finalizer)]
+        faults += [wrong(path, finalizer, text) for text in qualified_faults(finalizer)]
         if builtin and "/" not in finalizer and finalizer not in _FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
-            found.append(wrong(path, finalizer, text))
-    return found
+            faults.append(wrong(path, finalizer, text))
+    return faults

@@ -69,13 +69,13 @@ def document(group: str, version: str, kinds: Sequence[KindInfo], definitions: D
 
 
 def _parameter(name: str, place: str, about: str) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    parameter: dict[str, Any] = {
         "name": name,
         "in": place,
         "description": about,
         "schema": {"type": "string", "uniqueItems": True},
     }
-    return {**found, "required": True} if place == "path" else found
+    return {**parameter, "required": True} if place == "path" else parameter
 
 
 _WRITE: Final = (

@@ -67,14 +67,14 @@ def _invalid(steps: FieldPath, place: str, value: Json, complaint: str) -> Field
 
 
 def _wrong_type(node: SchemaNode, value: Json, steps: FieldPath, place: str) -> FieldError:
-    found, wanted = json_type(value), ",".join(node.types)
+    actual, expected = json_type(value), ",".join(node.types)
     form = node.source.get("format", "")
     known = form in INTEGER_RANGES or form in ("float", "double") or form in FORMATS
     if known and value is not None and not isinstance(value, (str, list)):
         # With a format, a real server compares formats instead of types and names its own of the value.
-        wanted, found = form, {"integer": "int64", "number": "float64"}.get(found, "")
+        expected, actual = form, {"integer": "int64", "number": "float64"}.get(actual, "")
     return FieldError(
-        path_text(steps), TYPE_INVALID, f'{place} in body must be of type {wanted}: "{found}"', found, steps
+        path_text(steps), TYPE_INVALID, f'{place} in body must be of type {expected}: "{actual}"', actual, steps
     )
 
 
@@ -175,8 +175,8 @@ def _explain_object(node: SchemaNode, value: dict[str, Json], steps: FieldPath, 
     return errors
 
 
-def _shortest(found: list[list[FieldError]]) -> list[FieldError]:
-    return min(found, key=lambda part: len(part))  # noqa: PLW0108 - mypy cannot infer `len` here
+def _shortest(errors_by_schema: list[list[FieldError]]) -> list[FieldError]:
+    return min(errors_by_schema, key=lambda part: len(part))  # noqa: PLW0108 - mypy cannot infer `len` here
 
 
 def _explain_logic(node: SchemaNode, value: Json, steps: FieldPath, place: str) -> list[FieldError]:
@@ -187,15 +187,17 @@ def _explain_logic(node: SchemaNode, value: Json, steps: FieldPath, place: str) 
         return FieldError("<nil>", INVALID, f'"{place}" must {words}', "", steps)
 
     errors: list[FieldError] = []
-    if (found := faults("anyOf")) and all(found):
-        errors += [general("validate at least one schema (anyOf)"), *_shortest(found)]
-    if (found := faults("oneOf")) and (right := sum(not part for part in found)) != 1:
+    if (errors_by_schema := faults("anyOf")) and all(errors_by_schema):
+        errors += [general("validate at least one schema (anyOf)"), *_shortest(errors_by_schema)]
+    if (errors_by_schema := faults("oneOf")) and (right := sum(not part for part in errors_by_schema)) != 1:
         detail = f"Found {right} valid alternatives" if right else "Found none valid"
         errors.append(general(f"validate one and only one schema (oneOf). {detail}"))
-        errors += _shortest(found) if not right else []
-    if (found := faults("allOf")) and any(found):
-        errors += [fault for part in found for fault in part]
-        errors.append(general(f"validate all the schemas (allOf){'' if not all(found) else '. None validated'}"))
+        errors += _shortest(errors_by_schema) if not right else []
+    if (errors_by_schema := faults("allOf")) and any(errors_by_schema):
+        errors += [fault for part in errors_by_schema for fault in part]
+        errors.append(
+            general(f"validate all the schemas (allOf){'' if not all(errors_by_schema) else '. None validated'}")
+        )
     if (unwanted := node.source.get("not")) and not explain(read_schema(unwanted), value, steps):
         errors.append(general("not validate the schema (not)"))
     return errors

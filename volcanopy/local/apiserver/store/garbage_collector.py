@@ -8,7 +8,7 @@ import logging
 from collections import deque
 
 from volcanopy.local.apiserver.context import Context
-from volcanopy.local.apiserver.crud.delete import FOREGROUND, ORPHAN, Wish, remove
+from volcanopy.local.apiserver.crud.delete import FOREGROUND, ORPHAN, DeleteOptions, remove
 from volcanopy.local.apiserver.crud.write import finished
 from volcanopy.local.apiserver.store.object_store import Address, Body, Bucket, Entry, Event
 
@@ -59,7 +59,7 @@ class Collector:
                 self._wake.set()
             if entry.namespace in self._ending:
                 self._wake.set()
-            self._tell_owners(entry)
+            self._notify_owners(entry)
         elif event.type == "ADDED":
             owners = entry.body["metadata"].get("ownerReferences")
             if owners and any(owner["uid"] not in self._ctx.store.by_uid for owner in owners):
@@ -71,7 +71,7 @@ class Collector:
             self._leaving.append(entry.uid)
             self._wake.set()
 
-    def _tell_owners(self, entry: Entry) -> None:
+    def _notify_owners(self, entry: Entry) -> None:
         """An owner that waits for its dependents may be free now."""
         if b'"ownerReferences":' not in entry.raw:
             return
@@ -117,7 +117,7 @@ class Collector:
             store.put(store.bucket(address[0]), made)
             return
         if "deletionTimestamp" not in metadata:
-            remove(self._ctx, kind, entry, Wish({"propagationPolicy": "Background"}))
+            remove(self._ctx, kind, entry, DeleteOptions({"propagationPolicy": "Background"}))
 
     def _exists(self, owner: Body, namespace: str) -> bool:
         """The owner lives. An owner of a kind that is not served cannot be looked for, and counts as living."""
@@ -179,7 +179,7 @@ class Collector:
             return False
         if "deletionTimestamp" not in entry.body["metadata"]:
             policy = "Foreground" if store.owned_by(entry.uid) else "Background"
-            remove(self._ctx, kind, entry, Wish({"propagationPolicy": policy}))
+            remove(self._ctx, kind, entry, DeleteOptions({"propagationPolicy": policy}))
         blocking = any(owner.get("blockOwnerDeletion") for owner in owners if owner["uid"] == uid)
         return blocking and store.at(address) is not None
 
@@ -213,7 +213,7 @@ class Collector:
                 continue
             left += 1
             if "deletionTimestamp" not in entry.body["metadata"]:
-                left -= remove(self._ctx, kind, entry, Wish({"propagationPolicy": "Background"})) is None
+                left -= remove(self._ctx, kind, entry, DeleteOptions({"propagationPolicy": "Background"})) is None
             if number % BATCH == BATCH - 1:
                 await asyncio.sleep(0)
         entry_now = namespaces.get("", name)

@@ -83,8 +83,8 @@ class Journal:
         for (bucket, _, _), body in bodies.items():
             self._store.restore(self._store.bucket(bucket), body)
         self._store.base = self._store.version
-        for found in self._store.buckets.values():
-            found.compacted = self._store.base
+        for restored in self._store.buckets.values():
+            restored.compacted = self._store.base
 
     def _rewrite(self) -> None:
         self.close()

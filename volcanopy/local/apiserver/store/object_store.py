@@ -102,12 +102,12 @@ class Bucket:
     def entries(self, namespace: str | None = None) -> list[Entry]:
         """Current versions ordered by namespace and name; None means every namespace."""
         spaces = sorted(self.objects) if namespace is None else [namespace]
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for space in spaces:
             names = self.objects.get(space)
             if names:
-                found.extend(names[name] for name in sorted(names))
-        return found
+                entries.extend(names[name] for name in sorted(names))
+        return entries
 
     def entries_at(self, version: int, namespace: str | None = None) -> list[Entry]:
         """The versions as they stood at `version`: the present, with later events undone. 410 if they are forgotten."""
@@ -131,20 +131,20 @@ class Bucket:
 
     def on_node(self, node: str) -> list[Entry]:
         """Pods bound to the node, ordered."""
-        found = (self.by_node or {}).get(node, {})
-        return [found[key] for key in sorted(found)]
+        entries = (self.by_node or {}).get(node, {})
+        return [entries[key] for key in sorted(entries)]
 
     def since(self, version: int) -> list[Event]:
         """Events after `version`, oldest first. 410 if some of them are forgotten."""
         if version < self.compacted:
             raise expired(f"too old resource version: {version} ({self.compacted})")
-        found: list[Event] = []
+        events: list[Event] = []
         for event in reversed(self.history):
             if event.version <= version:
                 break
-            found.append(event)
-        found.reverse()
-        return found
+            events.append(event)
+        events.reverse()
+        return events
 
     def record(self, event: Event) -> None:
         """Take the event into objects, index and history, and tell the watchers."""
@@ -197,11 +197,11 @@ class Store:
 
     def bucket(self, name: str) -> Bucket:
         """The bucket of that name, made when first asked for."""
-        found = self.buckets.get(name)
-        if found is None:
-            found = self.buckets[name] = Bucket(name, self._history)
-            found.compacted = self.base
-        return found
+        bucket = self.buckets.get(name)
+        if bucket is None:
+            bucket = self.buckets[name] = Bucket(name, self._history)
+            bucket.compacted = self.base
+        return bucket
 
     def at(self, address: Address) -> Entry | None:
         """The current object at an address."""
@@ -229,7 +229,7 @@ class Store:
             if before != owners:
                 self._disown((bucket.name, namespace, name), before or ())
                 self._own((bucket.name, namespace, name), owners or ())
-        self._tell(bucket, Event("ADDED" if previous is None else "MODIFIED", entry, previous))
+        self._notify(bucket, Event("ADDED" if previous is None else "MODIFIED", entry, previous))
         return entry
 
     def remove(self, bucket: Bucket, entry: Entry) -> Entry:
@@ -241,7 +241,7 @@ class Store:
         address = (bucket.name, entry.namespace, entry.name)
         self.by_uid.pop(entry.uid, None)
         self._disown(address, metadata.get("ownerReferences") or ())
-        self._tell(bucket, Event("DELETED", last, entry))
+        self._notify(bucket, Event("DELETED", last, entry))
         return last
 
     def restore(self, bucket: Bucket, body: Body) -> None:
@@ -286,7 +286,7 @@ class Store:
                 if not held:
                     del self.dependents[owner["uid"]]
 
-    def _tell(self, bucket: Bucket, event: Event) -> None:
+    def _notify(self, bucket: Bucket, event: Event) -> None:
         bucket.record(event)
         for listener in self.listeners:
             listener(bucket, event)

@@ -142,8 +142,8 @@ class _LabelParser:
     """Recursive descent over the tokens of one selector text."""
 
     def __init__(self, text: str) -> None:
-        found = [(match.group(1) or match.group(2), match.group(2) is not None) for match in _TOKEN.finditer(text)]
-        self._tokens: list[tuple[str, bool]] = [*found, ("", False)]
+        tokens = [(match.group(1) or match.group(2), match.group(2) is not None) for match in _TOKEN.finditer(text)]
+        self._tokens: list[tuple[str, bool]] = [*tokens, ("", False)]
         self._next = 0
 
     def _peek(self) -> tuple[str, bool]:
@@ -156,13 +156,13 @@ class _LabelParser:
 
     def requirements(self) -> tuple[Requirement, ...]:
         """All requirements, ordered by key as the real server orders them."""
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         while self._peek()[0]:
             literal, word = self._peek()
             if not word and literal != "!":
                 raise SelectorError(f"found '{literal}', expected: !, identifier, or 'end of string'")
             try:
-                found.append(self._one())
+                requirements.append(self._one())
             except SelectorError as fault:
                 raise SelectorError(f"unable to parse requirement: {fault}") from None
             literal, word = self._take()
@@ -173,7 +173,7 @@ class _LabelParser:
             literal, word = self._peek()
             if not word and literal != "!":
                 raise SelectorError(f"found '{literal}', expected: identifier after ','")
-        return tuple(sorted(found, key=lambda requirement: requirement.key))
+        return tuple(sorted(requirements, key=lambda requirement: requirement.key))
 
     def _one(self) -> Requirement:
         key, word = self._take()
@@ -231,7 +231,9 @@ def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelec
     """The selector of a `{matchLabels, matchExpressions}` object; None selects nothing, {} everything."""
     if selector is None:
         return LabelSelector(nothing=True)
-    found = [_requirement(key, "in", (str(value),)) for key, value in (selector.get("matchLabels") or {}).items()]
+    requirements = [
+        _requirement(key, "in", (str(value),)) for key, value in (selector.get("matchLabels") or {}).items()
+    ]
     for expression in selector.get("matchExpressions") or ():
         operator = expression.get("operator", "")
         if operator not in _OBJECT_OPERATORS:
@@ -243,8 +245,8 @@ def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelec
             raise SelectorError(
                 f"values: Invalid value: {list(values)}: values set must be empty for exists and does not exist"
             )
-        found.append(_requirement(expression.get("key", ""), _OBJECT_OPERATORS[operator], values))
-    return LabelSelector(tuple(sorted(found, key=lambda requirement: requirement.key)))
+        requirements.append(_requirement(expression.get("key", ""), _OBJECT_OPERATORS[operator], values))
+    return LabelSelector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,9 +172,9 @@ def _job_status(job: Object, _: datetime) -> str:
 
 
 def _job_completions(job: Object, _: datetime) -> str:
-    done, wanted = _at(job, "status", "succeeded") or 0, _at(job, "spec", "completions")
-    if wanted is not None:
-        return f"{done}/{wanted}"
+    done, completions = _at(job, "status", "succeeded") or 0, _at(job, "spec", "completions")
+    if completions is not None:
+        return f"{done}/{completions}"
     parallel = _at(job, "spec", "parallelism") or 0
     return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
 
@@ -195,8 +195,8 @@ def _service_external(service: Object, _: datetime) -> str:
             return str(spec.get("externalName", ""))
         case "LoadBalancer":
             ingress = _at(service, "status", "loadBalancer", "ingress") or ()
-            found = [entry.get("ip") or entry.get("hostname") or "" for entry in ingress]
-            return ",".join([*found, *external]) or "<pending>"
+            addresses = [entry.get("ip") or entry.get("hostname") or "" for entry in ingress]
+            return ",".join([*addresses, *external]) or "<pending>"
     return ",".join(external) or "<none>"
 
 
@@ -241,18 +241,18 @@ def _quota(hard: str, prefix: str, *, limits: bool) -> Any:
     def cell(quota: Object, _: datetime) -> str:
         used = _at(quota, "status", "used") or {}
         entries = sorted((_at(quota, "status", hard) or {}).items())
-        wanted = [(name, limit) for name, limit in entries if name.startswith(prefix) == limits]
-        return ", ".join(f"{name}: {used.get(name, '0')}/{limit}" for name, limit in wanted)
+        matching = [(name, limit) for name, limit in entries if name.startswith(prefix) == limits]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{limit}" for name, limit in matching)
 
     return cell
 
 
 def _subjects(kind: str) -> Any:
     def cell(binding: Object, _: datetime) -> str:
-        found = [subject for subject in binding.get("subjects") or () if subject.get("kind") == kind]
+        subjects = [subject for subject in binding.get("subjects") or () if subject.get("kind") == kind]
         return ", ".join(
             f"{subject['namespace']}/{subject.get('name', '')}" if subject.get("namespace") else subject.get("name", "")
-            for subject in found
+            for subject in subjects
         )
 
     return cell

@@ -96,7 +96,7 @@ def _counted(pod: Pod) -> list[Mapping[str, Any]]:
     """The containers whose readiness and restarts count: the ordinary ones and the sidecars."""
     status = pod.get("status") or {}
     sidecars = _sidecars(pod)
-    beside = [found for found in status.get("initContainerStatuses") or () if found.get("name") in sidecars]
+    beside = [container for container in status.get("initContainerStatuses") or () if container.get("name") in sidecars]
     return [*beside, *(status.get("containerStatuses") or ())]
 
 

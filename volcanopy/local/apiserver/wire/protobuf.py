@@ -90,15 +90,15 @@ def _wire(data: bytes) -> Iterator[tuple[int, Wire]]:
 
 @cache
 def _messages() -> dict[str, dict[int, _Field]]:
-    found: dict[str, dict[int, _Field]] = {}
+    messages: dict[str, dict[int, _Field]] = {}
     for paragraph in re.split(r"\n(?!  )", MESSAGES.strip()):
         name, _, fields = paragraph.partition(":")
-        found[name] = {}
+        messages[name] = {}
         for part in " ".join(fields.split()).split(", "):
             if part:
                 number, json_name, kind = part.split(" ")
-                found[name][int(number)] = _field(json_name, kind)
-    return found
+                messages[name][int(number)] = _field(json_name, kind)
+    return messages
 
 
 def _field(name: str, text: str) -> _Field:

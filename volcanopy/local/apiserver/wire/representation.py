@@ -72,13 +72,13 @@ def rows(call: Call, bodies: Sequence[Body], list_meta: Body) -> Body:
     return table(columns, bodies, include=include, list_meta=list_meta, now=datetime.now(UTC))
 
 
-def one(call: Call, body: Body, code: int = 200) -> Response:
+def object_response(call: Call, body: Body, code: int = 200) -> Response:
     """A response with one object that is given as a body in the served version."""
-    wanted = form(call)
-    if wanted == "table":
+    requested_form = form(call)
+    if requested_form == "table":
         metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
         return respond(encode(rows(call, [body], metadata)), code, call.warnings)
-    if wanted == "partial":
+    if requested_form == "partial":
         return respond(encode(partial(body)), code, call.warnings)
     return respond(encode(body), code, call.warnings)
 
@@ -86,17 +86,17 @@ def one(call: Call, body: Body, code: int = 200) -> Response:
 def stored(call: Call, entry: Entry, code: int = 200) -> Response:
     """A response with one stored object."""
     if "as=" in (call.http.header("accept") or ""):
-        return one(call, served(call.kind, entry), code)
+        return object_response(call, served(call.kind, entry), code)
     return respond(raw(call.kind, entry), code, call.warnings)
 
 
-def many(call: Call, entries: Iterable[Entry], metadata: Body) -> Response:
+def list_response(call: Call, entries: Iterable[Entry], metadata: Body) -> Response:
     """A response with a list."""
     kind = call.kind
-    wanted = form(call)
-    if wanted == "table":
+    requested_form = form(call)
+    if requested_form == "table":
         return respond(encode(rows(call, [served(kind, entry) for entry in entries], metadata)))
-    if wanted == "partial":
+    if requested_form == "partial":
         items = [partial(entry.body) for entry in entries]
         made = {
             "kind": "PartialObjectMetadataList",

@@ -39,8 +39,8 @@ def _crd_column(column: Mapping[str, Any]) -> Column:
     find = compile_path(path)
 
     def cell(obj: Mapping[str, Any], now: datetime) -> Json:
-        found = find(obj)
-        return _custom_cell(kind, found[0], now) if found else None
+        values = find(obj)
+        return _custom_cell(kind, values[0], now) if values else None
 
     about = column.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
     return Column(str(column["name"]), cell, kind, column.get("format", ""), about, int(column.get("priority", 0)))

@@ -105,11 +105,11 @@ class Entry(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The entry as an object carries it."""
-        found: dict[str, Any] = {"apiVersion": self.api_version, "fieldsType": "FieldsV1", "fieldsV1": self.fields}
-        found |= {"manager": self.manager, "operation": self.operation}
+        entry: dict[str, Any] = {"apiVersion": self.api_version, "fieldsType": "FieldsV1", "fieldsV1": self.fields}
+        entry |= {"manager": self.manager, "operation": self.operation}
         if self.subresource:
-            found["subresource"] = self.subresource
-        return {**found, "time": self.time} if self.time else found
+            entry["subresource"] = self.subresource
+        return {**entry, "time": self.time} if self.time else entry
 
     def is_of(self, other: Entry) -> bool:
         """Whether this entry is of the same manager, doing the same thing to the same part."""
@@ -128,12 +128,12 @@ class Entry(NamedTuple):
 
 def ownable(fields: FieldSet) -> FieldSet:
     """The set without what the server itself sets; cheaper than `difference`, as every write asks for it."""
-    found = {key: below for key, below in fields.items() if key not in UNOWNED}
+    owned = {key: below for key, below in fields.items() if key not in UNOWNED}
     if metadata := fields.get("f:metadata"):
-        found["f:metadata"] = {key: below for key, below in metadata.items() if key not in UNOWNED["f:metadata"]}
-        if not found["f:metadata"]:
-            del found["f:metadata"]
-    return found
+        owned["f:metadata"] = {key: below for key, below in metadata.items() if key not in UNOWNED["f:metadata"]}
+        if not owned["f:metadata"]:
+            del owned["f:metadata"]
+    return owned
 
 
 def entries_of(obj: Mapping[str, Json] | None) -> list[Entry]:
