@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.scheduler.properties import seen
 from volcanopy.api import core
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
-from volcanopy.scheduler.actions.evict.eviction_cost import Worth
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate
@@ -108,14 +108,14 @@ class TestBundles:
         session = Session(
             snapshot("node n1 cpu=9\nnode n2 cpu=9\njob a min=2: 3 x cpu=1 on=n1,n1,n2"), config(PLUGINS, CHAIN)
         )
-        worth = Worth(session)
-        rows = worth.cheapest_first(worth.rows, None)[0]
+        costs = EvictionCosts(session)
+        rows = costs.cheapest_first(costs.rows, None)[0]
         here = rows[session.ledger.node[rows] == 0]
-        bundles = Bundles(session, worth, here)
+        bundles = Bundles(session, costs, here)
         assert [(len(bundles.of(row).rows), bundles.of(row).breaks) for row in here.tolist()] == [(1, False), (1, True)]
         single, broken = (bundles.of(row) for row in here.tolist())
-        assert broken.work == 3 * single.work
-        assert bundles.work([single, broken]) == broken.work
+        assert broken.lost_work == 3 * single.lost_work
+        assert bundles.work([single, broken]) == broken.lost_work
 
 
 class TestWhoLeaves:
@@ -260,7 +260,7 @@ class TestAnExchangeIsProven:
         ]
         made = schedule(seen(objects), config(PLUGINS, CHAIN))
         assert made.of(Evict) == []
-        assert "its pods never preempt" in made.of(Explain)[0].message
+        assert "not eligible: preemptionPolicy is Never" in made.of(Explain)[0].message
 
     def test_a_job_that_runs_already_gets_one_task_after_the_other(self) -> None:
         """Without gang's say a job lacks whatever of it waits."""
@@ -375,15 +375,13 @@ class TestDomains:
 class TestWhyNot:
     def test_nobody_less_important(self) -> None:
         text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b: 1 x cpu=1"
-        said = "gangpreempt finds no pod of less important jobs of queue default that may be evicted"
+        said = 'gangpreempt: no preemption victims in lower-priority jobs of queue "default"'
         assert why(text, "b") == f"0/1 nodes are available: 1 Insufficient cpu; {said}"
         assert why(text, "b", actions="gangpreempt") == said
 
     def test_not_enough_even_without_them(self) -> None:
         text = "node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1"
-        said = (
-            "gangpreempt could evict 2 pods of less important jobs of queue default, and 1 cpu would still be missing"
-        )
+        said = 'gangpreempt: still unschedulable after evicting 2 pods of lower-priority jobs of queue "default": 1 cpu missing'
         assert why(text, "b").endswith(said)
 
     def test_those_who_could_leave_may_not(self) -> None:
@@ -393,14 +391,12 @@ class TestWhyNot:
             job b priority=high: 1 x cpu=1
             budget d allowed=0 selector.app=a
             """
-        said = (
-            "gangpreempt could evict 1 pod of less important jobs of queue default, but none of them may leave for it"
-        )
+        said = 'gangpreempt: 1 pod of lower-priority jobs of queue "default" may not be evicted'
         assert why(text, "b", "priority, gang, pdb | predicates").endswith(said)
 
     def test_room_but_no_place(self) -> None:
         text = f"{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 3 x cpu=2"
-        assert "gangpreempt could evict 4 pods" in why(text, "b")
+        assert "gangpreempt: still unschedulable after evicting 4 pods" in why(text, "b")
 
     def test_a_job_that_was_helped_is_told_that_its_room_is_being_freed(self) -> None:
         text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
@@ -410,9 +406,9 @@ class TestWhyNot:
 class TestArguments:
     def test_gangs_may_be_spared(self) -> None:
         text = "node n1 cpu=3\njob a min=2: 3 x cpu=1 on=n1\njob b min={0} priority=high: {0} x cpu=1"
-        spared = arguments(allowWholeBundle=False)
-        assert len(moves(text.format(1), spared)) == 2
-        assert moves(text.format(2), spared) == []
+        spare_parts = arguments(allowWholeBundle=False)
+        assert len(moves(text.format(1), spare_parts)) == 2
+        assert moves(text.format(2), spare_parts) == []
         assert len(moves(text.format(2))) > 0
 
     def test_as_many_domains_as_may_be_are_tried(self) -> None:

@@ -57,14 +57,16 @@ def test_a_gang_that_would_take_its_queue_far_below_its_share_stays_whole() -> N
     """The queue deserves two of the four; its only gang is of four."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1: 4 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
     assert moves(text) == []
-    assert why(text, "b").endswith("gangreclaim could evict 4 pods of other queues, but none of them may leave for it")
+    assert why(text, "b").endswith("gangreclaim: 4 pods of other queues may not be evicted")
 
 
 def test_a_gang_that_is_more_than_its_queue_deserves_takes_nothing() -> None:
     """One of its pods would be within the share, and the gang is not."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 4 x cpu=1 on=n1\njob b queue=q2: 3 x cpu=1"
     assert moves(text) == []
-    assert why(text, "b").endswith("gangreclaim is not for it: queue q2 has no claim to so much")
+    assert why(text, "b").endswith(
+        'gangreclaim: not eligible to reclaim: request exceeds the deserved share of queue "q2"'
+    )
 
 
 def test_a_queue_that_holds_what_it_deserves_has_no_turn() -> None:
@@ -187,7 +189,7 @@ def test_queues_do_not_throw_each_other_out_in_turn() -> None:
     made = decide(text, chosen, CHAIN)
     assert not made.of(Evict, Nominate)
     told = {one.job: one.message for one in made.of(Explain)}["default/b"]
-    assert told.endswith("gangreclaim could evict 3 pods of other queues, but those could take the room back at once")
+    assert told.endswith("gangreclaim: preemption rejected: victims could preempt back")
 
 
 def test_a_world_of_two_queues_comes_to_rest() -> None:

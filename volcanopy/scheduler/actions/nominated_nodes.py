@@ -1,4 +1,4 @@
-"""Placement of tasks on their nominated nodes, where evictions made room for them, before any other task."""
+"""Placement of tasks on their nominated nodes, whose resources evictions freed for them, before any other task."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

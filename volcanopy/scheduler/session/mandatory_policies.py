@@ -1,4 +1,4 @@
-"""The policies that are enforced whatever the configuration says, as one list."""
+"""The policies that every configuration enforces, as one list."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from volcanopy.scheduler.session import queue_limits, topology_constraint
 
 
 class MandatoryPolicy(NamedTuple):
-    """A policy with the predicate that says when it applies; it is a plugin, or an action that runs before all others."""
+    """A policy with the predicate when it applies; it is a plugin, or an action that runs before all others."""
 
     name: str
     applies: Callable[[Snapshot], bool]

@@ -1,8 +1,8 @@
-"""In which pieces running jobs can leave: pod by pod as long as the gang stays whole, and beyond that all at once.
+"""Bundles: the tasks of running jobs that are evicted together.
 
-A pod above its job's minimum leaves by itself, and so does any pod of a gang that is broken already. A sub-group that its
-job can do without leaves together. The rest of a job is its gang: when one of these pods leaves the others have nothing
-to do any more, so they leave together.
+A task above its job's minimum is a bundle of its own, and so is any task of a gang below its minimum. A sub-group that
+its job does not need is a bundle. The rest of a job is its gang: the eviction of one of these tasks would leave the
+others without purpose, so they are one bundle.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.eviction_cost import Worth
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, positions_in_job
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.resources import Floats, Rows
@@ -22,102 +22,103 @@ _READY = np.flatnonzero(READY)
 
 @dataclass(frozen=True)
 class Bundle:
-    """Pods of one job that leave together."""
+    """Tasks of one job that are evicted together."""
 
     rows: tuple[int, ...]
-    work: float
-    """The seconds of work that are lost: with a gang that breaks, those of all its pods, wherever they are."""
+    lost_work: float
+    """Seconds of running time; where the gang breaks those of all its tasks, also outside of the bundle."""
     breaks: bool = False
     """Whether the job falls below its minimum."""
 
 
 class Bundles:
-    """The bundles of some candidates, the cheapest of each job leaving first; each candidate is in one of them."""
+    """The bundles of some candidates; each candidate is in one of them, the cheapest of a job are evicted first."""
 
-    def __init__(self, session: Session, worth: Worth, rows: Rows) -> None:
-        """``rows`` are the candidates, the cheapest first."""
-        self._session, self._worth = session, worth
+    def __init__(self, session: Session, costs: EvictionCosts, rows: Rows) -> None:
+        """``rows`` are the candidates by cost."""
+        self._session, self._costs = session, costs
         self._of: dict[int, Bundle] = {}
         self.whole: dict[int, Bundle] = {}
-        """The gangs that would break, by job."""
+        """The bundles that break a gang, by job."""
         table, jobs = session.snapshot.tasks, session.snapshot.jobs
         owners = table.job[rows].astype(np.intp)
         surplus = session.ledger.job_counts[_READY].sum(axis=0) - jobs.min_available
-        intricate = jobs.structured.copy()
+        has_parts = jobs.structured.copy()
         roles = session.snapshot.roles
-        intricate[roles.job[roles.minimum > 0]] = True
-        bound = (surplus[owners] >= 0) & ((_nth(owners) >= surplus[owners]) | intricate[owners])
+        has_parts[roles.job[roles.minimum > 0]] = True
+        bound = (surplus[owners] >= 0) & ((positions_in_job(owners) >= surplus[owners]) | has_parts[owners])
         for job in np.unique(owners[bound]).tolist():
             members = rows[owners == job].tolist()
-            if intricate[job]:
-                self._divide(JobView(session.ledger, job), members)
+            if has_parts[job]:
+                self._split(JobView(session.ledger, job), members)
             else:
-                self._break(job, members[max(int(surplus[job]), 0) :])
+                self._add_whole_gang(job, members[max(int(surplus[job]), 0) :])
 
-        self.losses: Floats = np.zeros(len(table), dtype=np.float64)
-        """(T,): the work that is lost when the bundle of each candidate leaves."""
-        self.losses[rows] = worth.work(rows)
+        self.lost_work: Floats = np.zeros(len(table), dtype=np.float64)
+        """(T,): the work lost with the bundle of each candidate."""
+        self.lost_work[rows] = costs.lost_work(rows)
         for bundle in set(self._of.values()):
-            self.losses[list(bundle.rows)] = bundle.work
+            self.lost_work[list(bundle.rows)] = bundle.lost_work
 
     def of(self, row: int) -> Bundle:
-        """The bundle that a candidate is in."""
+        """Return the bundle of a candidate."""
         known = self._of.get(row)
         if known is None:
-            known = self._of[row] = Bundle((row,), float(self._worth.work(np.array([row]))[0]))
+            known = self._of[row] = Bundle((row,), float(self._costs.lost_work(np.array([row]))[0]))
         return known
 
     def work(self, bundles: Iterable[Bundle]) -> float:
-        """The work that is lost with these bundles; of a gang that breaks nothing counts twice."""
+        """Return the work lost with these bundles; that of a broken gang counts once."""
         table, bundles = self._session.snapshot.tasks, list(bundles)
-        broken = {int(table.job[one.rows[0]]) for one in bundles if one.breaks}
-        return sum(one.work for one in bundles if one.breaks or int(table.job[one.rows[0]]) not in broken)
+        broken = {int(table.job[bundle.rows[0]]) for bundle in bundles if bundle.breaks}
+        counted = (bundle for bundle in bundles if bundle.breaks or int(table.job[bundle.rows[0]]) not in broken)
+        return sum(bundle.lost_work for bundle in counted)
 
-    def _break(self, job: int, rows: Sequence[int]) -> None:
-        """These are what keeps the gang whole: they leave together."""
+    def _add_whole_gang(self, job: int, rows: Sequence[int]) -> None:
+        """Add the tasks whose eviction breaks the gang as one bundle."""
         if rows:
             members = self._session.snapshot.members(job)
             running = members[HOLDING[self._session.ledger.status[members]]]
-            bundle = Bundle(tuple(rows), float(self._worth.work(running).sum()), breaks=True)
+            bundle = Bundle(tuple(rows), float(self._costs.lost_work(running).sum()), breaks=True)
             self.whole[job] = bundle
             self._of.update(dict.fromkeys(rows, bundle))
 
-    def _together(self, rows: Sequence[int]) -> None:
-        bundle = Bundle(tuple(rows), float(self._worth.work(np.array(rows)).sum()))
+    def _add_bundle(self, rows: Sequence[int]) -> None:
+        bundle = Bundle(tuple(rows), float(self._costs.lost_work(np.array(rows)).sum()))
         self._of.update(dict.fromkeys(rows, bundle))
 
-    def _divide(self, job: JobView, rows: Sequence[int]) -> None:
-        """Go through a job with minima of roles or with sub-groups: who can leave without breaking it, leaves alone."""
+    def _split(self, job: JobView, rows: Sequence[int]) -> None:
+        """Add the bundles of a job with role minima or sub-groups: single tasks first, then sub-groups, then the rest."""
         surplus = job.ready_count - job.min_available
         bound = [role for role in job.roles if role.minimum > 0]
         if job.min_available < sum(role.minimum for role in bound):
-            bound = []  # content with fewer than its roles together, so they do not bind
+            bound = []  # the job needs fewer than its roles together: their minima do not bind
         of_role = {role.row: role.ready - role.minimum for role in bound}
-        parts = _Parts(self._session, job)
+        parts = _SpareParts(self._session, job)
         table = self._session.snapshot.tasks
         rest: list[int] = []
         for row in rows:
             role = int(table.role[row])
-            if surplus > 0 and of_role.get(role, 1) > 0 and parts.spares(row):
+            if surplus > 0 and of_role.get(role, 1) > 0 and parts.can_spare(row):
                 surplus -= 1
                 if role in of_role:
                     of_role[role] -= 1
             else:
                 rest.append(row)
-        for members in parts.spared(rest):
+        for members in parts.spare_parts(rest):
             roles = [int(table.role[row]) for row in members]
             if len(members) <= surplus and all(of_role.get(role, len(roles)) >= roles.count(role) for role in roles):
                 surplus -= len(members)
                 for role in roles:
                     if role in of_role:
                         of_role[role] -= 1
-                self._together(members)
+                self._add_bundle(members)
                 rest = [row for row in rest if row not in members]
-        self._break(job.row, rest)
+        self._add_whole_gang(job.row, rest)
 
 
-class _Parts:
-    """What the sub-groups of a job can spare: pods above their size, and sub-groups above the number that is needed."""
+class _SpareParts:
+    """The surplus of sub-groups of a job: tasks above their size, and sub-groups above the minimum of their policy."""
 
     def __init__(self, session: Session, job: JobView) -> None:
         self._part_of: dict[int, SubJobView] = {}
@@ -132,33 +133,23 @@ class _Parts:
                 self._above[part.key] = part.ready_count - part.min_available
             self._surplus[number] = sum(1 for part in parts if part.is_ready) - (policy.min_sub_groups or 0)
 
-    def spares(self, row: int) -> bool:
-        """Whether the pod can leave without breaking its sub-group, or that is broken already; then it counts as gone."""
+    def can_spare(self, row: int) -> bool:
+        """Return whether the task is surplus or in a sub-group below its minimum; count it as evicted."""
         part = self._part_of.get(row)
         if part is None or not part.is_ready:
             return True
         above = self._above[part.key] = self._above[part.key] - 1
         return above >= 0
 
-    def spared(self, rows: Iterable[int]) -> Iterable[list[int]]:
-        """Sub-groups that the job can do without, as far as these pods are theirs."""
-        found: dict[str, list[int]] = {}
+    def spare_parts(self, rows: Iterable[int]) -> Iterable[list[int]]:
+        """Yield the sub-groups that the job does not need, of each those of these tasks that are in it."""
+        by_part: dict[str, list[int]] = {}
         for row in rows:
             part = self._part_of.get(row)
             if part is not None:
-                found.setdefault(part.key, []).append(row)
-        for members in found.values():
+                by_part.setdefault(part.key, []).append(row)
+        for members in by_part.values():
             number = self._part_of[members[0]].number
             if self._surplus[number] > 0:
                 self._surplus[number] -= 1
                 yield members
-
-
-def _nth(owners: Rows) -> Rows:
-    """The how manieth of its job each one is, from 0."""
-    order = np.argsort(owners, kind="stable")
-    ordered = owners[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(owners) else np.empty(0, np.intp)
-    nth = np.empty(len(owners), dtype=np.intp)
-    nth[order] = np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
-    return nth

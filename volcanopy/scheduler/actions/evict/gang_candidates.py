@@ -1,5 +1,4 @@
-"""Who may be taken as a gang, and what that makes of a rule: for those who take room, and for those who foresee that it is
-taken back."""
+"""Candidates of gangpreempt and gangreclaim: jobs that may be evicted in bundles, and the rules restricted to them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,49 +14,43 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.session.session import Session
 
-Offered = Callable[[int], bool]
-"""Says of a job, by its row, whether it may be taken as a gang."""
+AllowsBundles = Callable[[int], bool]
+"""Whether a job, given by its row, may be evicted in bundles."""
 
 
-def offering(session: Session) -> Offered:
-    """Says of a job, by its row, whether it may be taken as a gang: unless its pod group says otherwise."""
+def allowed_jobs(session: Session) -> AllowsBundles:
+    """Return the predicate of jobs that may be evicted in bundles: all whose pod group is not marked otherwise."""
 
     @cache
-    def offered(job: int) -> bool:
+    def allowed(job: int) -> bool:
         group = session.snapshot.jobs.groups[job]
         return pod_fields.flag(group.metadata, names.PREEMPTABLE, absent=True)
 
-    return offered
+    return allowed
 
 
-def in_bundles(session: Session, rule: Rule, offered: Offered, *, across: bool) -> Rule:
-    """The rule for those who take room in bundles: only of jobs that may be taken as gangs, and as plugins say of gangs.
+def bundle_rule(session: Session, rule: Rule, allowed: AllowsBundles, *, across_queues: bool) -> Rule:
+    """Return the rule for evictions in bundles: only of allowed jobs, and as plugins answer for gangs.
 
-    ``across`` says whether the room is that of other queues; within a queue only jobs of a lower priority give any.
+    Within a queue (not ``across_queues``) only jobs of a lower priority have candidates.
     """
     priority, owner = session.snapshot.jobs.priority, session.snapshot.tasks.job
 
-    def prey(task: TaskView) -> Rows:
-        rows = rule.prey(task)
-        if not across:
+    def candidates(task: TaskView) -> Rows:
+        rows = rule.candidates(task)
+        if not across_queues:
             rows = rows[priority[owner[rows]] < priority[owner[task.row]]]
-        return _among(rows, session, offered)
+        jobs = np.unique(owner[rows])
+        jobs = jobs[np.fromiter((allowed(int(job)) for job in jobs), np.bool_, len(jobs))]
+        return rows[np.isin(owner[rows], jobs)]
 
-    def is_prey(task: TaskView, other: TaskView) -> bool:
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
         theirs = other.job
-        if theirs is None or not rule.is_prey(task, other) or not offered(theirs.row):
+        if theirs is None or not rule.is_candidate(task, other) or not allowed(theirs.row):
             return False
-        return across or bool(priority[theirs.row] < priority[owner[task.row]])
+        return across_queues or bool(priority[theirs.row] < priority[owner[task.row]])
 
-    def consent(task: TaskView, candidates: Sequence[TaskView]) -> list[TaskView]:
-        return session.hooks.unified_evictable(GangPreemptor(task, across_queues=across), candidates)
+    def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
+        return session.hooks.unified_evictable(GangPreemptor(task, across_queues=across_queues), victims)
 
-    return replace(rule, prey=prey, is_prey=is_prey, consent=consent)
-
-
-def _among(rows: Rows, session: Session, offered: Offered) -> Rows:
-    """Those of the tasks whose jobs may be taken as gangs."""
-    owners = session.snapshot.tasks.job[rows]
-    known = np.unique(owners)
-    allowed = known[np.fromiter((offered(int(job)) for job in known), np.bool_, len(known))]
-    return rows[np.isin(owners, allowed)]
+    return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=evictable)

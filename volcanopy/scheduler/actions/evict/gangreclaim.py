@@ -1,14 +1,14 @@
-"""gangreclaim: a queue takes back from other queues what is its own, in whole bundles and for whole gangs."""
+"""gangreclaim: place gangs of a queue within its deserved share, evicting bundles of other queues."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
-from volcanopy.scheduler.actions.evict.gang_candidates import Offered, in_bundles, offering
-from volcanopy.scheduler.actions.evict.gang_eviction import ARGUMENTS, GangArguments, Turns
-from volcanopy.scheduler.actions.evict.reclaim import across_queues
-from volcanopy.scheduler.actions.evict.starving_jobs import starving
+from volcanopy.scheduler.actions.evict.gang_candidates import AllowsBundles, allowed_jobs, bundle_rule
+from volcanopy.scheduler.actions.evict.gang_eviction import ARGUMENTS, GangArguments, GangEviction
+from volcanopy.scheduler.actions.evict.reclaim import other_queues_rule
+from volcanopy.scheduler.actions.evict.starving_jobs import starving_jobs
 from volcanopy.scheduler.actions.evict.victim_search import Rule
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Arguments
@@ -19,32 +19,34 @@ REASON = "gangreclaim"
 
 
 class GangReclaim:
-    """For gangs that lack members, evict bundles of running tasks of other queues, in one domain of the network."""
+    """For gangs that lack members, evict bundles of running tasks of other queues, in one hypernode."""
 
     name: ClassVar[str] = "gangreclaim"
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
     model: ClassVar[type[Arguments]] = GangArguments
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Take back what can be taken back."""
+        """Evict for the starving jobs, queue by queue."""
         place_nominated(session)
-        found = starving(session)
-        if not found.queues:
+        starving = starving_jobs(session)
+        if not starving.queues:
             return
-        turns = Turns(session, GangArguments.model_validate(arguments))
-        offered = offering(session)
-        for queue, jobs in found.queues:
-            rule, claim = _elsewhere(turns, queue, offered), partial(session.hooks.preemptive, queue)
+        eviction = GangEviction(session, GangArguments.model_validate(arguments))
+        allowed = allowed_jobs(session)
+        for queue, jobs in starving.queues:
+            rule, is_eligible = _other_queues_rule(eviction, queue, allowed), partial(session.hooks.preemptive, queue)
             for job in jobs:
                 if session.hooks.overused(queue) is None:
-                    turns.take(job, found.tasks[job.row], rule, claim)
+                    eviction.evict_for(job, starving.tasks[job.row], rule, is_eligible)
                 else:
-                    turns.note(job, f"{REASON} is not for it: queue {queue.name} holds what it deserves")
+                    reason = f'queue "{queue.name}" is not under its deserved share'
+                    session.rejections.note(job.row, f"{REASON}: not eligible to reclaim: {reason}")
 
 
-def _elsewhere(turns: Turns, queue: QueueView, offered: Offered) -> Rule:
-    """Victims are running tasks of other queues that let their room be taken back, of jobs that may be taken as gangs."""
-    session = turns.session
-    rule = across_queues(session, turns.worth, queue)
-    returns = (rule,) if "reclaim" in session.config.actions else ()
-    return replace(in_bundles(session, rule, offered, across=True), reason=REASON, returns=returns)
+def _other_queues_rule(eviction: GangEviction, queue: QueueView, allowed: AllowsBundles) -> Rule:
+    """Return the rule whose victims are running tasks of allowed jobs in other queues that are reclaimable."""
+    session = eviction.session
+    rule = other_queues_rule(session, eviction.costs, queue)
+    counter_rules = (rule,) if "reclaim" in session.config.actions else ()
+    rule = bundle_rule(session, rule, allowed, across_queues=True)
+    return replace(rule, reason=REASON, counter_rules=counter_rules)

@@ -1,4 +1,4 @@
-"""preempt: within a queue, the less important make room for the more important."""
+"""preempt: within a queue, evict tasks of lower priority for jobs of higher priority."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.eviction_cost import Worth
-from volcanopy.scheduler.actions.evict.gang_candidates import in_bundles, offering
-from volcanopy.scheduler.actions.evict.starving_jobs import Starving, starving
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.gang_candidates import allowed_jobs, bundle_rule
+from volcanopy.scheduler.actions.evict.starving_jobs import Starving, starving_jobs
 from volcanopy.scheduler.actions.evict.victim_search import Rule
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -20,9 +20,10 @@ REASON = "preempt"
 
 
 class Preempt:
-    """For jobs that lack tasks, evict tasks of other jobs of their queue, and then of their own, as the plugins allow.
+    """For jobs that lack tasks, evict tasks of other jobs of their queue, then of the job itself, as the plugins allow.
 
-    Every node is looked at and every eviction is tried out first, so what the file may say about dry runs has no effect.
+    All nodes are considered and every eviction is tried on the ledger first, so the arguments about dry runs and about the
+    number of candidate nodes have no effect.
     """
 
     name: ClassVar[str] = "preempt"
@@ -36,67 +37,68 @@ class Preempt:
     )
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Make room where it can be made."""
+        """Evict for the starving jobs, queue by queue."""
         place_nominated(session)
-        found = starving(session)
-        if not found.queues:
+        starving = starving_jobs(session)
+        if not starving.queues:
             return
-        worth = Worth(session)
-        for _, jobs in found.queues:
-            rule = between_jobs(session, worth)
+        costs = EvictionCosts(session)
+        for _, jobs in starving.queues:
+            rule = other_jobs_rule(session, costs)
             if "gangpreempt" in session.config.actions:
-                rule = replace(rule, returns=(in_bundles(session, rule, offering(session), across=False),))
+                counter_rule = bundle_rule(session, rule, allowed_jobs(session), across_queues=False)
+                rule = replace(rule, counter_rules=(counter_rule,))
             for job in jobs:
-                found.turn(job, found.tasks[job.row], rule, worth)
+                starving.evict_for(job, starving.tasks[job.row], rule, costs)
             for job in jobs:
-                _within(session, found, job, worth)
+                _preempt_in_job(session, starving, job, costs)
 
 
-def _within(session: Session, found: Starving, job: JobView, worth: Worth) -> None:
-    """Let more important tasks of a job have the room of its less important ones, one by one."""
-    rule = within_job(session, worth)
-    for row in found.tasks[job.row].tolist():
-        if session.ledger.status[row] == Status.PENDING and not found.turn(
-            job, np.array([row], dtype=np.intp), rule, worth
-        ):
+def _preempt_in_job(session: Session, starving: Starving, job: JobView, costs: EvictionCosts) -> None:
+    """Evict tasks of lower priority for tasks of higher priority of the same job, one by one."""
+    rule = same_job_rule(session, costs)
+    for row in starving.tasks[job.row].tolist():
+        tasks = np.array([row], dtype=np.intp)
+        if session.ledger.status[row] == Status.PENDING and not starving.evict_for(job, tasks, rule, costs):
             return
 
 
-def between_jobs(session: Session, worth: Worth) -> Rule:
-    """Victims are tasks of other jobs of the same queue."""
+def other_jobs_rule(session: Session, costs: EvictionCosts) -> Rule:
+    """Return the rule whose victims are tasks of other jobs of the same queue."""
+    table = session.snapshot.tasks
 
-    def prey(task: TaskView) -> Rows:
-        own = session.snapshot.tasks.job[task.row]
-        rows = worth.of_queue(int(session.snapshot.jobs.queue[own]))
-        return _alike(session, task, rows[session.snapshot.tasks.job[rows] != own])
+    def candidates(task: TaskView) -> Rows:
+        own = table.job[task.row]
+        rows = costs.of_queue(int(session.snapshot.jobs.queue[own]))
+        return _comparable(session, task, rows[table.job[rows] != own])
 
-    def is_prey(task: TaskView, other: TaskView) -> bool:
-        mine, theirs = task.job, other.job
-        apart = mine is not None and theirs is not None and mine.row != theirs.row
-        return apart and other.preemptable and (other.best_effort or not task.best_effort)
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
+        own, job = task.job, other.job
+        differ = own is not None and job is not None and own.row != job.row
+        return differ and other.preemptable and (other.best_effort or not task.best_effort)
 
-    return Rule(REASON, "other jobs", prey, is_prey, session.hooks.preemptable, lambda _: True)
-
-
-def within_job(session: Session, worth: Worth) -> Rule:
-    """Victims are less important tasks of the same job: that one of its equals runs in its place helps no job."""
-    priority = session.snapshot.tasks.priority
-
-    def prey(task: TaskView) -> Rows:
-        own = session.snapshot.tasks.job[task.row]
-        rows = worth.of_queue(int(session.snapshot.jobs.queue[own]))
-        rows = rows[(session.snapshot.tasks.job[rows] == own) & (priority[rows] < priority[task.row])]
-        return _alike(session, task, rows)
-
-    def is_prey(task: TaskView, other: TaskView) -> bool:
-        less = bool(priority[other.row] < priority[task.row])
-        return less and other.preemptable and (other.best_effort or not task.best_effort)
-
-    return Rule(REASON, "the job itself", prey, is_prey, session.hooks.preemptable, lambda _: True)
+    return Rule(REASON, "other jobs", candidates, is_candidate, session.hooks.preemptable, lambda _: True)
 
 
-def _alike(session: Session, task: TaskView, rows: Rows) -> Rows:
-    """A task that requests nothing displaces only such as request nothing either."""
+def same_job_rule(session: Session, costs: EvictionCosts) -> Rule:
+    """Return the rule whose victims are tasks of lower priority of the same job; equal priority would not help the job."""
+    table = session.snapshot.tasks
+
+    def candidates(task: TaskView) -> Rows:
+        own = table.job[task.row]
+        rows = costs.of_queue(int(session.snapshot.jobs.queue[own]))
+        lower = table.priority[rows] < table.priority[task.row]
+        return _comparable(session, task, rows[(table.job[rows] == own) & lower])
+
+    def is_candidate(task: TaskView, other: TaskView) -> bool:
+        lower = bool(table.priority[other.row] < table.priority[task.row])
+        return lower and other.preemptable and (other.best_effort or not task.best_effort)
+
+    return Rule(REASON, "the job itself", candidates, is_candidate, session.hooks.preemptable, lambda _: True)
+
+
+def _comparable(session: Session, task: TaskView, rows: Rows) -> Rows:
+    """Return the candidates; for a task without requests only those that have none either."""
     if not task.best_effort:
         return rows
     return rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]

@@ -1,11 +1,12 @@
-"""What preempt and reclaim have in common: who lacks tasks, and the turn of a job that may take room from others."""
+"""Starving jobs, which lack tasks, and the evictions of preempt and reclaim for one of them."""
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.eviction_cost import Worth
-from volcanopy.scheduler.actions.evict.victim_search import RoomMaker, Rule
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.victim_search import Rule, VictimSearch
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import Status
@@ -21,57 +22,39 @@ class Starving:
     queues: list[tuple[QueueView, list[JobView]]]
     _failed: set[object] = field(default_factory=set)
 
-    def turn(self, job: JobView, tasks: Rows, rule: Rule, worth: Worth) -> bool:
-        """Take room from others for a job; whether anything was evicted. All of its minimum gets its room, or none.
+    def evict_for(self, job: JobView, tasks: Rows, rule: Rule, costs: EvictionCosts) -> bool:
+        """Evict for a job until its whole minimum is placed, or not at all; return whether anything was evicted.
 
-        A job that is in every respect like one for which nothing was found since the last eviction is not tried.
+        A job equal to one for which no victims were found since the last eviction is not tried.
         """
         session = self.session
-        kind = (rule.among, self._kind(job, tasks))
-        if kind in self._failed:
+        lacking = job.min_available - job.ready_count
+        key = (rule.victims_of, len(tasks), lacking, *equivalence(session, job, tasks.tolist()))
+        if key in self._failed:
             return False
         session.attempts[rule.reason] += 1
         with session.statement() as statement:
-            maker = RoomMaker(session, statement, job, rule, worth)
+            search = VictimSearch(session, statement, job, rule, costs)
             for row in tasks.tolist():
                 if not session.hooks.job_starving(job):
                     break
                 task = TaskView(session.ledger, row)
-                if task.pod.spec.preemption_policy != "Never" and rule.may_take(task):
-                    maker.make_room(task)
-            will_start = maker.placed and session.hooks.will_start(job)
-            if will_start and maker.victims and maker.settle():
+                if task.pod.spec.preemption_policy != "Never" and rule.is_eligible(task):
+                    search.place(task)
+            will_start = search.placed and session.hooks.will_start(job)
+            if will_start and search.victims and search.finish():
                 session.commit(statement, job.key)
                 self._failed.clear()
                 return True
-            if will_start and not maker.victims and not self._allocates_later(rule.reason):
+            if will_start and not search.victims and not allocates_later(session, rule.reason):
                 session.reserve(job, statement)
                 return False
-        self._failed.add(kind)
+        self._failed.add(key)
         return False
 
-    def _allocates_later(self, action: str) -> bool:
-        """Whether tasks that fit without evictions still get their turn: then they are left alone here."""
-        actions = self.session.config.actions
-        return action in actions and "allocate" in actions[actions.index(action) :]
 
-    def _kind(self, job: JobView, tasks: Rows) -> object:
-        likeness = self.session.hooks.likeness
-        kinds = tuple(sorted({hash(likeness(TaskView(self.session.ledger, row))) for row in tasks.tolist()}))
-        return (
-            job.queue.row,
-            None if self.session.limits is None else self.session.limits.limit_class(job.row),
-            job.priority,
-            job.preemptable,
-            job.min_available - job.ready_count,
-            len(tasks),
-            kinds,
-            job.allocated.values.tobytes(),
-        )
-
-
-def starving(session: Session) -> Starving:
-    """Find who lacks tasks: admitted jobs, of which enough pods exist, with pending ones."""
+def starving_jobs(session: Session) -> Starving:
+    """Return the admitted, valid jobs with pending tasks that plugins call starving."""
     table = session.snapshot.tasks
     tasks = session.by_job(np.flatnonzero((session.ledger.status == Status.PENDING) & ~table.gated))
     queues: dict[int, list[JobView]] = {}
@@ -83,3 +66,21 @@ def starving(session: Session) -> Starving:
         jobs.sort(key=session.job_key)
     ordered = sorted((session.cluster.queue(row) for row in queues), key=session.queue_key)
     return Starving(session, tasks, [(queue, queues[queue.row]) for queue in ordered])
+
+
+def allocates_later(session: Session, action: str) -> bool:
+    """Return whether allocate runs after this action: then tasks that fit without evictions are left to it."""
+    actions = session.config.actions
+    return action in actions and "allocate" in actions[actions.index(action) :]
+
+
+def equivalence(session: Session, job: JobView, tasks: Iterable[int]) -> tuple[Hashable, ...]:
+    """Return a key that is equal for jobs for which the same evictions are possible, given how many tasks they lack."""
+    return (
+        job.queue.row,
+        None if session.limits is None else session.limits.limit_class(job.row),
+        job.priority,
+        job.preemptable,
+        job.allocated.values.tobytes(),
+        frozenset(session.hooks.likeness(TaskView(session.ledger, row)) for row in tasks),
+    )

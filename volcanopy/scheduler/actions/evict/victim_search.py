@@ -1,10 +1,11 @@
-"""The search that preempt and reclaim share: who has to leave so that waiting tasks can have their room.
+"""Search of victims for the tasks of one job, as all evicting actions do it.
 
-Nothing is evicted on a guess. A task is placed by trying: the victims leave in the ledger, the cheapest first, until
-every rule lets the task onto the node; then each of them that can stay after all stays. Of all nodes the one is taken
-whose victims are cheapest. When the whole job is placed the victims are gone through once more, and the exchange is
-looked at from the victims' side: if one of them could take the room back in turn, it is not made, since then the two
-would throw each other out for ever.
+1. Place a task without evictions if a node has the free resources.
+2. Otherwise sort the candidates by cost and the nodes by a lower bound of their cost.
+3. On the cheapest node evict candidates in the ledger, the cheapest first, until every rule allows the task there; then
+   restore each victim that is not needed. Take the node with the cheapest victims.
+4. Reject an eviction that a victim could undo by preempting back: the two jobs would evict each other for ever.
+5. When all tasks of the job are placed, restore each victim that the whole placement does not need (:meth:`finish`).
 """
 
 import heapq
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.eviction_cost import Worth, breaks_new_gang
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, breaks_new_gang
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -23,127 +24,129 @@ from volcanopy.scheduler.placement.node_selection import Placement
 from volcanopy.scheduler.session.session import Session
 
 Cost = tuple[float, ...]
-"""What a set of victims costs: the class of the dearest, work lost, gangs broken, count; then the node's score and row."""
-Bundle = tuple[int, ...]
-"""Tasks that leave together or not at all."""
-_Found = tuple[Cost, list[int]]
+"""Cost of a set of victims: highest class, lost work, broken gangs, count; then the node's score and row."""
+TaskGroup = tuple[int, ...]
+"""Tasks that are evicted together or not at all."""
+_Victims = tuple[Cost, list[int]]
 """A set of victims with its cost."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What an action may do for whom, and to whom."""
+    """Which tasks an action may evict for which."""
 
     reason: str
-    """The word that evictions carry."""
-    among: str
-    """Whose tasks the victims are."""
-    prey: Callable[[TaskView], Rows]
-    """The tasks that may be looked at as victims for this task."""
-    is_prey: Callable[[TaskView, TaskView], bool]
-    """The same of one task (first) and one candidate (second), wherever that stands."""
-    consent: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    """Which of the candidates the plugins give up for this task."""
-    may_take: Callable[[TaskView], bool]
-    """Whether the task may take room from others at all."""
-    ranks: Ints | None = None
-    """(Q,): the order in which queues give; None where all victims are of one queue."""
-    returns: "tuple[Rule, ...]" = ()
-    """By which rules of other actions that are configured a victim could take its room back."""
-    standing: Ints | None = None
-    """(T,): before the order of queues, how victims stand: near ones of low priority, as seen outside, give first."""
+    """The reason of its evictions: the name of the action."""
+    victims_of: str
+    """Whose tasks the victims are, for messages."""
+    candidates: Callable[[TaskView], Rows]
+    """The tasks that may be considered as victims for a task."""
+    is_candidate: Callable[[TaskView, TaskView], bool]
+    """The same for one task (first) and one candidate (second), whatever the status of the candidate."""
+    evictable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    """The candidates that the plugins allow to evict for a task."""
+    is_eligible: Callable[[TaskView], bool]
+    """Whether evictions for the task are allowed at all."""
+    queue_ranks: Ints | None = None
+    """(Q,): the order of queues as victims; None where all victims are of one queue."""
+    counter_rules: "tuple[Rule, ...]" = ()
+    """The rules of other configured actions by which a victim could preempt back."""
+    victim_order: Ints | None = None
+    """(T,): the order of victims that goes before that of queues."""
 
 
 @dataclass
-class _Field:
-    """The candidates for one kind of task by node, and the nodes by the least that they may cost."""
+class _NodeCandidates:
+    """The candidates for tasks of one shape by node, and a heap of nodes by a lower bound of their cost."""
 
-    on: dict[int, Rows]
+    by_node: dict[int, Rows]
     classes: Ints
     """(T,): the class of each candidate."""
     scores: Floats
-    """(N,): how well each node suits the task."""
+    """(N,): the score of each node for the task."""
     heap: list[tuple[Cost, int]] = field(default_factory=list)
-    known: dict[int, tuple[int, _Found | None]] = field(default_factory=dict)
-    """What was found for a node, with the number of the change after which it was."""
+    known: dict[int, tuple[int, _Victims | None]] = field(default_factory=dict)
+    """The victims on a node, with the number of changes made before they were computed."""
 
 
-class RoomMaker:
-    """Makes room for the tasks of one job, in one statement."""
+class VictimSearch:
+    """Places the tasks of one job in one statement, evicting where necessary."""
 
-    def __init__(self, session: Session, statement: Statement, job: JobView, rule: Rule, worth: Worth) -> None:
-        self._session, self._statement, self._job, self._rule, self._worth = session, statement, job, rule, worth
-        self._fields: dict[Hashable, _Field] = {}
-        self._hopeless: set[Hashable] = set()
-        self._untouchable: set[int] = set()
+    def __init__(self, session: Session, statement: Statement, job: JobView, rule: Rule, costs: EvictionCosts) -> None:
+        self._session, self._statement, self._job, self._rule, self._costs = session, statement, job, rule, costs
+        self._by_shape: dict[Hashable, _NodeCandidates] = {}
+        self._infeasible: set[Hashable] = set()
+        self._excluded_jobs: set[int] = set()
         self._changes = 0
         self.placed: list[tuple[int, int]] = []
-        """The tasks that have a place, each with its node."""
+        """The placed tasks, each with its node."""
 
     @property
     def victims(self) -> list[int]:
-        """The tasks that leave."""
+        """The evicted tasks."""
         return [row for row, _ in self._statement.evicted]
 
-    def make_room(self, task: TaskView) -> bool:
-        """Place a task: where it fits without evictions if there is such a node, else where they are cheapest."""
+    def place(self, task: TaskView) -> bool:
+        """Place a task without evictions if possible, else where these are cheapest; return whether it is placed."""
         if self._place_without_evictions(task):
             return True
-        kind = self._kind(task)
-        if kind in self._hopeless:
+        key = self._shape_key(task)
+        if key in self._infeasible:
             return False
-        if kind not in self._fields and self._is_limited(task):
-            self._hopeless.add(kind)
-            return False
-        if kind not in self._fields:
-            self._fields[kind] = self._survey(task)
-        if self._place_with_evictions(task, self._fields[kind]):
+        if key not in self._by_shape:
+            if self._exceeds_limit(task):
+                self._infeasible.add(key)
+                return False
+            self._by_shape[key] = self._sort_nodes(task)
+        if self._place_with_evictions(task, self._by_shape[key]):
             return True
-        self._hopeless.add(kind)
+        self._infeasible.add(key)
         return False
 
-    def settle(self) -> bool:
-        """Spare whom the whole placement can do without; whether the exchange would last."""
-        for bundle in self._leaving():
-            self._spare_if_possible(bundle)
-        return self._lasts([TaskView(self._session.ledger, row) for row, _ in self.placed], self.victims) is None
+    def finish(self) -> bool:
+        """Restore the victims that are not needed; return False if a victim could preempt back."""
+        for group in self._victim_groups():
+            self._restore_if_possible(group)
+        placed = [TaskView(self._session.ledger, row) for row, _ in self.placed]
+        return self._job_preempting_back(placed, self.victims) is None
 
-    # What a kind of room maker may see otherwise
+    # Overridden in searches for gangs
 
-    def _kind(self, task: TaskView) -> Hashable:
-        """Equal for tasks that find the same victims."""
+    def _shape_key(self, task: TaskView) -> Hashable:
+        """Return a key that is equal for tasks with the same victims."""
         return self._session.hooks.likeness(task)
 
     def _placement(self, task: TaskView) -> Placement:
-        """Where the task may go."""
+        """Return the placement on the nodes that the task may use."""
         return self._session.placement
 
     def _candidates(self, task: TaskView) -> tuple[Rows, Ints]:
-        """The tasks that may have to leave for this one, the cheapest first, each with its class."""
-        prey = self._rule.prey(task)
-        prey = prey[EVICTABLE[self._session.ledger.status[prey]]]
-        return self._worth.cheapest_first(prey, self._rule.ranks, self._rule.standing)
+        """Return the candidates, the cheapest first, each with its class."""
+        rows = self._rule.candidates(task)
+        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
+        return self._costs.cheapest_first(rows, self._rule.queue_ranks, self._rule.victim_order)
 
-    def _offered(self, task: TaskView, rows: Rows) -> list[Bundle]:
-        """What the plugins give up of these candidates, in order, as bundles that leave together."""
-        views = [TaskView(self._session.ledger, row) for row in rows.tolist() if self._is_free_to_go(row)]
-        return [(victim.row,) for victim in self._rule.consent(task, views)] if views else []
+    def _evictable_groups(self, task: TaskView, rows: Rows) -> list[TaskGroup]:
+        """Return those of these candidates that the plugins allow, in order, as groups that are evicted together."""
+        views = [TaskView(self._session.ledger, row) for row in rows.tolist() if self._may_be_evicted(row)]
+        return [(victim.row,) for victim in self._rule.evictable(task, views)] if views else []
 
-    def _price(self, bundles: Sequence[Bundle]) -> Cost:
-        """What these bundles cost: work lost, gangs broken, count."""
-        rows = [row for bundle in bundles for row in bundle]
-        return float(self._worth.work(np.array(rows, dtype=np.intp)).sum()), float(self._worth.broken(rows)), len(rows)
+    def _cost(self, groups: Sequence[TaskGroup]) -> Cost:
+        """Return the cost of these groups: lost work, broken gangs, count."""
+        rows = [row for group in groups for row in group]
+        lost_work = float(self._costs.lost_work(np.array(rows, dtype=np.intp)).sum())
+        return lost_work, float(self._costs.broken_gangs(rows)), len(rows)
 
-    def _losses(self, rows: Rows) -> Floats:
-        """The work that is lost at least when each of these leaves."""
-        return self._worth.work(rows)
+    def _least_work(self, rows: Rows) -> Floats:
+        """Return the least work that is lost with the eviction of each of these."""
+        return self._costs.lost_work(rows)
 
-    def _leaving(self) -> list[Bundle]:
-        """All that leave, in the order in which it is asked whether they can stay after all."""
+    def _victim_groups(self) -> list[TaskGroup]:
+        """Return the victims in the order in which they are restored if possible."""
         return [(row,) for row in reversed(self.victims)]
 
-    def _is_limited(self, task: TaskView) -> bool:
-        """Whether a limit of its user or group keeps the task out, whoever leaves."""
+    def _exceeds_limit(self, task: TaskView) -> bool:
+        """Return whether a limit of the task's user or group rejects it, whatever is evicted."""
         limits = self._session.limits
         return limits is not None and limits.evictions_do_not_help(task, self._candidates(task)[0])
 
@@ -156,10 +159,10 @@ class RoomMaker:
         chosen = self._placement(task).choose(task)
         if chosen is None:
             return False
-        self._put(task, chosen[0])
+        self._pipeline(task, chosen[0])
         return True
 
-    def _put(self, task: TaskView, node: int) -> None:
+    def _pipeline(self, task: TaskView, node: int) -> None:
         self._statement.pipeline(task.row, node)
         self.placed.append((task.row, node))
 
@@ -172,99 +175,100 @@ class RoomMaker:
             return False
         return not session.placement.refused(task, node)
 
-    def _place_with_evictions(self, task: TaskView, around: _Field) -> bool:
-        heap = around.heap
+    def _place_with_evictions(self, task: TaskView, candidates: _NodeCandidates) -> bool:
+        heap = candidates.heap
         while heap:
             _, node = heapq.heappop(heap)
-            found = self._cheapest_on(task, node, around)
-            if found is None:
+            cheapest = self._cheapest_on(task, node, candidates)
+            if cheapest is None:
                 continue
-            cost, victims = found
+            cost, victims = cheapest
             if heap and cost > heap[0][0]:
                 heapq.heappush(heap, (cost, node))
                 continue
             mark = self._statement.checkpoint()
-            homes = {node, *self._session.ledger.node[victims].tolist()}
+            changed = {node, *self._session.ledger.node[victims].tolist()}
             for victim in victims:
                 self._statement.evict(victim, self._rule.reason)
-            self._put(task, node)
-            avenger = self._lasts([task], victims)
-            if avenger is not None:
-                self._untouchable.add(avenger)
+            self._pipeline(task, node)
+            job = self._job_preempting_back([task], victims)
+            self._changes += 1
+            if job is not None:
+                self._excluded_jobs.add(job)
                 self._statement.rollback(mark)
                 self.placed.pop()
-                self._changes += 1
-                self._look_again(node, around)
+                self._requeue(node, candidates)
                 continue
-            self._changes += 1
-            for home in sorted(homes):
-                for one in self._fields.values():
-                    self._look_again(home, one)
+            for each in sorted(changed):
+                for others in self._by_shape.values():
+                    self._requeue(each, others)
             return True
         return False
 
-    def _look_again(self, node: int, around: _Field) -> None:
-        """Put a node that changed back into line, at the least that its cheapest candidate costs."""
-        if node in around.on:
-            rows = np.array([row for row in around.on[node].tolist() if self._is_free_to_go(row)], dtype=np.intp)
+    def _requeue(self, node: int, candidates: _NodeCandidates) -> None:
+        """Put a changed node back into the heap, with the least cost of its candidates."""
+        if node in candidates.by_node:
+            rows = np.array(
+                [row for row in candidates.by_node[node].tolist() if self._may_be_evicted(row)], dtype=np.intp
+            )
             if len(rows):
-                least = (float(around.classes[rows].min()), float(self._losses(rows).min()))
-                heapq.heappush(around.heap, (least, node))
+                bound = (float(candidates.classes[rows].min()), float(self._least_work(rows).min()))
+                heapq.heappush(candidates.heap, (bound, node))
 
-    def _cheapest_on(self, task: TaskView, node: int, around: _Field) -> _Found | None:
-        """The cheapest victims that let the task onto the node, and what they cost; None if there are none."""
-        known = around.known.get(node)
+    def _cheapest_on(self, task: TaskView, node: int, candidates: _NodeCandidates) -> _Victims | None:
+        """Return the cheapest victims that allow the task on the node, None if there are none."""
+        known = candidates.known.get(node)
         if known is None or known[0] != self._changes:
-            around.known[node] = known = (self._changes, self._try(task, node, around))
+            candidates.known[node] = known = (self._changes, self._try(task, node, candidates))
         return known[1]
 
-    def _try(self, task: TaskView, node: int, around: _Field) -> _Found | None:
-        """Evict what the plugins give up bundle by bundle until the task fits; then keep whom it can do without."""
+    def _try(self, task: TaskView, node: int, candidates: _NodeCandidates) -> _Victims | None:
+        """Evict group by group until the task fits, then restore what is not needed; the ledger is unchanged in the end."""
         statement = self._statement
         mark = statement.checkpoint()
-        left: list[Bundle] = []
+        evicted: list[TaskGroup] = []
         fits = False
-        for bundle in self._offered(task, around.on[node]):
-            if breaks_new_gang(self._session, bundle):
+        for group in self._evictable_groups(task, candidates.by_node[node]):
+            if breaks_new_gang(self._session, group):
                 continue
-            self._evict(bundle)
-            left.append(bundle)
+            self._evict(group)
+            evicted.append(group)
             fits = self._fits(task, node)
             if fits:
                 break
-        needed = left[-1:]
-        for bundle in reversed(left[:-1]) if fits else ():
-            self._stay(bundle)
+        needed = evicted[-1:]
+        for group in reversed(evicted[:-1]) if fits else ():
+            self._restore(group)
             if not self._fits(task, node):
-                self._evict(bundle)
-                needed.append(bundle)
-        found = None
+                self._evict(group)
+                needed.append(group)
+        result = None
         if fits:
-            rows = [row for bundle in reversed(needed) for row in bundle]
-            cost = (float(around.classes[rows].max()), *self._price(needed), -float(around.scores[node]), node)
-            found = (cost, rows)
+            rows = [row for group in reversed(needed) for row in group]
+            highest, score = float(candidates.classes[rows].max()), float(candidates.scores[node])
+            result = ((highest, *self._cost(needed), -score, node), rows)
         statement.rollback(mark)
-        return found
+        return result
 
-    def _evict(self, bundle: Bundle) -> None:
-        for row in bundle:
+    def _evict(self, group: TaskGroup) -> None:
+        for row in group:
             self._statement.evict(row, self._rule.reason)
 
-    def _stay(self, bundle: Bundle) -> None:
-        for row in reversed(bundle):
+    def _restore(self, group: TaskGroup) -> None:
+        for row in reversed(group):
             self._statement.spare(row)
 
-    def _is_free_to_go(self, row: int) -> bool:
+    def _may_be_evicted(self, row: int) -> bool:
         return (
             bool(EVICTABLE[self._session.ledger.status[row]])
-            and int(self._session.snapshot.tasks.job[row]) not in self._untouchable
+            and int(self._session.snapshot.tasks.job[row]) not in self._excluded_jobs
             and not breaks_new_gang(self._session, (row,))
         )
 
     # All nodes
 
-    def _survey(self, task: TaskView) -> _Field:
-        """Sort the candidates, and the nodes by a bound that their cost cannot be below."""
+    def _sort_nodes(self, task: TaskView) -> _NodeCandidates:
+        """Return the candidates by node, and a heap of the nodes by a lower bound of their cost."""
         session, ledger = self._session, self._session.ledger
         rows, classes = self._candidates(task)
         nodes = ledger.node[rows].astype(np.intp)
@@ -273,24 +277,24 @@ class RoomMaker:
         of_class = np.zeros(len(session.snapshot.tasks), dtype=np.int64)
         of_class[rows] = classes
         scores = self._placement(task).scores(task)
-        around = _Field({int(nodes[part[0]]): rows[part] for part in parts}, of_class, scores.copy())
+        candidates = _NodeCandidates({int(nodes[part[0]]): rows[part] for part in parts}, of_class, scores.copy())
         count = len(session.snapshot.nodes)
-        fewest = self._fewest(task, rows, nodes, count)
-        out = session.placement.infeasible_nodes(task)
-        least_work, least_loss = np.full(count, np.inf), np.full(count, np.inf)
-        np.minimum.at(least_work, nodes, self._worth.work(rows))
-        np.minimum.at(least_loss, nodes, self._losses(rows))
-        for node, members in around.on.items():
-            if not out[node] and np.isfinite(fewest[node]):
-                most = float(fewest[node])
-                best = float(of_class[members[0]])
-                work = max(most * float(least_work[node]), float(least_loss[node]))
-                around.heap.append(((best, work, 0.0, most, -float(scores[node]), node), node))
-        heapq.heapify(around.heap)
-        return around
+        fewest = self._least_victims(task, rows, nodes, count)
+        infeasible = session.placement.infeasible_nodes(task)
+        least_work, least_group_work = np.full(count, np.inf), np.full(count, np.inf)
+        np.minimum.at(least_work, nodes, self._costs.lost_work(rows))
+        np.minimum.at(least_group_work, nodes, self._least_work(rows))
+        for node, members in candidates.by_node.items():
+            if not infeasible[node] and np.isfinite(fewest[node]):
+                victims = float(fewest[node])
+                work = max(victims * float(least_work[node]), float(least_group_work[node]))
+                bound = (float(of_class[members[0]]), work, 0.0, victims, -float(scores[node]), node)
+                candidates.heap.append((bound, node))
+        heapq.heapify(candidates.heap)
+        return candidates
 
-    def _fewest(self, task: TaskView, rows: Rows, nodes: Rows, count: int) -> Floats:
-        """(N,): how many tasks must leave at least so that the room suffices; infinite where it never does."""
+    def _least_victims(self, task: TaskView, rows: Rows, nodes: Rows, count: int) -> Floats:
+        """(N,): the least number of victims that could free enough; infinite where all candidates together cannot."""
         session = self._session
         dims = np.flatnonzero(task.request.values)
         fewest: Floats = np.ones(count, dtype=np.float64)
@@ -305,64 +309,63 @@ class RoomMaker:
             fewest[whole < missing] = np.inf
         return fewest
 
-    # The whole
+    # The whole job
 
-    def _spare_if_possible(self, bundle: Bundle) -> None:
-        """Let a bundle stay if everyone who was placed still finds a place with it there."""
+    def _restore_if_possible(self, group: TaskGroup) -> None:
+        """Restore a group of victims if every placed task still finds a node with it there."""
         session, statement = self._session, self._statement
-        homes = set(session.ledger.node[list(bundle)].tolist())
+        nodes = set(session.ledger.node[list(group)].tolist())
         placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
         coupled = any(session.hooks.scope(task) is Scope.CLUSTER for task, _ in placed)
-        moved = [one for one in placed if coupled or one[1] in homes] or placed
+        moved = [(task, node) for task, node in placed if coupled or node in nodes] or placed
         mark, before = statement.checkpoint(), list(self.placed)
         for task, _ in moved:
             statement.withdraw(task.row)
         rows = {task.row for task, _ in moved}
-        self.placed = [one for one in self.placed if one[0] not in rows]
-        self._stay(bundle)
+        self.placed = [(row, node) for row, node in self.placed if row not in rows]
+        self._restore(group)
         for task, node in moved:
             if self._fits(task, node):
-                self._put(task, node)
+                self._pipeline(task, node)
             elif not self._place_without_evictions(task):
                 statement.rollback(mark)
                 self.placed = before
                 return
 
-    def _lasts(self, takers: Iterable[TaskView], victims: Iterable[int]) -> int | None:
-        """Look at the time after the exchange: the job of a victim that could then displace a taker; None if none could."""
+    def _job_preempting_back(self, preemptors: Sequence[TaskView], victims: Iterable[int]) -> int | None:
+        """Return the job of a victim that could evict a preemptor once the preemptors run, None if there is none."""
         session, statement = self._session, self._statement
         mark = statement.checkpoint()
-        takers = list(takers)
-        for taker in takers:
-            node = taker.node
-            statement.withdraw(taker.row)
-            statement.run(taker.row, node)
+        for preemptor in preemptors:
+            node = preemptor.node
+            statement.withdraw(preemptor.row)
+            statement.run(preemptor.row, node)
         seen: set[tuple[int, Hashable]] = set()
-        losers: list[TaskView] = []
+        evicted: list[TaskView] = []
         for row in victims:
             statement.withdraw(row)
-            loser = TaskView(session.ledger, row)
-            mark_of = (int(session.snapshot.tasks.job[row]), session.hooks.likeness(loser))
-            if mark_of not in seen:
-                seen.add(mark_of)
-                losers.append(loser)
-        # By then those who are evicted now have left, and budgets let as many go again.
+            victim = TaskView(session.ledger, row)
+            key = (int(session.snapshot.tasks.job[row]), session.hooks.likeness(victim))
+            if key not in seen:
+                seen.add(key)
+                evicted.append(victim)
+        # By then the victims have terminated, and disruption budgets allow as many evictions again.
         evictions, session.ledger.evictions = session.ledger.evictions, {}
-        found = next((loser.job.row for loser in losers if loser.job and self._could_return(loser, takers)), None)
+        result = next((task.job.row for task in evicted if task.job and self._can_preempt_back(task, preemptors)), None)
         session.ledger.evictions = evictions
         statement.rollback(mark)
-        return found
+        return result
 
-    def _could_return(self, loser: TaskView, takers: Sequence[TaskView]) -> bool:
-        job = loser.job
+    def _can_preempt_back(self, victim: TaskView, preemptors: Sequence[TaskView]) -> bool:
+        job = victim.job
         if job is None or not self._session.hooks.job_starving(job):
             return False
-        return any(_lets(rule, loser, takers) for rule in (self._rule, *self._rule.returns))
+        return any(_allows(rule, victim, preemptors) for rule in (self._rule, *self._rule.counter_rules))
 
 
-def _lets(rule: Rule, task: TaskView, others: Sequence[TaskView]) -> bool:
-    """Whether a rule lets a task have the room of one of the others."""
-    if not rule.may_take(task):
+def _allows(rule: Rule, task: TaskView, others: Sequence[TaskView]) -> bool:
+    """Return whether a rule allows to evict any of the others for a task."""
+    if not rule.is_eligible(task):
         return False
-    prey = [other for other in others if rule.is_prey(task, other)]
-    return bool(prey) and bool(rule.consent(task, prey))
+    candidates = [other for other in others if rule.is_candidate(task, other)]
+    return bool(candidates) and bool(rule.evictable(task, candidates))
