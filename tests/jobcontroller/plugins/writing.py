@@ -22,7 +22,7 @@ REFERENCE = ROOT / "docs" / "job-plugins.md"
 INTRODUCTION = """\
 # Job plugins
 
-A job plugin prepares the pods of a job for each other. A job names it, with its arguments as on a command line:
+A job plugin prepares the pods of a job to work together. A job names its plugins, with arguments as on a command line:
 
 ```yaml part
 spec:
@@ -31,21 +31,20 @@ spec:
     ssh: [--ssh-port=2022]
 ```
 
-`--key=value` and `--key value` mean the same, one dash is as good as two, and a switch needs no value. A plugin, an argument
-or a value that is not known is refused when the job is submitted, with the arguments that would be; so is a name of a task
-that the job does not have.
+`--key=value` and `--key value` are equal, one dash is the same as two, and a switch needs no value. Admission rejects unknown plugins,
+arguments and values, and lists the valid ones. It also rejects the name of a task that the job does not have.
 
-Plugins see a pod in the order of this page, whatever the order in the job. What a container's manifest sets itself stays: a
-variable, a port, a mount. Objects belong to the job: they are made before its pods, follow when it is scaled, survive its
-restarts, and are taken away when it has stopped.
+Plugins are applied in the order of this page, independent of the order in the job. A plugin does not change what the manifest of a
+container sets: a variable, a port, a mount. The controller creates the objects of a plugin before the pods, updates them when the job is
+scaled, keeps them through restarts, and deletes them when the job has stopped.
 
-## Plugins of your own
+## Write a job plugin
 
-A Python package offers a plugin as an entry point of the group `volcanopy.job_plugins`;
-[examples/job-plugin](../examples/job-plugin) is one. Install it where the job controller and admission run. A plugin is a
-subclass of `volcanopy.jobcontroller.plugins.plugin.JobPlugin`, whose methods know neither clock nor network: `pod` is given
-each pod before it is made, `objects` names what must exist beside the pods (ConfigMaps, Secrets, Services, NetworkPolicies),
-`problems` says why the plugin cannot serve a job.
+A Python package provides a plugin as an entry point of the group `volcanopy.job_plugins`;
+[examples/job-plugin](../examples/job-plugin) is an example. Install it where the job controller and admission run. A plugin is a
+subclass of `volcanopy.jobcontroller.plugins.plugin.JobPlugin`. Its methods are pure: `pod` receives
+each pod before it is created, `objects` returns the objects that the job needs (ConfigMaps, Secrets, Services, NetworkPolicies),
+`problems` returns the reasons why the plugin cannot be used in a job.
 
 """
 
@@ -93,7 +92,7 @@ def _section(plugin: type[JobPlugin[Any]]) -> Iterator[str]:
     yield ""
     yield from _paragraphs(plugin.__doc__ or "")
     if plugin.implies:
-        yield f"Brings with it: {', '.join(f'[{name}](#{name})' for name in plugin.implies)}."
+        yield f"Also enables: {', '.join(f'[{name}](#{name})' for name in plugin.implies)}."
         yield ""
     if plugin.arguments_model.model_fields:
         yield from _arguments(plugin.arguments_model)
@@ -111,7 +110,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _arguments(model: type[Arguments]) -> Iterator[str]:
-    yield "| argument | default | what it says |"
+    yield "| argument | default | meaning |"
     yield "|---|---|---|"
     for field in model.model_fields.values():
         default = f"`{str(field.default).lower() if field.annotation is bool else field.default}`"
