@@ -14,16 +14,16 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 _WIDTH = 100
 
 _HEAD = """\
-# The command line
+# Command line
 
-`volcanopy COMMAND --help` says what stands here; the page is written from the code by `make golden`. The same commands are there
-as `kubectl volcanopy COMMAND`, once volcanopy is installed where kubectl finds it on the PATH.
+This page contains the output of `volcanopy COMMAND --help` for every command. `make golden` generates it. The same commands are available
+as `kubectl volcanopy COMMAND` if volcanopy is on the PATH of kubectl.
 
-Exit codes: 0 all is well; 1 the cluster said no, an object is missing, or what was waited for did not come; 2 the command line
-is wrong. Colour and tables that renew themselves are for terminals only: in a pipe the text is plain and stable.
+Exit codes: 0 success; 1 the cluster rejected the request, an object is missing, or a wait ended without success; 2 the command line
+is invalid. Colours and live tables appear on terminals only; in a pipe the text is plain and stable.
 
-`volcanopy completion bash` prints what completes words in a shell: `source <(volcanopy completion bash)`. There is one for zsh and
-fish as well.
+`volcanopy completion bash` prints the completion script: `source <(volcanopy completion bash)`. Scripts for zsh and
+fish are also available.
 """
 
 

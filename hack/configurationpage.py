@@ -23,27 +23,27 @@ from volcanopy.scheduler.framework.plugin import SWITCHES
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 
 _HEAD = """\
-# The scheduler's configuration
+# Scheduler configuration
 
-The file has Volcano's format, and is read strictly: an action, a plugin, a switch or an argument that is not known is refused in
-one sentence that names it and what was probably meant. A file that changes is read again; while it is broken the last good one
-stays in force, and the log says why. This page is written from the code by `make golden`.
+The file has Volcano's format and is read strictly: an unknown action, plugin, switch or argument is rejected with
+a message that suggests the closest valid name. The scheduler reads the file again when it changes. While the file is invalid, the scheduler
+uses the last valid one and logs the error. `make golden` generates this page from the code.
 
-Where no file is given, this is in force:
+The default configuration:
 
 ```yaml scheduler
 {default}```
 
-- `actions` are done in this order in each cycle.
-- `tiers` are lists of plugins. Where plugins vote, the first tier in which one has an opinion decides.
-- `configurations` gives arguments to actions.
-- `metrics` says where the real load of nodes is read, for the plugins `usage` and `rescheduling`.
+- `actions` run in this order in each cycle.
+- `tiers` are lists of plugins. If several plugins vote, the first tier with a vote decides.
+- `configurations` contains arguments of actions.
+- `metrics` is the source of the measured load of nodes, for the plugins `usage` and `rescheduling`.
 
-`volcanopy plan -f world.yaml --config FILE` tells what a configuration would decide before it does.
+`volcanopy plan -f cluster.json --config FILE` shows what the scheduler would decide with a configuration.
 """
 
 _EXAMPLE = """\
-A configuration that uses most of it:
+A configuration with most features:
 
 ```yaml scheduler
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -78,18 +78,18 @@ def page() -> str:
         _HEAD.format(default=DEFAULT),
         _EXAMPLE,
         "## Actions\n",
-        "| action | what it does | arguments |\n|---|---|---|",
+        "| action | description | arguments |\n|---|---|---|",
     ]
     for name, action in sorted(registry.actions.items()):
         arguments = ", ".join(f"`{key}`" for key in action.arguments)
         parts.append(f"| `{name}` | {_first(action.__doc__)} | {arguments} |")
     parts.append(
-        "\n`predicateErrorCacheEnable` and the arguments of `preempt` are Volcano's. They are accepted and change nothing: answers of"
-        "\nnodes are always kept per shape of pods, and every node is a candidate.\n"
+        "\n`predicateErrorCacheEnable` and the arguments of `preempt` are Volcano's. They are accepted and have no effect: predicate"
+        "\nresults are always cached for each shape of pods, and every node is considered.\n"
     )
     parts.append("## Switches\n")
     parts.append(
-        "A plugin's entry may switch off one of its parts. The keys are Volcano's, true if not given but for the last two:\n"
+        "The entry of a plugin may disable one of its hooks. The keys are Volcano's. Their default is true, except for the last two:\n"
     )
     late = ("enableHierarchy", "enabledClusterOrder")
     switches = [*sorted(SWITCHES - set(late)), *late]
@@ -98,7 +98,7 @@ def page() -> str:
     for name, plugin in sorted(registry.plugins.items()):
         parts.append(f"### {name}\n\n{_wrapped(_prose(plugin.__doc__))}\n")
         parts += _table(plugin.arguments)
-    parts.append("## Real load\n\nThe block `metrics`. More in [devices and load](devices-and-load.md).\n")
+    parts.append("## Measured load\n\nThe block `metrics`. See [devices and load](devices-and-load.md).\n")
     parts += _table(Metrics)
     return "\n".join(parts).rstrip() + "\n"
 
@@ -107,7 +107,7 @@ def _table(model: type[BaseModel]) -> list[str]:
     if not model.model_fields:
         return []
     told = sentences(model)
-    rows = ["| argument | if not given | what it says |", "|---|---|---|"]
+    rows = ["| argument | default | description |", "|---|---|---|"]
     for name, field in model.model_fields.items():
         rows.append(
             f"| `{field.alias or name}` | {_default(field)} | {(field.description or told.get(name, '')).replace('``', '`')} |"
@@ -130,7 +130,7 @@ def sentences(model: type[BaseModel]) -> Mapping[str, str]:
 def _default(field: FieldInfo) -> str:
     value: Any = field.get_default(call_default_factory=True)
     if value is PydanticUndefined:
-        return "must be given"
+        return "required"
     if isinstance(value, BaseModel | dict | list | tuple) or value is None or value == "":
         return ""
     if isinstance(value, timedelta):
