@@ -272,8 +272,9 @@ class Life(RuleBasedStateMachine):
         world.settle()
         assert (world.pods, world.pod_group, world.objects, world.commands) == ({}, None, {}, {})
         world.deliver_all()
-        held = {name: value for name, value in vars(world.cache).items() if isinstance(value, dict) and value}
-        assert set(held) <= {"_dead", "_listed"}, held
+        for memory, kept in ((world.cache, set()), (world.cache.writes, {"_deleted", "_listed"})):
+            filled = {name: value for name, value in vars(memory).items() if isinstance(value, dict) and value}
+            assert set(filled) <= kept, filled
 
 
 Life.TestCase.settings = settings(

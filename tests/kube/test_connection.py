@@ -94,7 +94,7 @@ def test_no_cluster_is_one_sentence_that_says_what_to_do(tmp_path: Path, monkeyp
         ({"current-context": "x"}, "there is no context 'x'; it has main"),
         ({"clusters": []}, "Expected object with name c in"),
         ({"clusters": [{"name": "c", "cluster": {"server": ""}}]}, "cluster 'c' has no server"),
-        ({"users": []}, "there is no user 'u', which the context asks for"),
+        ({"users": []}, "the context names user 'u', which does not exist"),
         ({"users": [{"user": {}}]}, "an entry of users has no name"),
         ({"contexts": None}, "it has none"),
     ],
@@ -181,7 +181,7 @@ def test_a_plugin_that_fails_is_quoted_with_its_hint(tmp_path: Path, plugin: Plu
     with pytest.raises(NoCluster) as caught:
         load(tmp_path, config(plugin.user))
     message = str(caught.value)
-    assert "the exec plugin './plugin.py' of user 'u' gave no credentials" in message
+    assert "the exec plugin './plugin.py' of user 'u' returned no credentials" in message
     assert "not logged in" in message
     assert message.endswith("; Get the plugin from your platform team.")
 
@@ -204,7 +204,7 @@ def test_a_plugin_that_answers_nothing_useful_is_named(
 def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
     with pytest.raises(
-        NoCluster, match=r"the exec plugin 'no-such-plugin' of user 'u' gave no credentials: .*No such file"
+        NoCluster, match=r"the exec plugin 'no-such-plugin' of user 'u' returned no credentials: .*No such file"
     ):
         load(tmp_path, config(user))
 

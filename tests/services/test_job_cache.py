@@ -48,7 +48,7 @@ def test_what_a_list_does_not_hold_that_was_made_before_it_is_gone() -> None:
     cache.listed("pods", 9)
     assert cache.pods_of("u1")
     cache.listed("pods", 12)
-    cache.listed("groups", 12)
+    cache.listed("podgroups", 12)
     assert cache.pods_of("u1") == ()
     assert cache.observed("ns/j").pod_group is None
     assert cache.woken == ["ns/j", "ns/j"]
@@ -106,7 +106,8 @@ def test_a_job_that_is_gone_is_forgotten_whole() -> None:
     cache.pod_changes([Change(ChangeType.DELETED, pod("p1", 11))])
     cache.applied_now("u1", "Service/j", "d")
     cache.pod_made("u1", pod("p1", 10))
-    assert not [name for name in ("jobs", "applied", "_keys", "_pods", "_commands", "_unseen") if getattr(cache, name)]
+    assert not [name for name in ("jobs", "applied", "_keys", "_pods", "_commands") if getattr(cache, name)]
+    assert ("u1", "j-a-0", "p1") not in cache.writes
 
 
 async def test_a_pod_that_came_and_went_while_the_watch_was_away_is_found_out() -> None:

@@ -71,8 +71,8 @@ class WriterContext:
         namespace, _, name = key.partition("/")
         try:
             answer = await self.client.patch_status(PODS, namespace, name, patch, form)
-        except (NotFound, Conflict, Invalid) as refusal:
-            if isinstance(refusal, Invalid) and "uid" not in str(refusal):
+        except (NotFound, Conflict, Invalid) as error:
+            if isinstance(error, Invalid) and "uid" not in str(error):
                 raise
             return False  # it is gone, or another pod has its name now
         self.store.apply_response(answer)

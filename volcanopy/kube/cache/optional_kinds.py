@@ -93,8 +93,8 @@ class OptionalReflector(Generic[T]):
                 await self._client.get_raw(f"{candidate.path()}?limit=1")
             except NotFound:
                 continue
-            except Forbidden as refusal:
-                self._say(f"{kind.plural} cannot be read, and pods that claim such will wait: {refusal}")
+            except Forbidden as error:
+                self._say(f"{kind.plural} cannot be read, and pods that claim such will wait: {error}")
                 return None
             return candidate
         log.debug("the server has no %s", kind.plural)

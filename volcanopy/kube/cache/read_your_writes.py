@@ -1,71 +1,116 @@
-"""What answers to our writes have shown before the watches did, and how much later the watches were."""
+"""Read-your-writes consistency: responses to own writes enter a cache before the watch shows them.
+
+A controller or scheduler that decides from a cache must not decide the same twice because the watch is late. A
+:class:`WriteTracker` says which states of objects a cache may take:
+
+1. **Responses.** :meth:`WriteTracker.response` accepts the state in a response if it is newer than the cached one, and
+   expects that version of the watch.
+2. **Watch events.** :meth:`WriteTracker.event` rejects a state that is older than the expected version. With the version
+   that the cache has already, it also rejects a state that is not newer than that.
+3. **Deletions.** After :meth:`WriteTracker.deleted` every state of the object is rejected, late responses included.
+4. **Lists.** An object that was created by a response, that no watch event has shown, and that a later list does not
+   contain, is gone: :meth:`WriteTracker.listed` returns those.
+5. **Expiry.** The expectation of a version ends with the watch event that reaches it. Deletions are remembered for the
+   last 20,000 objects.
+
+Objects are identified by any hashable value that contains the uid. Versions are resource versions: growing integers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-from volcanopy.api import core
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.metrics import registry
 
-_PLURALS: dict[str, str] = {
-    core.Pod.__name__: PODS.plural,
-    core.PodGroup.__name__: POD_GROUPS.plural,
-    core.Queue.__name__: QUEUES.plural,
-}
+REMEMBERED_DELETIONS = 20_000
 
 
-class _Answered(NamedTuple):
-    """The version that an answer showed, and when it came."""
-
+class _Write(NamedTuple):
+    resource: str
     version: int
     at: float
+    created: bool
 
 
-class Ahead:
-    """Objects that an answer showed in a version which the watch has not reached yet."""
+class WriteTracker:
+    """The versions that responses have shown and watches have not. ``clock`` returns seconds (for the lag metric)."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._answers: dict[tuple[str, str], _Answered] = {}
+        self._expected: dict[Hashable, _Write] = {}
+        self._deleted: OrderedDict[Hashable, None] = OrderedDict()
+        self._listed: dict[str, int] = {}
 
-    def __contains__(self, where: tuple[str, str]) -> bool:
-        """Whether the watch is behind with the object of this kind and key."""
-        return where in self._answers
+    def __contains__(self, identity: Hashable) -> bool:
+        """Whether the watch has yet to reach a version of this object."""
+        return identity in self._expected
 
-    def note(self, thing: Any) -> None:
-        """An answer showed this, and the watch has not."""
-        self._answers[_where(thing)] = _Answered(version(thing), self._clock())
+    def response(
+        self, resource: str, identity: Hashable, version: int, known: int = -1, *, created: bool = False
+    ) -> bool:
+        """Whether to take the state in a response to a write; ``known`` is the cached version, -1 without one.
 
-    def overtaken(self, thing: Any) -> None:
-        """An answer showed what the watch had shown already."""
-        self._lag(thing, 0.0)
-
-    def is_behind(self, thing: Any, known: bool) -> bool:
-        """Whether the watch tells of an earlier version than an answer did, of an object that is still ``known``."""
-        where = _where(thing)
-        answer = self._answers.get(where)
-        if answer is None:
+        ``created`` marks an object that did not exist before the write, see :meth:`listed`.
+        """
+        if identity in self._deleted:
             return False
-        if version(thing) < answer.version and known:
-            return True
-        self._lag(thing, self._clock() - answer.at)
-        del self._answers[where]
-        return False
+        if version <= known:
+            registry.WATCH_LAG.labels(resource).observe(0.0)
+            return False
+        if created and version <= self._listed.get(resource, 0):
+            self.deleted(identity)  # a list after its creation does not contain it
+            return False
+        self._expected[identity] = _Write(resource, version, self._clock(), created)
+        return True
 
-    def forget(self, thing: Any) -> None:
-        """The object is gone."""
-        self._answers.pop(_where(thing), None)
+    def event(self, identity: Hashable, version: int, known: int = -1) -> bool:
+        """Whether to take the state in a watch event or list; ``known`` is the cached version, -1 without one."""
+        if identity in self._deleted:
+            return False
+        write = self._expected.get(identity)
+        if write is not None:
+            if version < write.version:
+                return False
+            del self._expected[identity]
+            registry.WATCH_LAG.labels(write.resource).observe(max(self._clock() - write.at, 0.0))
+        return version > known
 
-    def _lag(self, thing: Any, seconds: float) -> None:
-        registry.WATCH_LAG.labels(_PLURALS[type(thing).__name__]).observe(max(seconds, 0.0))
+    def is_deleted(self, identity: Hashable) -> bool:
+        """Whether the object has been deleted."""
+        return identity in self._deleted
+
+    def forget(self, identity: Hashable) -> None:
+        """Expect no version of this object any more, because the watch, the only source of new objects, deleted it."""
+        self._expected.pop(identity, None)
+
+    def deleted(self, identity: Hashable) -> None:
+        """Reject all further states of this object."""
+        self._expected.pop(identity, None)
+        self._deleted[identity] = None
+        if len(self._deleted) > REMEMBERED_DELETIONS:
+            self._deleted.popitem(last=False)
+
+    def listed(self, resource: str, version: int) -> list[Any]:
+        """Note a complete list at this version; return the created objects that it should contain and no watch has shown.
+
+        They have been deleted, and no watch event will tell so. Call it after the list has been taken into the cache.
+        """
+        self._listed[resource] = version
+        missing = [
+            identity
+            for identity, write in self._expected.items()
+            if write.created and write.resource == resource and write.version <= version
+        ]
+        for identity in missing:
+            self.deleted(identity)
+        return missing
 
 
-def version(thing: Any) -> int:
-    """The resource version, which is a whole number that grows."""
-    return int(thing.metadata.resource_version or 0)
-
-
-def _where(thing: Any) -> tuple[str, str]:
-    return type(thing).__name__, thing.metadata.key
+def version(item: Any) -> int:
+    """Return the resource version of an object, a struct or plain JSON."""
+    if isinstance(item, dict):
+        return int(item["metadata"].get("resourceVersion") or 0)
+    return int(item.metadata.resource_version or 0)

@@ -34,7 +34,7 @@ from volcanopy.kube.cache.followed_kinds import (
 )
 from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
-from volcanopy.kube.cache.read_your_writes import Ahead, version
+from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.cache.trimmed_objects import slim, slim_node, slim_pod
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -45,6 +45,9 @@ from volcanopy.scheduler.model.plan import Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 S = TypeVar("S", core.Pod, core.PodGroup, core.Queue)
+
+
+_PLURALS = {core.Pod: PODS.plural, core.PodGroup: POD_GROUPS.plural, core.Queue: QUEUES.plural}
 
 
 class _Expected(NamedTuple):
@@ -75,7 +78,7 @@ class Store:
         self._expected_groups: dict[str, _Expected] = {}
         self._expected_queues: dict[str, _Expected] = {}
         self._nominations: dict[str, _Expected] = {}
-        self._ahead = Ahead(clock)
+        self._writes = WriteTracker(clock)
         self._following = asyncio.Event()
 
     # What the server has, as far as we know
@@ -170,7 +173,7 @@ class Store:
             self._tell_of(thing)
             if change.type is ChangeType.DELETED:
                 matters = self._lose(thing)
-            elif self._ahead.is_behind(thing, _known(self._objects(thing), thing) is not None):
+            elif _identity(thing) in self._writes and not self._writes.event(_identity(thing), version(thing)):
                 continue
             else:
                 matters = self._keep(thing)
@@ -183,7 +186,7 @@ class Store:
         if not isinstance(thing, core.Pod):
             return False
         key = thing.metadata.key
-        return key not in self._pods and key not in self._nominations and ("Pod", key) not in self._ahead
+        return key not in self._pods and key not in self._nominations and _identity(thing) not in self._writes
 
     def _keep_new(self, pods: dict[str, core.Pod]) -> None:
         """Take in new pods, all of a first list at once, and let the list begin anew."""
@@ -210,11 +213,8 @@ class Store:
         known = _known(self._objects(thing), thing)
         if known is None:
             return
-        if version(known) >= version(thing):
-            self._ahead.overtaken(thing)
-            return
-        self._ahead.note(thing)
-        if self._keep(thing):
+        resource = _PLURALS[type(thing)]
+        if self._writes.response(resource, _identity(thing), version(thing), version(known)) and self._keep(thing):
             self.changed.ring()
 
     def _objects(self, thing: Any) -> dict[str, Any]:
@@ -322,7 +322,7 @@ class Store:
             case core.Queue():
                 self._queues.pop(key, None)
                 self._expected_queues.pop(key, None)
-        self._ahead.forget(thing)
+        self._writes.forget(_identity(thing))
         self.state.delete(thing)
         return matters
 
@@ -393,6 +393,10 @@ class Store:
             queue = self._queues.get(name)
             if queue is not None:
                 self._keep_queue(queue)
+
+
+def _identity(item: Any) -> tuple[type[Any], str, str]:
+    return type(item), item.metadata.key, item.metadata.uid
 
 
 def _expectation(expected: Mapping[str, _Expected], objects: Mapping[str, Any], key: str) -> Any:

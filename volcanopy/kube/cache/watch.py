@@ -273,11 +273,11 @@ class Reflector(Generic[T]):
                         yield changes
                     if fault_in_stream:
                         raise fault_in_stream
-        except (Gone, Invalid) as refusal:
-            raise _StaleError(str(refusal)) from refusal
-        except ApiError as refusal:
-            if refusal.has_cause("ResourceVersionTooLarge"):
-                raise _StaleError(str(refusal)) from refusal
+        except (Gone, Invalid) as error:
+            raise _StaleError(str(error)) from error
+        except ApiError as error:
+            if error.has_cause("ResourceVersionTooLarge"):
+                raise _StaleError(str(error)) from error
             raise
 
     def _take(self, lines: bytes) -> tuple[list[Change[T]], KubeError | None]:

@@ -1,30 +1,31 @@
-"""The one client of the Kubernetes API: typed verbs over aiohttp, with objects decoded by msgspec.
+"""The Kubernetes API client: typed verbs over aiohttp, with objects decoded by msgspec.
 
-**What a caller may rely on when the network fails.** Every call ends within its ``deadline`` (seconds, repetitions and
-pauses included) with the result, an :class:`~volcanopy.kube.client.errors.ApiError` (the server said no) or a
-:class:`~volcanopy.kube.client.errors.NoAnswer`; both have ``in_doubt``, which is True when the request may have been carried
-out nevertheless.
+**Behaviour on network failures.** Every call ends within its ``deadline`` (seconds, retries and pauses included) with the
+result, an :class:`~volcanopy.kube.client.errors.ApiError` (the server rejected the request) or a
+:class:`~volcanopy.kube.client.errors.NoAnswer`; both have ``in_doubt``, which is True when the request may have been
+carried out nevertheless.
 
 =====================  =========================================================================================
-get, list              Change nothing; repeated on lost connections, 429 and 5xx.
-update, patch, delete  Repeated likewise: carried out twice they leave what once leaves. With a resource version in
-                       the body, a repetition after a lost answer may meet its own effect: a ``Conflict`` that is
-                       ``in_doubt``. A JSON patch (a list of operations) is not repeated once it may have been done.
-create                 Sent again only when certainly not carried out (no connection, 401, 429). After ``NoAnswer`` or a
+get, list              Change nothing; retried on lost connections, 429 and 5xx.
+update, patch, delete  Retried likewise: idempotent. With a resource version in the body, a retry after a lost
+                       response may conflict with its own first attempt: a ``Conflict`` that is ``in_doubt``. A JSON
+                       patch (a list of operations) is not retried once it may have been applied.
+create                 Retried only when certainly not applied (no connection, 401, 429). After ``NoAnswer`` or a
                        5xx that is ``in_doubt``, look for the object before creating it again; with a fixed name a
                        second create is safe (``AlreadyExists``), with ``generateName`` it makes a second object.
-bind                   Repeated: the server binds a pod once only. A refusal that may come from our own first attempt is
-                       settled by reading the pod. So: it returns = the pod (that uid) is on that node; ``Conflict`` =
+bind                   Retried: the server binds a pod only once. A conflict that may come from the first attempt is
+                       resolved by reading the pod. So: it returns = the pod (that uid) is on that node; ``Conflict`` =
                        it is elsewhere or another pod has its name; ``NotFound`` = it is gone; any other error that is
-                       ``in_doubt`` = unknown: go on assuming the bind until the watch tells.
-evict                  Repeated; a pod already going is not charged to its disruption budget twice.
-                       ``TooManyRequests`` = the budget allows none now (this is not repeated).
+                       ``in_doubt`` = unknown: keep assuming the bind until the watch shows the pod.
+evict                  Retried; a pod that is already terminating is not counted against its disruption budget again.
+                       ``TooManyRequests`` = the budget allows no disruption now (not retried).
 =====================  =========================================================================================
 """
 
 from __future__ import annotations
 
 import asyncio
+import builtins
 import enum
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -43,24 +44,22 @@ from volcanopy.kube.client.decoding import Listing, read_object, read_page
 from volcanopy.kube.client.errors import Conflict, Gone, NotFound
 from volcanopy.kube.client.kinds import Bare, Json, Kind
 from volcanopy.kube.client.merge_patch import merge_patch
-from volcanopy.kube.client.query_parameters import delete_options as _delete_options
-from volcanopy.kube.client.query_parameters import query as _query
-from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transport
+from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transport, delete_options, query
 
 __all__ = ["Body", "Client", "Json", "Kind", "Listing", "Patch", "Propagation"]
 
 T = TypeVar("T")
 Body = Mapping[str, Any] | Sequence[Any] | Struct | bytes
-"""What can be sent: a mapping, a struct (only a whole one, if it is to be an object), or JSON bytes as they are."""
+"""A request body: a mapping, a struct (a whole object, not a slice of one), or encoded JSON."""
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 DEADLINE = 30.0
 PAGE = 2000
-"""Objects per page of a list: large enough to be quick, small enough not to hold up everything else while decoding."""
+"""Objects per page of a list: large enough to be fast, small enough not to block the event loop while decoding."""
 
 
 class Patch(enum.Enum):
-    """The forms of a patch, by their media types."""
+    """Patch types, by media type."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -77,11 +76,11 @@ class _Placed(Bare):
 
 
 class Client:
-    """Talks to one cluster; to be used from one event loop, and closed (``async with``).
+    """A client of one cluster, used from one event loop and closed with ``async with``.
 
-    ``connections`` bounds the requests in flight; watches come on top. What would change something while ``fence`` says
-    no is not sent: NotLeading is raised. ``options`` of a change are further parameters, such as dryRun. ``rng``,
-    ``sleep`` and ``clock`` (monotonic seconds) are there for tests.
+    ``connections`` limits the requests in flight, watches excluded. While ``fence`` returns False, no write is sent and
+    NotLeading is raised. ``options`` of a write are further query parameters, such as dryRun. ``rng``, ``sleep`` and
+    ``clock`` (monotonic seconds) are injected by tests.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. The client opens new ones if it is used again."""
+        """Close all connections; further use opens new ones."""
         await self._transport.close()
 
     async def get(
@@ -123,10 +122,7 @@ class Client:
         deadline: float = DEADLINE,
     ) -> T:
         """Read one object. Raises NotFound."""
-        body = await self._transport.send(
-            "GET", kind.path(namespace, name, subresource), None, "", again=Retry.ALWAYS, deadline=deadline
-        )
-        return read_object(kind, body)
+        return read_object(kind, await self.get_raw(kind.path(namespace, name, subresource), deadline=deadline))
 
     async def list(
         self,
@@ -138,35 +134,32 @@ class Client:
         page: int = PAGE,
         deadline: float = 120.0,
     ) -> Listing[T]:
-        """Read all objects, or those in one namespace, as they are at one moment.
+        """Read all objects, or those of one namespace, at one resource version.
 
-        Read in pages of ``page`` objects (0: in one piece). When the moment is too long past for the next page (410),
-        the list is read again in one piece. An object that does not have the shape of ``T`` is left out, logged and
-        named in ``rejected``.
+        Read in pages of ``page`` objects (0: in one piece). If the version expires between pages (410), the list is read
+        again in one piece. An object that does not match the type ``T`` is skipped, logged and named in ``rejected``.
         """
         give_up = self._transport.clock() + deadline
         items: list[T] = []
         rejected: list[str] = []
-        onward = ""
+        token = ""
         while True:
-            query = _query(
-                labelSelector=label_selector, fieldSelector=field_selector, limit=page or "", **{"continue": onward}
+            selection = query(
+                labelSelector=label_selector, fieldSelector=field_selector, limit=page or "", **{"continue": token}
             )
             left = give_up - self._transport.clock()
             try:
-                body = await self._transport.send(
-                    "GET", kind.path(namespace) + query, None, "", again=Retry.ALWAYS, deadline=left
-                )
+                body = await self.get_raw(kind.path(namespace) + selection, deadline=left)
             except Gone:
-                if not onward:
+                if not token:
                     raise
-                items, rejected, onward, page = [], [], "", 0
+                items, rejected, token, page = [], [], "", 0
                 continue
-            got = read_page(kind, body, rejected)
-            items = items + (got.items or []) if items else (got.items or [])
-            onward = got.metadata.continue_
-            if not onward:
-                return Listing(items, got.metadata.resource_version, tuple(rejected))
+            content = read_page(kind, body, rejected)
+            items = items + (content.items or []) if items else (content.items or [])
+            token = content.metadata.continue_
+            if not token:
+                return Listing(items, content.metadata.resource_version, tuple(rejected))
 
     async def create(
         self,
@@ -177,24 +170,17 @@ class Client:
         options: Mapping[str, str] | None = None,
         deadline: float = DEADLINE,
     ) -> T:
-        """Create an object. Raises AlreadyExists, Invalid; what happens in doubt is said at the head of this module."""
-        path = kind.path(namespace) + _query(fieldManager=self._manager, **(options or {}))
-        return read_object(
-            kind,
-            await self._transport.send(
-                "POST", path, _bytes(body), _JSON, again=Retry.IF_NOT_APPLIED, deadline=deadline
-            ),
-        )
+        """Create an object. Raises AlreadyExists, Invalid; see the module's table for ``in_doubt``."""
+        path = kind.path(namespace) + query(fieldManager=self._manager, **(options or {}))
+        return read_object(kind, await self.post_raw(path, body, deadline=deadline))
 
     async def try_create(
         self, kind: Kind[T], namespace: str | None, body: Body, *, deadline: float = DEADLINE
     ) -> tuple[str, ...]:
-        """What the server warns of when it is asked to create an object without keeping it; raises as ``create`` does."""
-        path = kind.path(namespace) + _query(fieldManager=self._manager, dryRun="All")
+        """Create an object with ``dryRun=All`` and return the server's warnings; raises as ``create`` does."""
+        path = kind.path(namespace) + query(fieldManager=self._manager, dryRun="All")
         warnings: list[str] = []
-        await self._transport.send(
-            "POST", path, _bytes(body), _JSON, again=Retry.IF_NOT_APPLIED, deadline=deadline, warnings=warnings
-        )
+        await self._send("POST", path, _bytes(body), deadline, retry=Retry.IF_NOT_APPLIED, warnings=warnings)
         return tuple(warnings)
 
     async def update(
@@ -208,10 +194,8 @@ class Client:
         deadline: float = DEADLINE,
     ) -> T:
         """Replace the whole object; Conflict when it has changed since the version in the body. Never send a slice."""
-        path = kind.path(namespace, name, subresource) + _query(fieldManager=self._manager)
-        return read_object(
-            kind, await self._transport.send("PUT", path, _bytes(body), _JSON, again=Retry.ALWAYS, deadline=deadline)
-        )
+        path = kind.path(namespace, name, subresource) + query(fieldManager=self._manager)
+        return read_object(kind, await self._send("PUT", path, _bytes(body), deadline))
 
     async def update_status(
         self, kind: Kind[T], namespace: str | None, name: str, body: Body, *, deadline: float = DEADLINE
@@ -233,13 +217,12 @@ class Client:
         options: Mapping[str, str] | None = None,
         deadline: float = DEADLINE,
     ) -> T:
-        """Change a part of the object; ``force`` (server-side apply only) takes fields over from other managers."""
+        """Patch the object; ``force`` (server-side apply only) takes over fields of other managers."""
         manager, forced = field_manager or self._manager, "true" if force else ""
-        path = kind.path(namespace, name, subresource) + _query(fieldManager=manager, force=forced, **(options or {}))
-        again = Retry.IF_NOT_APPLIED if form is Patch.JSON else Retry.ALWAYS
-        return read_object(
-            kind, await self._transport.send("PATCH", path, _bytes(patch), form.value, again=again, deadline=deadline)
-        )
+        path = kind.path(namespace, name, subresource) + query(fieldManager=manager, force=forced, **(options or {}))
+        retry = Retry.IF_NOT_APPLIED if form is Patch.JSON else Retry.ALWAYS
+        body = await self._send("PATCH", path, _bytes(patch), deadline, retry=retry, content_type=form.value)
+        return read_object(kind, body)
 
     async def patch_status(
         self,
@@ -251,7 +234,7 @@ class Client:
         *,
         deadline: float = DEADLINE,
     ) -> T:
-        """Change a part of the object's status (the patch is of the whole object: ``{"status": {...}}``)."""
+        """Patch the object's status (the patch is of the whole object: ``{"status": {...}}``)."""
         return await self.patch(kind, namespace, name, patch, form, subresource="status", deadline=deadline)
 
     async def update_with_retry(
@@ -264,22 +247,21 @@ class Client:
         subresource: str | None = None,
         deadline: float = DEADLINE,
     ) -> T:
-        """Read, change, write; again from the start when somebody wrote in between.
+        """Read, change, write; start again when the object was written in between.
 
-        ``change`` gets the object and returns it changed (it may be changed in place), or None to leave it. What differs
-        is sent as a merge patch on condition of the version read, so a slice is as good as a whole object: fields that
-        ``T`` does not have stay as they are (but a list that differs is replaced whole). ``change`` may meet its own
-        effect. Returns the object as it is then.
+        ``change`` gets the object and returns it changed (in place if it likes), or None to leave it. The difference is
+        sent as a merge patch with the version that was read, so ``T`` may be a slice: fields that it lacks are kept (but
+        a list that differs is replaced whole). ``change`` may see its own effect. Returns the resulting object.
         """
         give_up = self._transport.clock() + deadline
         backoff = Backoff(self._transport.rng, 0.01, 1.0)
         while True:
-            found = await self.get(kind, namespace, name, deadline=give_up - self._transport.clock())
-            version, before = kind.identify(found).version, _plain(found)
-            wanted = change(found)
-            patch = merge_patch(before, _plain(wanted)) if wanted is not None else {}
+            current = await self.get(kind, namespace, name, deadline=give_up - self._transport.clock())
+            version, before = kind.identify(current).version, _plain(current)
+            changed = change(current)
+            patch = merge_patch(before, _plain(changed)) if changed is not None else {}
             if not patch:
-                return found
+                return current
             patch["metadata"] = {**(patch.get("metadata") or {}), "resourceVersion": version}
             left = give_up - self._transport.clock()
             try:
@@ -303,24 +285,16 @@ class Client:
         options: Mapping[str, str] | None = None,
         deadline: float = DEADLINE,
     ) -> None:
-        """Ask for the object's end: it is gone, or on its way (grace period in seconds, finalizers), when this returns.
+        """Delete the object: it is gone or terminating (grace period in seconds, finalizers) when this returns.
 
-        Raises NotFound when it was not there, Conflict when it is not the one of this ``uid`` or ``resource_version``.
-        Without a ``uid`` a repetition may hit a successor of the same name.
+        Raises NotFound when there was none, Conflict when its ``uid`` or ``resource_version`` differs. Without a ``uid`` a
+        retry may delete a successor of the same name.
         """
-        said = _delete_options(uid, resource_version, propagation, grace)
+        path = kind.path(namespace, name) + query(**(options or {}))
         try:
-            await self._transport.send(
-                "DELETE",
-                kind.path(namespace, name) + _query(**(options or {})),
-                said,
-                _JSON if said else "",
-                again=Retry.ALWAYS,
-                deadline=deadline,
-            )
-        except (NotFound, Conflict) as refusal:
-            # After an unseen first attempt, "not there" is what we wanted, and so is "there is another one now".
-            if not refusal.in_doubt or (isinstance(refusal, Conflict) and not uid):
+            await self._send("DELETE", path, delete_options(uid, resource_version, propagation, grace), deadline)
+        except (NotFound, Conflict) as error:
+            if not _is_own_deletion(error, uid):
                 raise
 
     async def delete_collection(
@@ -334,14 +308,11 @@ class Client:
         grace: int | None = None,
         deadline: float = 120.0,
     ) -> None:
-        """Ask for the end of all objects of a namespace (or of a cluster-scoped kind) that the selectors choose."""
+        """Delete all objects of a namespace (or of a cluster-scoped kind) that match the selectors."""
         if kind.namespaced and not namespace:
             raise ValueError(f"{kind.kind}: a collection is deleted in one namespace, and none is given")
-        path = kind.path(namespace) + _query(labelSelector=label_selector, fieldSelector=field_selector)
-        options = _delete_options("", "", propagation, grace)
-        await self._transport.send(
-            "DELETE", path, options, _JSON if options else "", again=Retry.ALWAYS, deadline=deadline
-        )
+        path = kind.path(namespace) + query(labelSelector=label_selector, fieldSelector=field_selector)
+        await self._send("DELETE", path, delete_options("", "", propagation, grace), deadline)
 
     async def bind(
         self,
@@ -353,9 +324,9 @@ class Client:
         annotations: Mapping[str, str] | None = None,
         deadline: float = DEADLINE,
     ) -> None:
-        """Put a pod on a node (``pods/binding``); the annotations are added to the pod in the same step.
+        """Bind a pod to a node (``pods/binding``); the annotations are added to the pod in the same request.
 
-        Give the ``uid``: then it is this pod or none. The contract is said at the head of this module.
+        With the ``uid`` no other pod of that name can be bound. See the module's table for the errors.
         """
         meta: Json = {"name": pod, "namespace": namespace}
         if uid:
@@ -364,51 +335,44 @@ class Client:
             meta["annotations"] = annotations
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-        path = _PODS.path(namespace, pod, "binding")
         try:
-            await self._transport.send("POST", path, _encode(body), _JSON, again=Retry.ALWAYS, deadline=deadline)
-        except Conflict as refusal:
-            if not refusal.in_doubt:
+            await self._send("POST", _PODS.path(namespace, pod, "binding"), _encode(body), deadline)
+        except Conflict as error:
+            if not error.in_doubt:
                 raise
-            found = await self.get(_PODS, namespace, pod, deadline=deadline)
-            if found.spec.node_name != node or (uid and found.metadata.uid != uid):
+            current = await self.get(_PODS, namespace, pod, deadline=deadline)
+            if current.spec.node_name != node or (uid and current.metadata.uid != uid):
                 raise
 
     async def evict(
         self, namespace: str, pod: str, *, uid: str = "", grace: int | None = None, deadline: float = DEADLINE
     ) -> None:
-        """Ask for a pod's end where its disruption budgets allow it (``pods/eviction``).
+        """Evict a pod if its disruption budgets allow it (``pods/eviction``).
 
-        Raises TooManyRequests when a budget does not, NotFound, Conflict when it is not the one of this ``uid``.
+        Raises TooManyRequests when a budget does not, NotFound, Conflict when the pod has another ``uid``.
         """
-        body: Json = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": pod, "namespace": namespace},
-        }
-        options = _delete_options(uid, "", None, grace)
+        metadata = {"name": pod, "namespace": namespace}
+        body: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        options = delete_options(uid, "", None, grace)
         if options:
             body["deleteOptions"] = Raw(options)
-        path = _PODS.path(namespace, pod, "eviction")
         try:
-            await self._transport.send("POST", path, _encode(body), _JSON, again=Retry.ALWAYS, deadline=deadline)
-        except (NotFound, Conflict) as refusal:
-            if not refusal.in_doubt or (isinstance(refusal, Conflict) and not uid):
+            await self._send("POST", _PODS.path(namespace, pod, "eviction"), _encode(body), deadline)
+        except (NotFound, Conflict) as error:
+            if not _is_own_deletion(error, uid):
                 raise
 
     async def get_raw(self, path: str, *, deadline: float = DEADLINE) -> bytes:
-        """GET any path (with its query, already quoted) of the server."""
-        return await self._transport.send("GET", path, None, "", again=Retry.ALWAYS, deadline=deadline)
+        """GET any path of the server (with its query, already quoted)."""
+        return await self._send("GET", path, None, deadline)
 
     def stream(self, path: str, *, stall: float) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
-        """The answer to a GET of any path, as it comes. One attempt; ``stall`` is the longest silence in seconds."""
+        """Stream the response to a GET of any path. One attempt; ``stall`` is the longest silence in seconds."""
         return self._transport.stream(path, stall)
 
     async def post_raw(self, path: str, body: Body, *, deadline: float = DEADLINE) -> bytes:
-        """POST to any path; repeated as ``create`` is."""
-        return await self._transport.send(
-            "POST", path, _bytes(body), _JSON, again=Retry.IF_NOT_APPLIED, deadline=deadline
-        )
+        """POST to any path; retried as ``create`` is."""
+        return await self._send("POST", path, _bytes(body), deadline, retry=Retry.IF_NOT_APPLIED)
 
     def watch(
         self,
@@ -424,9 +388,9 @@ class Client:
         """The raw stream of changes since a version, bookmarks included: lines of JSON. One attempt.
 
         The server ends it after ``timeout`` seconds; ``stall`` is the longest silence.
-        :class:`~volcanopy.kube.cache.watch.Reflector` makes something usable of it.
+        :class:`~volcanopy.kube.cache.watch.Reflector` decodes it.
         """
-        query = _query(
+        selection = query(
             watch="true",
             allowWatchBookmarks="true",
             resourceVersion=resource_version,
@@ -434,16 +398,34 @@ class Client:
             labelSelector=label_selector,
             fieldSelector=field_selector,
         )
-        return self._transport.stream(kind.path(namespace) + query, stall)
+        return self._transport.stream(kind.path(namespace) + selection, stall)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        deadline: float,
+        *,
+        retry: Retry = Retry.ALWAYS,
+        content_type: str = "application/json",
+        warnings: builtins.list[str] | None = None,
+    ) -> bytes:
+        media = content_type if body is not None else ""
+        return await self._transport.send(method, path, body, media, retry=retry, deadline=deadline, warnings=warnings)
 
 
-_JSON = "application/json"
+def _is_own_deletion(error: NotFound | Conflict, uid: str) -> bool:
+    """Whether an earlier attempt of the same call has deleted the object, so that it is absent or replaced now."""
+    return error.in_doubt and (isinstance(error, NotFound) or bool(uid))
+
+
 _PODS = Kind("", "v1", "Pod", "pods", True, _Placed)
 _encode = msgspec.json.encode
 
 
 def _plain(item: Any) -> Json:
-    """A copy of an object as the JSON that it stands for."""
+    """Return the object as plain JSON data."""
     plain: Json = msgspec.json.decode(_encode(item))
     return plain
 

@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Exponential back-off with jitter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from random import Random
 class Backoff:
     """Growing, jittered pauses: the n-th is drawn from the upper half of ``base * 2**n`` seconds, ``cap`` at most.
 
-    When the server said how long to wait, the pause is that long at least, and a little more by chance, so that many
-    clients that were told the same do not come back in the same moment.
+    With a Retry-After of the server the pause is at least that long, plus jitter, so that many clients with the same
+    Retry-After do not return at the same moment.
     """
 
     def __init__(self, rng: Random, base: float, cap: float) -> None:
@@ -17,7 +17,7 @@ class Backoff:
         self.failures = 0
 
     def next(self, retry_after: float | None = None) -> float:
-        """The pause after one more failure, in seconds."""
+        """Count a failure and return the pause in seconds."""
         ceiling = min(self._cap, self._base * 2.0 ** min(self.failures, 30))
         self.failures += 1
         pause = self._rng.uniform(ceiling / 2, ceiling)
@@ -26,5 +26,5 @@ class Backoff:
         return pause
 
     def reset(self) -> None:
-        """It works again: the next pause is short."""
+        """Start again with a short pause, after a success."""
         self.failures = 0

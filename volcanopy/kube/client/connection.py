@@ -1,14 +1,12 @@
-"""Where the cluster is and who we are to it: everything a client needs before its first request.
+"""Connection parameters of a cluster: address, TLS context, credentials that renew themselves.
 
-The forms of configuration (kubeconfig files and their merging, in-cluster service accounts, exec plugins, certificates)
-are read by the official ``kubernetes`` package, which is imported only here and only when a connection is loaded: it
-takes a quarter of a second. What comes out is small and ours: an address, a TLS context, and headers that stay valid.
+Kubeconfig files, in-cluster service accounts, exec plugins and certificates are read by the official ``kubernetes``
+package, which is imported only when a connection is loaded, since that takes a quarter of a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import ssl
 import time
@@ -19,46 +17,47 @@ from pathlib import Path
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from volcanopy.kube.client.errors import NoCluster, describe
+from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.request_counts import RequestCounts
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 FILE_PERIOD = 60.0
-"""Seconds between two looks at a token that lives in a file and is rotated there."""
+"""Seconds between two reads of a token file, which is rotated."""
 EXPIRY_MARGIN = 30.0
-"""Seconds before its end at which a token is replaced."""
+"""Seconds before its expiry at which a token is replaced."""
 MIN_PERIOD = 2.0
-"""Seconds between two renewals at least, however many requests are refused at once."""
+"""Least seconds between two renewals, however many requests fail with 401 at once."""
 
 Headers = CIMultiDictProxy[str]
 
 
 def headers_of(values: Mapping[str, str] | None = None) -> Headers:
-    """Immutable request headers; impersonation needs several of one name, hence a multi-dict."""
+    """Return immutable request headers; impersonation needs several of one name, hence a multi-dict."""
     return CIMultiDictProxy(CIMultiDict(values or {}))
 
 
 class Credentials:
-    """The headers that say who we are, the same for ever. With no values: anonymous."""
+    """Constant authentication headers; anonymous without values."""
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._headers = headers_of(values)
 
     async def headers(self) -> Headers:
-        """The headers to send now. The identical object as long as nothing has changed."""
+        """Return the headers to send now: the identical object as long as nothing has changed."""
         return self._headers
 
-    async def refresh(self, refused: Headers) -> bool:
-        """The server refused these headers. True if it is worth a second try with what :meth:`headers` gives now."""
-        return refused is not self._headers
+    async def refresh(self, rejected: Headers) -> bool:
+        """Renew headers that the server has rejected. True if a retry with the current :meth:`headers` makes sense."""
+        return rejected is not self._headers
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one reading of the configuration gave.
+    """Credentials from one reading of the configuration.
 
-    ``renew_at`` is the wall-clock time (seconds since the epoch) when it should be read again, None for never.
+    ``renew_at`` is the wall-clock time (seconds since the epoch) at which to read again, None for never.
     ``certificate`` are the paths of a client certificate and its key.
     """
 
@@ -68,11 +67,11 @@ class Grant:
 
 
 class RenewedCredentials(Credentials):
-    """Credentials that are read anew before they expire, or when the server refuses them.
+    """Credentials that are read again before they expire, or when the server rejects them.
 
     ``read`` may block (it may run a plugin): it is called in a thread, one call at a time however many requests wait.
-    A client certificate that has changed is loaded into ``context``, where the next connections find it. When reading
-    fails, the old credentials stay in use and the reason is logged.
+    A changed client certificate is loaded into ``context`` and used by the next connections. When reading fails, the old
+    credentials stay in use and the reason is logged.
     """
 
     def __init__(
@@ -89,17 +88,17 @@ class RenewedCredentials(Credentials):
         self._lock = asyncio.Lock()
 
     async def headers(self) -> Headers:
-        """The headers to send now, after a renewal if that is due."""
+        """Return the headers to send now, after a renewal if one is due."""
         if self._renew_at is not None and self._clock() >= self._renew_at:
             async with self._lock:
                 if self._renew_at is not None and self._clock() >= self._renew_at:
                     await self._renew()
         return self._headers
 
-    async def refresh(self, refused: Headers) -> bool:
-        """Read the configuration again, unless somebody has just done so."""
+    async def refresh(self, rejected: Headers) -> bool:
+        """Read the configuration again, unless another request has just done so."""
         async with self._lock:
-            if refused is not self._headers:
+            if rejected is not self._headers:
                 return True
             if self._clock() - self._read_at < MIN_PERIOD:
                 return False
@@ -112,7 +111,7 @@ class RenewedCredentials(Credentials):
             if grant.certificate and self.context:
                 self.context.load_cert_chain(*grant.certificate, password="")
         except (NoCluster, OSError) as fault:
-            log.warning("cannot renew the cluster's credentials, keeping the old ones: %s", describe(fault))
+            log.warning("cluster credentials not renewed, old ones stay in use", error=describe(fault))
             if self._renew_at is not None:
                 self._renew_at = self._clock() + MIN_PERIOD
             return False
@@ -123,11 +122,11 @@ class RenewedCredentials(Credentials):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One cluster, and how to speak to it.
+    """The connection parameters of one cluster.
 
     ``url`` is the base of all requests, without a trailing slash; it may have a path (clusters behind a gateway).
-    ``ssl`` is None for plain HTTP. ``server_name`` is what the certificate must say, when that is not the URL's host.
-    ``namespace`` is the one that commands use when the user names none.
+    ``ssl`` is None for plain HTTP. ``server_name`` is the expected host name of the certificate, if not the URL's host.
+    ``namespace`` is the default for commands.
     """
 
     url: str
@@ -138,16 +137,15 @@ class Connection:
     proxy: str | None = None
     server_name: str | None = None
     request_counts: RequestCounts = field(default_factory=RequestCounts, compare=False, repr=False)
-    """What all clients of this connection have asked."""
+    """The requests of all clients of this connection."""
 
     @staticmethod
     def load(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
         """Find the cluster as kubectl does: this file, else ``$KUBECONFIG``, else ``~/.kube/config``, else this pod's.
 
-        May block for as long as an exec plugin runs. Raises :class:`NoCluster` with one sentence that says what is
-        missing or wrong, and where.
+        May block for as long as an exec plugin runs. Raises :class:`NoCluster` with the cause and its place.
         """
-        # Imported here: the reader pulls in the official client.
+        # Imported here, because it imports the official client, which is slow.
         from volcanopy.kube.client.kubeconfig import in_cluster, read_kubeconfig  # noqa: PLC0415
 
         if kubeconfig is not None:

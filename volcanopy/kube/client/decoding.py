@@ -1,9 +1,8 @@
-"""From the bytes of an answer to typed objects; what does not fit its type is set aside, not fatal."""
+"""Decoding of responses into typed objects; objects that do not match their type are skipped and reported."""
 
 from __future__ import annotations
 
 import gc
-import logging
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -12,18 +11,16 @@ from msgspec import Raw
 
 from volcanopy.kube.client.errors import Unreadable
 from volcanopy.kube.client.kinds import Bare, Kind, ObjectList, decoder
+from volcanopy.kube.client.logs import Logger
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A whole list, true at ``resource_version``.
-
-    ``rejected`` are the keys of those objects that do not have the shape of ``T``.
-    """
+    """A complete list at ``resource_version``; ``rejected`` are the keys of objects that do not match the type ``T``."""
 
     items: list[T]
     resource_version: str
@@ -31,7 +28,7 @@ class Listing(Generic[T]):
 
 
 def read_object(kind: Kind[T], body: bytes) -> T:
-    """One object, or :class:`Unreadable`."""
+    """Decode one object. Raises :class:`Unreadable`."""
     try:
         return kind.decode(body)
     except msgspec.DecodeError as fault:
@@ -39,7 +36,7 @@ def read_object(kind: Kind[T], body: bytes) -> T:
 
 
 def read_page(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
-    """Decode one page; the collector is held off meanwhile, as it would scan what is being built over and over."""
+    """Decode one page of a list, with garbage collection disabled: it would scan the growing page again and again."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -53,7 +50,7 @@ def read_page(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
             gc.enable()
     if kind.type is dict:
         for item in page.items or ():
-            # Lists of built-in kinds leave it out of their items.
+            # Lists of built-in kinds omit them from their items.
             item.setdefault("apiVersion", kind.api_version)  # type: ignore[attr-defined]
             item.setdefault("kind", kind.kind)  # type: ignore[attr-defined]
     return page
@@ -71,5 +68,5 @@ def _one_by_one(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T
         except msgspec.ValidationError as fault:
             key = decoder(Bare).decode(bytes(item)).identity.key
             rejected.append(key)
-            log.error("%s %s is left out, it does not have the shape we read: %s", kind.kind, key, fault)
+            log.error("object skipped, not of the expected type", kind=kind.kind, key=key, error=str(fault))
     return ObjectList(items, raw.metadata)

@@ -1,8 +1,7 @@
-"""What can go wrong between us and the API server, as exceptions that callers tell apart by type.
+"""Errors of API requests, one type per cause.
 
-Two families. :class:`ApiError`: the server answered, and refused; its ``Status`` object is parsed into the exception.
-:class:`NoAnswer`: no (whole) answer came, so what the server did is only known as far as ``maybe_applied`` says.
-"""
+There are two families. :class:`ApiError`: the server rejected the request; the exception contains the parsed ``Status``.
+:class:`NoAnswer`: no (complete) response came, so ``maybe_applied`` tells whether the server may have applied the request."""
 
 from __future__ import annotations
 
@@ -12,27 +11,27 @@ import msgspec
 
 
 class KubeError(Exception):
-    """Anything that this floor raises about talking to a cluster."""
+    """Base of all errors of requests to a cluster."""
 
 
 class NoCluster(KubeError):
-    """No cluster is configured, or its configuration cannot be used. The message says what to do about it."""
+    """No cluster is configured, or its configuration is invalid. The message contains the remedy."""
 
 
 class Unreadable(KubeError):
-    """The server sent an object that does not have the shape that the kind promises."""
+    """The server sent an object that does not match the type of its kind."""
 
 
 class NotLeading(KubeError):
-    """Nothing was sent: this process does not lead, or is not sure any more that it does, and must not write."""
+    """A write was not sent, because this process is not, or not certainly, the leader."""
 
 
 class NoAnswer(KubeError):
-    """No answer came: refused or lost connection, time-out, bad certificate.
+    """No response: connection refused or lost, time-out, bad certificate.
 
     ``maybe_applied`` is False when the request certainly never reached the server (nothing was sent), True when it may
-    have been carried out although we saw no answer. ``in_doubt`` says the same of all attempts of the call together.
-    ``permanent`` is True where trying again is pointless: a certificate that does not fit, a URL that is none.
+    have been applied. ``in_doubt`` is the same for all attempts of the call together. ``permanent`` is True where a retry
+    is pointless: an untrusted certificate, an invalid URL.
     """
 
     def __init__(self, url: str, cause: str, *, maybe_applied: bool) -> None:
@@ -45,7 +44,7 @@ class NoAnswer(KubeError):
 
 
 class StatusCause(msgspec.Struct, omit_defaults=True):
-    """One cause inside a Status: a machine-readable reason, a sentence, and the field it is about."""
+    """A cause in a Status: a machine-readable reason, a message, and the field that it concerns."""
 
     reason: str = ""
     message: str = ""
@@ -64,7 +63,7 @@ class StatusDetails(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Status(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A ``Status`` object: how the API server says no, in an answer or inside a watch stream."""
+    """A ``Status`` object: an error of the API server, as a response or inside a watch stream."""
 
     kind: str = ""
     status: str = ""
@@ -75,10 +74,10 @@ class Status(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class ApiError(KubeError):
-    """The server refused. ``code`` is the HTTP status, ``reason`` the server's CamelCase word for it.
+    """The server rejected the request. ``code`` is the HTTP status, ``reason`` the server's CamelCase reason.
 
-    ``retry_after`` (seconds) is what the server asked for, from the header or the Status, else None. ``in_doubt`` is
-    True when this attempt, or an earlier one of the same call, may have been carried out without our having seen it.
+    ``retry_after`` (seconds) comes from the header or the Status, else None. ``in_doubt`` is True when this attempt, or an
+    earlier one of the same call, may have been applied.
     """
 
     reasons: ClassVar[tuple[str, ...]] = ()
@@ -106,25 +105,25 @@ class ApiError(KubeError):
 
     @property
     def maybe_applied(self) -> bool:
-        """Whether a write that got this answer may have been carried out nevertheless (server-side failures)."""
+        """Whether a write with this response may have been applied nevertheless (server-side failures)."""
         return self.code >= 500
 
 
 class NotFound(ApiError):
-    """The object, or its kind, is not there."""
+    """The object, or its kind, does not exist."""
 
     reasons = ("NotFound",)
     codes = (404,)
 
 
 class AlreadyExists(ApiError):
-    """An object of this name is there already."""
+    """An object of this name exists already."""
 
     reasons = ("AlreadyExists",)
 
 
 class Conflict(ApiError):
-    """The object has changed since it was read, or a precondition does not hold."""
+    """The object has changed since it was read, or a precondition failed."""
 
     reasons = ("Conflict",)
     codes = (409,)
@@ -138,14 +137,14 @@ class Gone(ApiError):
 
 
 class Invalid(ApiError):
-    """The object, or the request itself, breaks a rule of the server; the message names the field."""
+    """The object, or the request itself, is invalid; the message names the field."""
 
     reasons = ("Invalid", "BadRequest")
     codes = (400, 422)
 
 
 class Forbidden(ApiError):
-    """This user may not do that, or an admission check said no."""
+    """This user may not do that, or admission rejected it."""
 
     reasons = ("Forbidden",)
     codes = (403,)
@@ -159,21 +158,21 @@ class Unauthorized(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The server is busy, or (for an eviction) a disruption budget allows none now; nothing was done."""
+    """The server is overloaded, or (for an eviction) a disruption budget allows no disruption; nothing was done."""
 
     reasons = ("TooManyRequests",)
     codes = (429,)
 
 
 class ServerTimeout(ApiError):
-    """The server did not finish in time; a write may have been carried out."""
+    """The server did not finish in time; a write may have been applied."""
 
     reasons = ("ServerTimeout", "Timeout")
     codes = (504,)
 
 
 class Unavailable(ApiError):
-    """The server, or something in front of it, cannot serve now."""
+    """The server, or a proxy in front of it, is unavailable."""
 
     reasons = ("ServiceUnavailable",)
     codes = (502, 503)
@@ -197,7 +196,7 @@ _status = msgspec.json.Decoder(Status)
 
 
 def from_status(status: Status, retry_after: float | None = None) -> ApiError:
-    """The exception for a Status object: its type by the reason, else by the code."""
+    """Return the exception for a Status object, its type by the reason, else by the code."""
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code, ApiError)
     if retry_after is None and status.details is not None:
         retry_after = status.details.retry_after_seconds
@@ -205,7 +204,7 @@ def from_status(status: Status, retry_after: float | None = None) -> ApiError:
 
 
 def from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """The exception for an HTTP answer that is not a success. The body need not be a Status: proxies answer in HTML."""
+    """Return the exception for an unsuccessful HTTP response. The body need not be a Status: proxies send HTML."""
     try:
         status = _status.decode(body)
     except msgspec.DecodeError:
@@ -218,10 +217,10 @@ def from_response(code: int, body: bytes, retry_after: str | None = None) -> Api
 
 
 def _seconds(header: str | None) -> float | None:
-    """A Retry-After header in seconds; API servers never send its other form, a date."""
+    """Return a Retry-After header in seconds; API servers never send its other form, a date."""
     return float(header) if header and header.strip().isdecimal() else None
 
 
 def describe(fault: BaseException) -> str:
-    """A fault in words, never empty: time-outs of the standard library have no message of their own."""
+    """Return the message of an error, never empty: time-outs of the standard library have none."""
     return str(fault) or type(fault).__name__

@@ -1,7 +1,7 @@
-"""Kinds: where objects of one sort live on the server, and into which Python type they are decoded.
+"""Kinds: the REST path of a resource, and the Python type that its objects are decoded into.
 
-A :class:`Kind` is a value. Several kinds may name the same resource with different types: a slim struct for a watch of
-thousands, ``dict`` where the whole object is wanted (:attr:`Kind.raw`).
+Several kinds may name the same resource with different types: a slim struct for a watch of thousands of objects, ``dict``
+where the whole object is needed (:attr:`Kind.raw`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 class Identity(NamedTuple):
-    """What tells one object, and one version of it, from another."""
+    """The identity of an object and of one version of it."""
 
     namespace: str
     name: str
@@ -30,12 +30,12 @@ class Identity(NamedTuple):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or the name alone for what lives in no namespace."""
+        """``namespace/name``, or the name alone for a cluster-scoped object."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class ListMeta(Struct, rename="camel"):
-    """The metadata of a list: the version it is true at, and where it goes on."""
+    """The metadata of a list: its resource version, and the token of the next page."""
 
     resource_version: str = ""
     continue_: str = field(name="continue", default="")
@@ -49,14 +49,14 @@ class ObjectList(Struct, Generic[T]):
 
 
 class WatchEvent(Struct, Generic[T]):
-    """A change of one object, as a line of a watch stream says it."""
+    """A line of a watch stream: a change of one object."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     object: T
 
 
 class AnyEvent(Struct):
-    """Any line of a watch stream, its object not yet looked at."""
+    """A line of a watch stream with an undecoded object."""
 
     type: str
     object: Raw
@@ -70,13 +70,13 @@ class _BareMeta(Struct, rename="camel"):
 
 
 class Bare(Struct):
-    """An object of which only the identity is read: bookmarks, and what does not fit its type."""
+    """An object of which only the identity is decoded: a bookmark, or an object that does not match its type."""
 
     metadata: _BareMeta = field(default_factory=_BareMeta)
 
     @property
     def identity(self) -> Identity:
-        """The identity, as :attr:`Kind.identify` gives it for a whole object."""
+        """The identity, as by :attr:`Kind.identify` for a whole object."""
         return Identity(self.metadata.namespace, self.metadata.name, self.metadata.uid, self.metadata.resource_version)
 
 
@@ -84,7 +84,7 @@ class Bare(Struct):
 class Kind(Generic[T]):
     """A resource of the API and the type ``T`` (a msgspec struct, or ``dict``) of its objects here.
 
-    A struct may hold any part of the object, as long as it has ``metadata`` with ``name``, ``uid`` and
+    A struct may be any part of the object, as long as it has ``metadata`` with ``name``, ``uid`` and
     ``resourceVersion`` (and ``namespace``, where the kind is namespaced) under whatever Python names.
     """
 
@@ -106,9 +106,9 @@ class Kind(Generic[T]):
         return Kind(self.group, self.version, self.kind, self.plural, self.namespaced, dict)
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL path of an object, of one of its subresources, or (without a name) of the collection.
+        """Return the URL path of an object, of one of its subresources, or (without a name) of the collection.
 
-        Without a namespace: the collection over all namespaces. Raises ValueError where the parts do not fit the kind.
+        Without a namespace: the collection over all namespaces. Raises ValueError if the parts do not match the kind.
         """
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if namespace and not self.namespaced:
@@ -128,22 +128,22 @@ class Kind(Generic[T]):
         return "/".join(parts)
 
     def decode(self, body: bytes) -> T:
-        """One object. Raises msgspec.ValidationError when it does not have the shape of ``T``."""
+        """Decode one object. Raises msgspec.ValidationError when it does not match the type ``T``."""
         return cast("T", decoder(cast("Any", self.type)).decode(body))
 
     @property
     def identify(self) -> Callable[[T], Identity]:
-        """The function that reads an object's identity."""
+        """The function that returns an object's identity."""
         return cast("Callable[[T], Identity]", _identify(cast("Any", self.type)))
 
     @property
     def list_decoder(self) -> msgspec.json.Decoder[ObjectList[T]]:
-        """Decodes one page of a list."""
+        """The decoder of one page of a list."""
         return cast("msgspec.json.Decoder[ObjectList[T]]", decoder(ObjectList[self.type]))  # type: ignore[name-defined]
 
     @property
     def event_decoder(self) -> msgspec.json.Decoder[WatchEvent[T]]:
-        """Decodes the lines of a watch."""
+        """The decoder of the lines of a watch."""
         return cast("msgspec.json.Decoder[WatchEvent[T]]", decoder(WatchEvent[self.type]))  # type: ignore[name-defined]
 
 
@@ -154,7 +154,7 @@ def _quoted(name: str) -> str:
 
 @functools.cache
 def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of a type, made once."""
+    """Return the decoder of a type, created once."""
     return msgspec.json.Decoder(shape)
 
 
@@ -168,8 +168,8 @@ def _identify(shape: type) -> Callable[[Any], Identity]:
     names = {known.encode_name: known.name for known in msgspec.structs.fields(meta.type)}
     if missing := [name for name in ("name", "uid", "resourceVersion") if name not in names]:
         raise TypeError(f"the metadata of {shape.__name__} needs the field {', '.join(missing)}")
-    wanted = [names[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in names]
-    read = attrgetter(*(f"{meta.name}.{name}" for name in wanted))
+    fields = [names[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in names]
+    read = attrgetter(*(f"{meta.name}.{name}" for name in fields))
     if "namespace" in names:
         return lambda item: Identity._make(read(item))
     return lambda item: Identity("", *read(item))

@@ -1,7 +1,7 @@
-"""Reads kubeconfig files and in-cluster service accounts into a :class:`~volcanopy.kube.client.connection.Connection`.
+"""Reading of kubeconfig files and in-cluster service accounts into a :class:`~volcanopy.kube.client.connection.Connection`.
 
-The parsing, the merging of several files and the credential plugins are the official package's; this module asks it,
-and gives every failure one sentence that names the file and the entry. Nothing else imports ``kubernetes``.
+Parsing, merging of several files and credential plugins are those of the official package; this module adds one error
+message per failure that names the file and the entry. No other module imports ``kubernetes``.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -35,7 +35,7 @@ _UNREADABLE = (ConfigException, yaml.YAMLError, OSError, KeyError, TypeError, At
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One reading of the files: the official package's configuration, and what that does not carry."""
+    """One reading of the files: the official package's configuration, and the fields that it lacks."""
 
     settings: Configuration
     grant: Grant
@@ -45,7 +45,7 @@ class _Reading:
 
 
 def read_kubeconfig(files: tuple[Path, ...], context: str | None = None) -> Connection:
-    """The connection that these files describe, merged in order, for this context or the current one."""
+    """Return the connection of these files, merged in order, for this context or the current one."""
 
     def read() -> _Reading:
         try:
@@ -58,7 +58,7 @@ def read_kubeconfig(files: tuple[Path, ...], context: str | None = None) -> Conn
 
 
 def in_cluster(folder: Path, environ: Mapping[str, str]) -> Connection:
-    """The connection of a pod: the service account in ``folder``, the server that the environment names."""
+    """Return the connection of a pod: the service account in ``folder``, the server named by the environment."""
 
     def read() -> _Reading:
         settings = Configuration()
@@ -93,18 +93,18 @@ def _names(files: tuple[Path, ...]) -> str:
     return ", ".join(str(path) for path in files)
 
 
-def _read(files: tuple[Path, ...], wanted: str | None) -> _Reading:
+def _read(files: tuple[Path, ...], context: str | None) -> _Reading:
     merger = _merge(files)
     config = merger.config
     # The first file that names a current context wins, as with kubectl.
-    name = wanted or next(
+    name = context or next(
         (doc["current-context"] for doc in merger.config_files.values() if doc.get("current-context")), ""
     )
     known = [entry["name"] for entry in config["contexts"].value]
     if name not in known:
-        there = f"it has {', '.join(known)}" if known else "it has none"
-        what = f"there is no context {name!r}" if name else "it names no current context"
-        raise ConfigException(f"{what}; {there}; choose one with --context")
+        problem = f"there is no context {name!r}" if name else "it names no current context"
+        contexts = f"it has {', '.join(known)}" if known else "it has none"
+        raise ConfigException(f"{problem}; {contexts}; choose one with --context")
     chosen = config["contexts"].get_with_name(name)["context"]
     cluster = config["clusters"].get_with_name(chosen["cluster"])["cluster"]
     if not cluster.safe_get("server"):
@@ -112,7 +112,7 @@ def _read(files: tuple[Path, ...], wanted: str | None) -> _Reading:
     user = _user(config, chosen)
     grant_until = _run_plugin(user, chosen.safe_get("user"), cluster) if user and user.safe_get("exec") else None
     settings = Configuration()
-    # No base path: then relative paths count from the file that they stand in.
+    # No base path: relative paths are relative to their file.
     loader = KubeConfigLoader(config, active_context=name, config_base_path=None, config_persister=merger.save_changes)
     loader.load_and_set(settings)
     identity = user.value if user else {}
@@ -145,24 +145,24 @@ def _user(config: ConfigNode, chosen: ConfigNode) -> ConfigNode | None:
     name = chosen.safe_get("user")
     entry = config["users"].get_with_name(name, safe=True) if name else None
     if name and entry is None:
-        raise ConfigException(f"there is no user {name!r}, which the context asks for")
-    # A user without any credentials is written `user: {}`: safe_get gives the bare mapping.
+        raise ConfigException(f"the context names user {name!r}, which does not exist")
+    # A user without credentials is written `user: {}`: safe_get returns the bare mapping.
     return ConfigNode(f"user {name}", entry.safe_get("user") or {}, entry.path) if entry else None
 
 
 def _run_plugin(user: ConfigNode, name: str, cluster: ConfigNode) -> float | None:
-    """Run the exec plugin and put what it gave in its place. Returns when to run it again (seconds since the epoch)."""
+    """Run the exec plugin and store its credentials. Returns the time of the next run (seconds since the epoch)."""
     plugin = user["exec"]
     command = plugin.safe_get("command")
     try:
         status: dict[str, Any] = ExecProvider(plugin, _folder(cluster), cluster).run()
         if not status.get("token") and not status.get("clientCertificateData"):
-            raise ConfigException("its answer holds neither token nor clientCertificateData")
+            raise ConfigException("its output has neither token nor clientCertificateData")
         if status.get("clientCertificateData") and not status.get("clientKeyData"):
-            raise ConfigException("its answer holds clientCertificateData without clientKeyData")
+            raise ConfigException("its output has clientCertificateData without clientKeyData")
     except _UNREADABLE as fault:
         hint = plugin.safe_get("installHint")
-        sentence = f"the exec plugin {command!r} of user {name!r} gave no credentials: {describe(fault)}"
+        sentence = f"the exec plugin {command!r} of user {name!r} returned no credentials: {describe(fault)}"
         raise ConfigException(f"{sentence}; {' '.join(hint.split())}" if hint else sentence) from fault
     del user.value["exec"]
     if status.get("token"):
@@ -183,9 +183,9 @@ def _base64(text: str) -> str:
 
 
 def _headers(settings: Configuration, identity: Mapping[str, Any]) -> Headers:
-    """Who we are (the token), and whom we act for (impersonation, which the official reader leaves out)."""
+    """Return the headers of authentication (token) and impersonation, which the official package does not read."""
     headers: CIMultiDict[str] = CIMultiDict()
-    # The second name is the one of releases before 34.
+    # The second name is that of releases before 34.
     token = settings.api_key.get("BearerToken") or settings.api_key.get("authorization")
     if token:
         scheme, _, secret = token.strip().partition(" ")
@@ -203,7 +203,7 @@ def _headers(settings: Configuration, identity: Mapping[str, Any]) -> Headers:
 
 
 def _proxy(server: str, configured: str | None) -> str | None:
-    """The proxy for this server: the one that the cluster entry names, else the environment's, unless exempt there."""
+    """Return the proxy for this server: that of the cluster entry, else that of the environment, unless exempt there."""
     target = urlsplit(server)
     proxy = configured
     if not proxy and not proxy_bypass(target.hostname or ""):
@@ -220,13 +220,13 @@ def _tls(reading: _Reading, source: str) -> ssl.SSLContext | None:
         return None
     try:
         context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
-        # From 3.13 on Python refuses authorities without the key usage extension, which many clusters' own ones lack.
+        # Python 3.13 and later rejects authorities without the key usage extension, which many clusters' authorities lack.
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
         if not settings.verify_ssl:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if reading.grant.certificate:
-            # An empty password: a key that needs one must fail here, not ask at the terminal.
+            # An empty password makes an encrypted key fail here instead of prompting at the terminal.
             context.load_cert_chain(*reading.grant.certificate, password="")
     except OSError as fault:
         raise NoCluster(f"kubeconfig {source}: unusable certificate: {describe(fault)}") from fault

@@ -1,4 +1,4 @@
-"""The difference of two objects, as a JSON merge patch (RFC 7386)."""
+"""JSON merge patches (RFC 7386) from the difference of two objects."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """What a server must merge into ``before`` to have ``after``. Empty when nothing differs.
+    """Return the patch from ``before`` to ``after``, empty when they are equal.
 
-    A list that differs in any place is replaced whole: a merge patch knows no other way.
+    A list that differs is replaced whole, as in every merge patch.
     """
     patch: dict[str, Any] = {name: None for name in before if after.get(name) is None and before[name] is not None}
     for name, value in after.items():

@@ -1,7 +1,4 @@
-"""What has been asked of the API server over one connection: requests by verb and resource, each attempt counted.
-
-Kept where requests leave, so that nothing that is sent goes uncounted; read by measurements and told to the metrics.
-"""
+"""Counts of API requests by verb and resource, each attempt counted, for the metrics and for benchmarks."""
 
 import time
 from collections import Counter
@@ -17,18 +14,18 @@ from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.metrics import registry
 
 WATCH = "WATCH"
-"""The verb of a request whose answer is a stream of changes."""
+"""The verb of a request whose response is a stream of changes."""
 
 
 class RequestKey(NamedTuple):
-    """A sort of request: an HTTP verb (or :data:`WATCH`), and a resource such as ``pods`` or ``pods/binding``."""
+    """An HTTP verb (or :data:`WATCH`), and a resource such as ``pods`` or ``pods/binding``."""
 
     verb: str
     resource: str
 
 
 class Answer:
-    """What came of a request: the HTTP status, 0 as long as none came."""
+    """The HTTP status of a request, 0 until there is one."""
 
     __slots__ = ("code",)
 
@@ -37,34 +34,34 @@ class Answer:
 
 
 class RequestCounts:
-    """Counts requests. All clients of one connection share it."""
+    """Counts of requests, shared by all clients of one connection."""
 
     def __init__(self) -> None:
         self.counts: Counter[RequestKey] = Counter()
 
     @property
     def total(self) -> int:
-        """All requests so far."""
+        """The number of all requests."""
         return self.counts.total()
 
     def count(self, verb: str, path: str) -> None:
-        """A request leaves, for this path (the query may stand behind it)."""
+        """Count a request to this path, which may end with a query."""
         self.counts[RequestKey(verb, resource(path))] += 1
 
     @contextmanager
     def answer(self, verb: str, path: str) -> Iterator[Answer]:
-        """A request is under way for as long as the block lasts, in which the answer's status is noted."""
+        """Measure a request for the duration of the block, which sets the status."""
         answer, begun = Answer(), time.perf_counter()
-        refused = 0
+        code = 0
         try:
             yield answer
-        except ApiError as refusal:
-            refused = refusal.code
+        except ApiError as error:
+            code = error.code
             raise
         finally:
-            told = resource(path)
-            _seconds(verb, told).observe(time.perf_counter() - begun)
-            _requests(verb, told, str(answer.code or refused or "none")).inc()
+            name = resource(path)
+            _seconds(verb, name).observe(time.perf_counter() - begun)
+            _requests(verb, name, str(answer.code or code or "none")).inc()
 
 
 @lru_cache(maxsize=1024)
@@ -78,7 +75,7 @@ def _seconds(verb: str, resource: str) -> Histogram:
 
 
 def resource(path: str) -> str:
-    """``pods/binding`` for ``/api/v1/namespaces/team/pods/one/binding``; empty where a path names no resource."""
+    """Return the resource of a path, such as ``pods/binding``; empty if it names none."""
     parts = path.partition("?")[0].split("/")
     # "", "api", version, ...  or  "", "apis", group, version, ...
     rest = parts[3:] if parts[1:2] == ["api"] else parts[4:]

@@ -1,9 +1,9 @@
-"""Requests and answers as bytes: connections, credentials, errors and repetition. The verbs are in ``client``.
+"""The HTTP transport of the client: connections, credentials, errors and retries.
 
-Whether a request may be sent again is decided here and only here. There are two sorts. A request that leaves the same
-state however often it is carried out is repeated on every fault that may pass (:attr:`Retry.ALWAYS`). Any other is
-repeated only when it is certain that the server did not carry it out (:attr:`Retry.IF_NOT_APPLIED`): no connection came about,
-or the answer was 401 or 429, which are given before anything is done.
+Only this module decides whether a request is retried. A request that leaves the same state however often it is carried
+out is retried on every temporary error (:attr:`Retry.ALWAYS`). Any other is retried only when the server certainly did
+not apply it (:attr:`Retry.IF_NOT_APPLIED`): there was no connection, or the status was 401 or 429, which are sent before
+anything is done.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
+import msgspec
 from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
@@ -36,23 +38,20 @@ from volcanopy.kube.client.request_counts import WATCH, Answer
 
 CONNECT_TIMEOUT = 10.0
 KEEPALIVE = 60.0
-"""Seconds for which an idle connection is kept: less than the 90 s after which API servers drop theirs, since a
-request on a connection that is just being dropped gets no answer."""
+"""Seconds for which an idle connection is kept: less than the 90 s after which API servers close theirs, since a
+request on a connection that is just being closed gets no response."""
 READ_BUFFER = 1 << 20
 INTERNAL_ERROR_ATTEMPTS = 3
-"""An InternalError (500) is as often permanent (a webhook that fails) as not: it is not repeated until the deadline."""
+"""Attempts after an InternalError (500), which is as often permanent (a failing webhook) as not."""
 
 Sleep = Callable[[float], Awaitable[None]]
 Clock = Callable[[], float]
 Fence = Callable[[], bool]
-"""Whether this process may change anything at this very moment."""
+"""Whether this process may write at this moment."""
 
 
 class _FencedConnector(aiohttp.TCPConnector):
-    """Gives connections to requests that change something only while the fence is open.
-
-    It is asked when the request has its connection, however long it had to wait for that.
-    """
+    """Rejects writes while the fence is closed; checked when the request gets its connection, after any wait for it."""
 
     fence: Fence | None = None
 
@@ -67,32 +66,32 @@ class _FencedConnector(aiohttp.TCPConnector):
 
 
 class _FencedBody(aiohttp.BytesPayload):
-    """Asks the fence once more when the bytes are handed over: head and body of a request leave together, a turn of the
-    event loop after it has got its connection.
+    """Checks the fence again when the bytes are written: head and body of a request are sent together, one iteration of
+    the event loop after it got its connection.
     """
 
     def __init__(self, body: bytes, fence: Fence) -> None:
         super().__init__(body)
         self._fence = fence
-        self.kept = False
-        """Whether the fence was closed, and nothing was sent."""
+        self.rejected = False
+        """Whether the fence was closed and nothing was sent."""
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         if not self._fence():
-            self.kept = True
+            self.rejected = True
             raise NotLeading("the fence is closed")
         await super().write_with_length(writer, content_length)
 
 
 class Retry(enum.Enum):
-    """When a request may be repeated, see the module's words."""
+    """When a request may be retried, see the module docstring."""
 
     ALWAYS = enum.auto()
     IF_NOT_APPLIED = enum.auto()
 
 
 class Transport:
-    """The HTTP side of one client. Not thread-safe; opens nothing before the first request."""
+    """The HTTP side of one client. Not thread-safe; opens no connection before the first request."""
 
     def __init__(
         self,
@@ -114,13 +113,13 @@ class Transport:
         self._agent = f"volcanopy/{volcanopy.__version__}"
 
     async def close(self) -> None:
-        """Close all connections; watches that are still read end with an error."""
+        """Close all connections; open watches end with an error."""
         for session in self._open.values():
             await session.close()
         self._open.clear()
 
     def _session(self, *, streams: bool) -> aiohttp.ClientSession:
-        """The session for requests, or the one for watches, which must not use up the connections of the former."""
+        """Return the session for requests, or the one for watches, which must not use up the connections of the former."""
         session = self._open.get(streams)
         if session is None:
             connector = _FencedConnector(
@@ -139,7 +138,7 @@ class Transport:
         return session
 
     def _headers_for(self, credentials: Headers, content_type: str) -> CIMultiDict[str]:
-        """All headers of a request; they are the same objects from request to request until the credentials change."""
+        """Return all headers of a request; the same object until the credentials change."""
         if credentials is not self._sent:
             self._sent, self._headers = credentials, {}
         headers = self._headers.get(content_type)
@@ -147,7 +146,7 @@ class Transport:
             headers = CIMultiDict(credentials)
             headers["User-Agent"] = self._agent
             headers["Accept"] = "application/json"
-            # Compressing a list costs the server and us more time than sending it takes in a cluster's network.
+            # Compressing a list takes both sides longer than sending it over a cluster's network.
             headers["Accept-Encoding"] = "identity"
             if content_type:
                 headers["Content-Type"] = content_type
@@ -161,15 +160,14 @@ class Transport:
         body: bytes | None,
         content_type: str,
         *,
-        again: Retry,
+        retry: Retry,
         deadline: float,
         warnings: list[str] | None = None,
     ) -> bytes:
-        """Send, wait, repeat where that is right, for ``deadline`` seconds in all. Returns the body of a 2xx answer.
+        """Send a request, with retries, for ``deadline`` seconds in all. Returns the body of a 2xx response.
 
-        What the server warns of in such an answer is added to ``warnings``.
-        Raises :class:`ApiError` or :class:`NoAnswer`. Their ``in_doubt`` says whether any attempt of this call may have
-        been carried out without our having seen it.
+        The server's warnings are added to ``warnings``. Raises :class:`ApiError` or :class:`NoAnswer`, whose ``in_doubt``
+        is True if any attempt of this call may have been applied.
         """
         url = URL(self.connection.url + path, encoded=True)
         give_up = self.clock() + deadline
@@ -184,9 +182,9 @@ class Transport:
                 headers = self._headers_for(credentials, content_type)
                 with self.connection.request_counts.answer(method, path) as answer:
                     return await self._once(method, url, body, headers, left, warnings, answer)
-            except Unauthorized as refusal:
+            except Unauthorized as error:
                 if refreshed or not await self.connection.credentials.refresh(credentials):
-                    refusal.in_doubt = in_doubt
+                    error.in_doubt = in_doubt
                     raise
                 refreshed = True
                 continue
@@ -195,7 +193,7 @@ class Transport:
             in_doubt = in_doubt or fault.maybe_applied
             fault.in_doubt = in_doubt
             backoff = backoff or Backoff(self.rng, 0.1, 5.0)
-            if not _may_repeat(fault, again, backoff.failures + 1):
+            if not _may_repeat(fault, retry, backoff.failures + 1):
                 raise fault
             pause = backoff.next(fault.retry_after if isinstance(fault, ApiError) else None)
             if self.clock() + pause >= give_up:
@@ -223,7 +221,7 @@ class Transport:
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
                 proxy=self.connection.proxy,
                 server_hostname=self.connection.server_name,
-                middlewares=_OWN_REPETITION if method in {"DELETE", "PUT"} else (),
+                middlewares=_NO_RETRY_BY_AIOHTTP if method in {"DELETE", "PUT"} else (),
             ) as response:
                 content = await response.read()
                 answer.code = response.status
@@ -233,13 +231,13 @@ class Transport:
                     return content
                 raise from_response(response.status, content, response.headers.get("Retry-After"))
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
-            if fenced is not None and fenced.kept:
+            if fenced is not None and fenced.rejected:
                 raise NotLeading(f"{method} {url.path} is not sent: this process does not lead") from fault
             raise no_answer(url, fault) from fault
 
     @asynccontextmanager
     async def stream(self, path: str, stall: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """A GET whose answer is read as it comes; ``stall`` is the longest silence in seconds.
+        """A GET whose response is read as a stream; ``stall`` is the longest silence in seconds.
 
         One attempt (two at a 401). Reading raises aiohttp's errors: translate them with :func:`no_answer`.
         """
@@ -271,15 +269,17 @@ class Transport:
                 content = await response.read()
             except (aiohttp.ClientError, OSError, TimeoutError) as fault:
                 raise no_answer(url, fault) from fault
-            refusal = from_response(response.status, content, response.headers.get("Retry-After"))
+            error = from_response(response.status, content, response.headers.get("Retry-After"))
             if refreshed or response.status != 401 or not await self.connection.credentials.refresh(credentials):
-                raise refusal
+                raise error
             refreshed = True
 
 
-async def _tell_losses(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from repeating a DELETE or PUT by itself after a lost connection: what comes back then means
-    something else. (It does so for GET as well, where it does not matter, and for no other method.)
+async def _raise_no_answer(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep aiohttp from retrying a DELETE or PUT by itself after a lost connection, since the second response would be
+    misread. (It retries GET as well, which is harmless, and no other method.)
     """
     try:
         return await handler(request)
@@ -287,11 +287,11 @@ async def _tell_losses(request: aiohttp.ClientRequest, handler: aiohttp.ClientHa
         raise no_answer(request.url, fault) from fault
 
 
-_OWN_REPETITION = (_tell_losses,)
+_NO_RETRY_BY_AIOHTTP = (_raise_no_answer,)
 
 
 def no_answer(url: URL | str, fault: BaseException) -> NoAnswer:
-    """What a failure of the connection means to the caller."""
+    """Return the error for a failed connection."""
     nothing_sent = isinstance(
         fault,
         (
@@ -310,17 +310,36 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 def _warned(headers: Iterable[str]) -> list[str]:
-    """The texts of an answer's Warning headers, as API servers write them."""
-    texts = (found.group(1) for header in headers for found in _WARNING.finditer(header))
+    """Return the texts of Warning headers as API servers write them."""
+    texts = (match.group(1) for header in headers for match in _WARNING.finditer(header))
     return [re.sub(r"\\(.)", r"\1", text) for text in texts]
 
 
-def _may_repeat(fault: ApiError | NoAnswer, again: Retry, attempts: int) -> bool:
+def _may_repeat(fault: ApiError | NoAnswer, retry: Retry, attempts: int) -> bool:
     if isinstance(fault, NoAnswer):
-        return not fault.permanent and (again is Retry.ALWAYS or not fault.maybe_applied)
+        return not fault.permanent and (retry is Retry.ALWAYS or not fault.maybe_applied)
     if isinstance(fault, TooManyRequests):
-        # A disruption budget that allows no eviction now answers 429 as well; that is a decision, not an overload.
+        # A disruption budget that allows no eviction is a 429 as well, but no overload.
         return not fault.has_cause("DisruptionBudget")
     if fault.code == 500:
-        return again is Retry.ALWAYS and attempts < INTERNAL_ERROR_ATTEMPTS
-    return again is Retry.ALWAYS and fault.code in {502, 503, 504}
+        return retry is Retry.ALWAYS and attempts < INTERNAL_ERROR_ATTEMPTS
+    return retry is Retry.ALWAYS and fault.code in {502, 503, 504}
+
+
+def query(**parameters: str | int) -> str:
+    """Return the non-empty parameters as the query part of a URL, with the question mark; empty if there are none."""
+    given = {name: value for name, value in parameters.items() if value != ""}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def delete_options(uid: str, resource_version: str, propagation: str | None, grace: int | None) -> bytes | None:
+    """Return the body of a deletion; None if it has no options."""
+    options: dict[str, Any] = {}
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    conditions = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+    if conditions:
+        options["preconditions"] = conditions
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None

@@ -84,13 +84,13 @@ class LeaseLock:
             else:
                 body = {**basis.object, "spec": {**(basis.object.get("spec") or {}), **_spec(record)}}
                 written = await self._client.update(LEASES, self._namespace, self._name, body, deadline=deadline)
-        except (AlreadyExists, Conflict) as refusal:
-            raise LeaseChanged(str(refusal)) from refusal
-        except NotFound as refusal:
+        except (AlreadyExists, Conflict) as error:
+            raise LeaseChanged(str(error)) from error
+        except NotFound as error:
             if basis is None:
                 # The namespace is missing: that is to be said, and to be waited out.
                 raise
-            raise LeaseChanged(str(refusal)) from refusal
+            raise LeaseChanged(str(error)) from error
         return ObservedLease(record, written)
 
     async def follow(self, changed: Callable[[], object]) -> None:

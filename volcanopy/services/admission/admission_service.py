@@ -110,8 +110,8 @@ async def _as_json(
     """What is refused before it is read is refused in JSON as well."""
     try:
         return await handler(request)
-    except web.HTTPException as refusal:
-        return web.json_response({"error": refusal.text or refusal.reason}, status=refusal.status)
+    except web.HTTPException as error:
+        return web.json_response({"error": error.text or error.reason}, status=error.status)
 
 
 async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:

@@ -97,10 +97,10 @@ class PodDryRuns:
                 answer = Answer(
                     201, warnings=await self._client.try_create(PODS.raw, namespace, body, deadline=self._deadline)
                 )
-        except ApiError as refusal:
-            causes = (refusal.details and refusal.details.causes) or ()
+        except ApiError as error:
+            causes = (error.details and error.details.causes) or ()
             answer = Answer(
-                refusal.code, refusal.message, tuple(Problem(one.field, one.message) for one in causes if one.field)
+                error.code, error.message, tuple(Problem(one.field, one.message) for one in causes if one.field)
             )
         except KubeError as fault:
             log.warning("the API server cannot be asked about a pod: %s", fault)

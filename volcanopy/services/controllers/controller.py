@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.cache.read_your_writes import WriteTracker
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -28,6 +29,7 @@ class Controller(Worker):
         self.noun = self.queue.name = self.kind.kind
         self.found: dict[str, Json] = {}
         """The objects by ``namespace/name`` (or ``name``) as they were seen last."""
+        self.writes = WriteTracker()
         self.trouble: dict[str, str] = {}
         """What the server said last against what was to be done for an object, by its uid."""
 

@@ -157,7 +157,7 @@ class JobController:
             return "outdated"
         except (KubeError, NameTakenError) as fault:
             if isinstance(fault, (Forbidden, Invalid, NameTakenError)):
-                self.cache.trouble[uid_of(raw)] = str(fault)
+                self.cache.errors[uid_of(raw)] = str(fault)
             pause = self.queue.failed(key, self._random.random)
             self._recorder.record(reference(raw), "Warning", "FailedSync", str(fault))
             log.warning("job %s is tried again in %.2f s: %s", key, pause, fault)
@@ -169,7 +169,7 @@ class JobController:
             self.queue.failed(key, self._random.random)
             return "error"
         self.queue.succeeded(key)
-        if self.cache.trouble.pop(uid_of(raw), None):
+        if self.cache.errors.pop(uid_of(raw), None):
             self.queue.add(key)
         if plan.again is not None:
             self.queue.add(key, max((plan.again - self._now()).total_seconds(), 0.05))
@@ -206,7 +206,7 @@ async def run(
         groups = Reflector(client, POD_GROUPS)
         priorities = Reflector(client, PRIORITY_CLASSES)
         pods.on_listed = lambda: cache.listed("pods", int(pods.resource_version))
-        groups.on_listed = lambda: cache.listed("groups", int(groups.resource_version))
+        groups.on_listed = lambda: cache.listed("podgroups", int(groups.resource_version))
 
         def group_changes(changes: Sequence[Change[PodGroup]]) -> None:
             for told in (cache.pod_group_changes, queues.contents.pod_group_changes, loose.group_changes):

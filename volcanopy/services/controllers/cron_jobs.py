@@ -38,7 +38,7 @@ class CronController(Controller):
     def told(self, event: str | None, found: Json) -> None:
         """A cron job or a job has changed."""
         if found.get("kind") == "BatchJob":
-            self._jobs.seen(event, found)
+            self._jobs.event(event, found)
         else:
             super().told(event, found)
 
@@ -68,7 +68,7 @@ class CronController(Controller):
                 case UpdateCronStatus():
                     raw = await self.write_status(raw, effect.status)
                 case CreateJob():
-                    self._jobs.seen(None, await self.create_owned(JOBS, uid, effect.manifest))
+                    self._jobs.response(await self.create_owned(JOBS, uid, effect.manifest))
                     self.recorder.record(self.about(raw), "Normal", "SuccessfulCreate", str(effect))
                 case RemoveJob():
                     await self.remove(JOBS, namespace, effect.name, effect.uid)

@@ -70,7 +70,7 @@ class FlowController(Controller):
         """A flow, a template or a job has changed."""
         match found.get("kind"):
             case "BatchJob":
-                self._jobs.seen(event, found)
+                self._jobs.event(event, found)
             case "JobTemplate":
                 self._template(event, found)
             case _:
@@ -122,7 +122,7 @@ class FlowController(Controller):
                     before, raw = raw, await self.write_status(raw, effect.status)
                     flow_changed(before, raw)
                 case CreateJob():
-                    self._jobs.seen(None, await self.create_owned(JOBS, uid, effect.manifest))
+                    self._jobs.response(await self.create_owned(JOBS, uid, effect.manifest))
                     self.recorder.record(self.about(raw), "Normal", "Created", str(effect))
                 case RemoveJob():
                     await self.remove(JOBS, namespace, effect.name, effect.uid)

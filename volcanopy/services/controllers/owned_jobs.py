@@ -1,62 +1,71 @@
-"""The jobs that flows and cron jobs have made, by the uid of their owner: read once, and what we write taken over at once."""
+"""The jobs of flows and cron jobs, by the uid of their owner."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.kinds import Json
-from volcanopy.services.controllers.job_cache import REMEMBERED_DEATHS, uid_of
+from volcanopy.services.controllers.job_cache import uid_of
 
 Wake = Callable[[str], None]
 """Called with the uid of an owner one of whose jobs has changed."""
 
 
 class OwnedJobs:
-    """Jobs by owner. ``owners`` are the kinds of owner that are looked at."""
+    """Jobs by owner; ``owners`` are the kinds of owners."""
 
     def __init__(self, owners: Iterable[str], wake: Wake) -> None:
         self._owners = frozenset(owners)
         self._wake = wake
         self._by_owner: dict[str, dict[str, BatchJob]] = {}
         self._versions: dict[str, int] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._writes = WriteTracker()
 
     def of(self, owner: str) -> dict[str, BatchJob]:
-        """The jobs of an owner, by name."""
+        """Return the jobs of an owner, by name."""
         return self._by_owner.get(owner, {})
 
-    def seen(self, event: str | None, found: Json) -> None:
-        """A job was listed, added, changed or deleted."""
-        owner = self._owner(found)
+    def event(self, event: str | None, manifest: Json) -> None:
+        """Take a job that was listed, added, changed or deleted."""
+        owner, uid = self._owner(manifest), uid_of(manifest)
         if not owner:
             return
-        name, uid = found["metadata"]["name"], uid_of(found)
-        jobs = self._by_owner.setdefault(owner, {})
-        held = jobs.get(name)
         if event == "DELETED":
-            self._versions.pop(uid, None)
-            self._gone[uid] = None
-            if len(self._gone) > REMEMBERED_DEATHS:
-                self._gone.popitem(last=False)
-            if held is not None and held.metadata.uid == uid:
-                del jobs[name]
-            if not jobs:
-                self._by_owner.pop(owner)
-        else:
-            version = int(found["metadata"].get("resourceVersion") or 0)
-            if uid in self._gone or version <= self._versions.get(uid, 0):
-                return
-            try:
-                jobs[name] = BatchJob.read(found)
-            except InvalidObjectError:
-                # Its own controller tells people about it; for its owner it is a job that does not move.
-                return
-            self._versions[uid] = version
+            self._remove(owner, manifest["metadata"]["name"], uid)
+        elif not self._writes.event(uid, version(manifest), self._versions.get(uid, 0)) or not self._take(manifest):
+            return
         self._wake(owner)
 
-    def _owner(self, found: Json) -> str:
-        for one in found["metadata"].get("ownerReferences") or ():
-            if one.get("controller") and one.get("kind") in self._owners:
-                return str(one.get("uid", ""))
+    def response(self, manifest: Json) -> None:
+        """Take a job from the response to its creation."""
+        owner, uid = self._owner(manifest), uid_of(manifest)
+        if not owner or not self._writes.response("batchjobs", uid, version(manifest), self._versions.get(uid, 0)):
+            return
+        if self._take(manifest):
+            self._wake(owner)
+
+    def _take(self, manifest: Json) -> bool:
+        try:
+            job = BatchJob.read(manifest)
+        except InvalidObjectError:
+            # Its own controller reports it; for its owner it is a job without progress.
+            return False
+        self._by_owner.setdefault(self._owner(manifest), {})[job.metadata.name] = job
+        self._versions[uid_of(manifest)] = version(manifest)
+        return True
+
+    def _remove(self, owner: str, name: str, uid: str) -> None:
+        self._versions.pop(uid, None)
+        self._writes.deleted(uid)
+        jobs = self._by_owner.get(owner, {})
+        if name in jobs and jobs[name].metadata.uid == uid:
+            del jobs[name]
+        if not jobs:
+            self._by_owner.pop(owner, None)
+
+    def _owner(self, manifest: Json) -> str:
+        for reference in manifest["metadata"].get("ownerReferences") or ():
+            if reference.get("controller") and reference.get("kind") in self._owners:
+                return str(reference.get("uid", ""))
         return ""

@@ -6,7 +6,7 @@ takes back what the other wrote.
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,7 @@ from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.controllers.controller import Controller, utc_now
 from volcanopy.services.controllers.effects import COMMANDS, JOBS, OutdatedError
-from volcanopy.services.controllers.job_cache import REMEMBERED_DEATHS, key_of, uid_of
+from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.reconcile_metrics import queue_is_gone
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,6 @@ class QueueController(Controller):
         self._opened = opened
         self.contents = QueueContents(self._contents_changed)
         self._commands: defaultdict[str, dict[str, Command]] = defaultdict(dict)
-        self._dead: OrderedDict[str, None] = OrderedDict()
         self._counted: dict[str, float] = {}
 
     def watched(self) -> Sequence[Kind[Any]]:
@@ -166,7 +165,7 @@ class QueueController(Controller):
         if command.target.kind != QUEUES.kind:
             return
         name, uid = command.target.name, command.metadata.uid
-        if event == "DELETED" or uid in self._dead:
+        if event == "DELETED" or self.writes.is_deleted(uid):
             self._forget_command(name, uid)
         else:
             self._commands[name][uid] = command
@@ -239,9 +238,7 @@ class QueueController(Controller):
         if command is None:
             return
         await self.remove(COMMANDS, command.metadata.namespace, effect.name, effect.uid)
-        self._dead[effect.uid] = None
-        if len(self._dead) > REMEMBERED_DEATHS:
-            self._dead.popitem(last=False)
+        self.writes.deleted(effect.uid)
         self._forget_command(name, effect.uid)
         self._wake_below(name)
 

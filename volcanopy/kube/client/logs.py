@@ -1,0 +1,37 @@
+"""Structured loggers that import structlog with the first message: commands that log nothing start without it."""
+
+import sys
+from typing import Any
+
+
+class Logger:
+    """A structlog logger by name. A process that has not configured structlog logs warnings and errors to stderr."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Log a detail."""
+        self._structlog().debug(event, **fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Log a normal event."""
+        self._structlog().info(event, **fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Log an event that an operator should know of."""
+        self._structlog().warning(event, **fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Log an error."""
+        self._structlog().error(event, **fields)
+
+    def _structlog(self) -> Any:
+        import structlog  # noqa: PLC0415
+
+        if not structlog.is_configured():
+            structlog.configure(
+                wrapper_class=structlog.make_filtering_bound_logger("warning"),
+                logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+            )
+        return structlog.get_logger(self._name)
