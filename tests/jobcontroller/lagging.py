@@ -103,7 +103,7 @@ class LaggingWorld(World):
             self._tell(news)
         self._lines[kind] = []
         if kind in {"pods", "groups"}:
-            self.cache.listed("pods" if kind == "pods" else "groups", self._uid)
+            self.cache.listed("pods" if kind == "pods" else "podgroups", self._uid)
 
     def _new(self, manifest: Json) -> Json:
         made = super()._new(manifest)
@@ -136,7 +136,7 @@ class LaggingWorld(World):
             for found in self._recorded[kind].values():
                 self._tell((kind, "ADDED", found))
         self.cache.listed("pods", self._uid)
-        self.cache.listed("groups", self._uid)
+        self.cache.listed("podgroups", self._uid)
 
     # The controller.
 

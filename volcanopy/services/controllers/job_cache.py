@@ -149,7 +149,7 @@ class JobCache:
             if change.type is ChangeType.DELETED:
                 self.writes.deleted(identity)
                 self._remove_group(owner.uid, group.metadata.uid)
-            elif self.writes.event(identity, version(group), self._group_version(owner.uid, group)):
+            elif self.writes.event(identity, version(group)):
                 self._groups[owner.uid] = group
             self._wake_owner(owner.uid)
 
@@ -216,15 +216,12 @@ class JobCache:
             self._wake(key, False)
 
     def pod_group_changed(self, owner: str, group: PodGroup) -> None:
-        """Take a changed PodGroup from the response."""
-        identity = (owner, "", group.metadata.uid)
-        if self.writes.response(POD_GROUPS.plural, identity, version(group), self._group_version(owner, group)):
-            self._groups[owner] = group
-
-    def _group_version(self, owner: str, group: PodGroup) -> int:
-        """Return the cached version of this PodGroup, -1 if there is none."""
+        """Take a changed PodGroup from the response, unless a watch event has shown a later state."""
         known = self._groups.get(owner)
-        return version(known) if known is not None and known.metadata.uid == group.metadata.uid else -1
+        if known is not None and known.metadata.uid == group.metadata.uid and version(known) > version(group):
+            return
+        if self.writes.response(POD_GROUPS.plural, (owner, "", group.metadata.uid), version(group)):
+            self._groups[owner] = group
 
     def applied_now(self, owner: str, key: str, digest: str) -> None:
         """Note that an object of a job was applied in this form, unless the job is gone."""
