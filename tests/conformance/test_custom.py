@@ -15,7 +15,7 @@ from tests.conformance.worlds import FOLDER, Scenario, plugin_entry, scenarios
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, world
@@ -113,7 +113,8 @@ def of_waiting_times(scenario: Scenario) -> Iterator[str]:
         state.upsert(thing)
     asked = Session(state.snapshot(NOON, "conformance"), scenario.config())
     left, right = asked.jobs()
-    ours = asked.hooks.job_order(left) < asked.hooks.job_order(right)
+    keys = asked.hooks.job_keys(np.array([left.row, right.row]))
+    ours = keys[0] < keys[1]
     if ours is not said(scenario)["expectedOrder"]:
         yield f"the first is {'' if ours else 'not '}before the second"
     if (asked.hooks.job_enqueueable(left).value >= 0) is not said(scenario)["expectedEnqueueAble"]:
@@ -178,7 +179,7 @@ def _scores(asked: Session, expected: dict[str, dict[str, float]]) -> Iterator[s
         task = TaskView(asked.ledger, asked.snapshot.task_rows[key])
         for name, score in scores.items():
             node = np.array([asked.snapshot.nodes.index[name]])
-            ours = float(asked.hooks.node_order(task, NodesView(asked.ledger, node))[0])
+            ours = float(asked.hooks.node_order(TasksView([task]), NodesView(asked.ledger, node))[0, 0])
             if ours != pytest.approx(score, abs=1e-6):
                 yield f"{key} scores {ours} on {name} for {score}"
 

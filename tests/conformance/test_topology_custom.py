@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.differences import differences
 from tests.conformance.worlds import FOLDER, Scenario, scenarios
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
@@ -28,7 +28,8 @@ def disagreements(scenario: Scenario) -> Iterator[str]:
     names = session.snapshot.nodes.index
     for name, score in (said.get("expected") or said.get("expectedScores") or dict.fromkeys(names, 0.0)).items():
         node = np.array([names[name]])
-        ours = float(session.hooks.node_order(TaskView(session.ledger, pending[0]), NodesView(session.ledger, node))[0])
+        tasks = TasksView([TaskView(session.ledger, pending[0])])
+        ours = float(session.hooks.node_order(tasks, NodesView(session.ledger, node))[0, 0])
         if abs(ours - score) > 0.1:
             yield f"{name} scores {ours} for {score}"
 

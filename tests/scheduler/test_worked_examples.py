@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from volcanopy.scheduler.framework.plugin import NoArguments
-from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.cluster import Cluster, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.plugins.binpack import Binpack, BinpackArguments
@@ -54,7 +54,9 @@ def test_a_queue_that_holds_all_that_it_asks_for_gets_no_further_turn() -> None:
 def score_on_a_partly_used_node(plugin: type[Binpack] | type[NodeOrder], arguments: dict[str, int], task: str) -> float:
     made = cluster(f"node n1 cpu=4 memory=8Gi\njob r: 1 x cpu=1 memory=2Gi on=n1\njob a: 1 x {task}")
     instance = plugin(plugin.arguments.model_validate(arguments), made)  # type: ignore[arg-type]
-    return float(instance.node_order(made.task(made.snapshot.task_rows["default/a-0"]), made.nodes())[0])
+    return float(
+        instance.node_order(TasksView([made.task(made.snapshot.task_rows["default/a-0"])]), made.nodes())[0, 0]
+    )
 
 
 def test_binpack_is_the_weighted_fullness() -> None:

@@ -56,5 +56,5 @@ def _open_to(session: Session, task: TaskView) -> Iterator[int]:
     for node in range(len(session.snapshot.nodes)):
         room = session.ledger.idle[:, node]
         fits = all(units <= room[dim] for dim, units in enumerate(request) if units)
-        if fits and not session.placement.refused(task, node):
+        if fits and not session.placement.rejected(task, node):
             yield node

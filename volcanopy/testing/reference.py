@@ -8,7 +8,7 @@ import numpy as np
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.dispatch import Hooks
 from volcanopy.scheduler.framework.registry import Action
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Rows
@@ -35,7 +35,7 @@ class OneByOne(Placement):
             for room, is_free in ((free, True), (self._ledger.future, False)):
                 fit = [row for row in rows if self._fits(task, row, room) and not self._refused(task, row)]
                 if fit:
-                    scores = self._hooks_asked.node_order(task, NodesView(self._ledger, np.array(fit)))
+                    scores = self._hooks_asked.node_order(TasksView([task]), NodesView(self._ledger, np.array(fit)))[0]
                     best = max(range(len(fit)), key=lambda place: (scores[place], -fit[place]))
                     return fit[best], is_free
         return None

@@ -1,13 +1,12 @@
 """Job queues: answers of hooks for many jobs at once, and the quick placement of jobs of one task, equal the plain ways."""
 
-import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.framework.plugin import NoArguments
+from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.plugins.gang import Gang
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import reference
@@ -45,8 +44,7 @@ def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugi
     seen = snapshot(text)
     quick, usual = (Session(seen, config(plugins)) for _ in range(2))
     usual.placement = reference.OneByOne(usual.ledger, usual.hooks)
-    usual.hooks.ready_after_one = lambda jobs: np.zeros(len(jobs), dtype=np.bool_)  # type: ignore[method-assign]
-    usual.hooks.surely_valid = usual.hooks.ready_after_one  # type: ignore[method-assign]
+    usual.bind = lambda task, node: False  # type: ignore[method-assign]
     actions = reference.actions()
     for name in ("enqueue", "allocate", "backfill"):
         actions[name](quick, {})
@@ -67,18 +65,16 @@ def test_answers_for_many_jobs_equal_those_for_each(text: str, plugins: str) -> 
     for name in ("enqueue", "allocate"):
         views = [JobView(session.ledger, row) for row in rows.tolist()]
         assert session.keys_of(rows) == [session.job_key(job) for job in views]
-        for job, valid, ready in zip(views, hooks.surely_valid(rows), hooks.ready_after_one(rows), strict=True):
-            assert not valid or hooks.job_valid(job) is None
-            waiting = [TaskView(session.ledger, row) for row in job.tasks(Status.PENDING).tolist()]
-            for task in [one for one in waiting if ready and not one.best_effort]:
-                with session.statement() as statement:
-                    statement.allocate(task.row, 0)
-                    assert hooks.job_ready(job)
+        singles = [hooks.job_valid(rows[place : place + 1]) for place in range(len(rows))]
+        assert hooks.job_valid(rows) == {row: invalid for each in singles for row, invalid in each.items()}
+        gang = Gang(NoArguments(), session.cluster)
+        invalid = {job.row: gang.invalid(job) for job in views}
+        assert gang.job_valid(rows) == {row: answer for row, answer in invalid.items() if answer is not None}
         reference.actions()[name](session, {})
 
 
 class Never(Gang):
-    """A gang that is never ready, without answers for many jobs."""
+    """A gang that is never ready."""
 
     name = "never"
 
@@ -87,12 +83,13 @@ class Never(Gang):
         return False
 
 
-def test_an_answer_for_many_jobs_is_not_inherited_by_a_new_hook() -> None:
+def test_a_single_task_whose_job_is_not_ready_is_not_bound() -> None:
     text = "node n1 cpu=4\njob a: 1 x cpu=1"
     registry = builtin().with_plugins(Never)
     session = Session(snapshot(text), config("never", "allocate", registry))
-    assert not session.hooks.ready_after_one(session.job_rows).any()
-    assert session.hooks.surely_valid(session.job_rows).all()  # this hook is still the gang's own
+    before = session.ledger.used.tolist()
+    assert not session.bind(session.snapshot.task_rows["default/a-0"], 0)
+    assert session.ledger.used.tolist() == before
     reference.actions()["allocate"](session, {})
     assert not session.effects
 

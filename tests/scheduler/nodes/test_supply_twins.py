@@ -71,7 +71,7 @@ def test_a_node_is_refused_exactly_if_no_way_gives_every_claim_a_volume(text: st
         ]
         for name, node in nodes.items():
             possible = twin.volumes_can_be_had(wanted, things(text, storage.PersistentVolume), classes, node)
-            assert session.placement.refused(task, shot.nodes.index[name]) is not possible, (text, task.key, name)
+            assert session.placement.rejected(task, shot.nodes.index[name]) is not possible, (text, task.key, name)
 
 
 @given(volume_worlds(), st.randoms(use_true_random=False))
@@ -103,12 +103,12 @@ def test_what_is_taken_back_is_free_again(text: str, data: st.DataObject) -> Non
     nodes = range(len(shot.nodes))
 
     def answers() -> list[bool]:
-        return [session.placement.refused(task, node) for task in tasks for node in nodes]
+        return [session.placement.rejected(task, node) for task in tasks for node in nodes]
 
     before = answers()
     statement = Statement(session.ledger)
     placed = data.draw(st.sampled_from(tasks))
-    free = [node for node in nodes if not session.placement.refused(placed, node)]
+    free = [node for node in nodes if not session.placement.rejected(placed, node)]
     if free:
         statement.allocate(placed.row, data.draw(st.sampled_from(free)))
         answers()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.scheduler.nodes.worlds import Scene, scenes
 from volcanopy.scheduler.cache.shapes import NONZERO, request_of
 from volcanopy.scheduler.framework.plugin import Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
@@ -118,7 +118,7 @@ def test_each_node_scores_what_the_slow_twin_gives_it(
                     pod = scene.cluster.task(task).pod
                     candidates = [world.nodes[row] for row in rows]
                     expected = twin.score(pod, candidates, world, chosen, fullness(scene, task))
-                    scores = plugin.node_order(scene.cluster.task(task), NodesView(scene.ledger, rows))
+                    scores = plugin.node_order(TasksView([scene.cluster.task(task)]), NodesView(scene.ledger, rows))[0]
                     assert scores.tolist() == expected
             stir(data, scene, statement)
 
@@ -126,7 +126,7 @@ def test_each_node_scores_what_the_slow_twin_gives_it(
 def answers(scene: Scene, plugins: tuple[Predicates, NodeOrder], rows: Rows) -> dict[int, tuple[str, float]]:
     predicates, order = plugins
     task, view = scene.cluster.task(scene.asking), NodesView(scene.ledger, rows)
-    scores = order.node_order(task, view).tolist()
+    scores = order.node_order(TasksView([task]), view)[0].tolist()
     refused = [""] * len(rows)
     for refusal in predicates.predicate(task, view):
         for place in np.flatnonzero(refusal.nodes):
@@ -173,7 +173,7 @@ def test_a_run_of_equal_tasks_is_answered_as_one_by_one(scene: Scene, data: st.D
     refused = np.zeros(len(rows), dtype=np.bool_)
     for refusal in plugins[0].predicate(task, view):
         refused |= refusal.nodes
-    scores = plugins[1].node_order(task, view)
+    scores = plugins[1].node_order(TasksView([task]), view)[0]
     for level, other in enumerate([*alike, None]):
         reason, score = answers(scene, plugins, np.array([node]))[node]
         assert (bool(reason), score) == (bool(refused[level]), scores[level])

@@ -10,7 +10,7 @@ import numpy as np
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -75,7 +75,7 @@ class Scene:
 
     def scores(self, task: str) -> dict[str, float]:
         """The score of each node, to six places."""
-        found = self.session.hooks.node_order(self.task(task), self.nodes)
+        found = self.session.hooks.node_order(TasksView([self.task(task)]), self.nodes)[0]
         return {name: round(float(score), 6) for name, score in zip(self.snapshot.nodes.names, found, strict=True)}
 
     def refused(self, task: str) -> dict[str, str]:

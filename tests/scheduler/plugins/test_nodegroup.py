@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.cluster import Cluster, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -52,7 +52,7 @@ def asked(seen: Snapshot, hierarchy: bool = False, **arguments: bool) -> tuple[l
     task, nodes = plugin.cluster.task(seen.task_rows["default/a-0"]), plugin.cluster.nodes()
     refused = [bool(any(one.nodes[row] for one in plugin.predicate(task, nodes))) for row in range(len(nodes))]
     allowed = [name for name, no in zip(seen.nodes.names, refused, strict=True) if not no]
-    return allowed, plugin.node_order(task, nodes).tolist()
+    return allowed, plugin.node_order(TasksView([task]), nodes)[0].tolist()
 
 
 @pytest.mark.parametrize(

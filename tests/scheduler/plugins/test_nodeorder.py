@@ -7,9 +7,8 @@ import pytest
 
 from tests.scheduler.nodes.stage import Stage, node, pod, spread, term
 from volcanopy.api import core
-from volcanopy.scheduler.filters.scores.resource_fit import EXACT, Fullness
 from volcanopy.scheduler.framework.plugin import Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
 
 NAMES = [field.alias or "" for field in NodeOrderArguments.model_fields.values()]
@@ -24,7 +23,7 @@ def plugin(stage: Stage, only: str = "", weight: int = 1) -> NodeOrder:
 
 def scores(order: NodeOrder, stage: Stage, *names: str) -> list[float]:
     rows = [stage.snapshot.nodes.index[name] for name in names or stage.snapshot.nodes.names]
-    return list(order.node_order(stage.task("new"), NodesView(stage.ledger, np.array(rows))))
+    return list(order.node_order(TasksView([stage.task("new")]), NodesView(stage.ledger, np.array(rows)))[0])
 
 
 def test_the_usual_weights_are_volcanos() -> None:
@@ -161,14 +160,12 @@ def test_a_weight_multiplies_and_zero_leaves_out() -> None:
     assert scores(plugin(stage, "leastrequested", 0), stage) == [0]
 
 
-def test_amounts_beyond_what_floats_divide_exactly_are_divided_as_integers() -> None:
+@pytest.mark.parametrize("memory", [2**45 - 1, 2**45, 2**53 + 1])
+def test_large_amounts_are_divided_exactly(memory: int) -> None:
     """One byte less than all is 99 percent, however large all is."""
-    rows = np.array([0])
-    for memory in (EXACT - 1, EXACT, 2**53 + 1):
-        stage = Stage([node("n1", cpu="1", memory=str(memory)), pod("new")])
-        fullness = Fullness(stage.cluster)
-        assert fullness.most(np.array([[1000], [memory - 1]]), rows).tolist() == [99]
-        assert fullness.most(np.array([[1000], [memory]]), rows).tolist() == [100]
+    for request, percent in ((memory - 1, 99), (memory, 100)):
+        stage = Stage([node("n1", cpu="1", memory=str(memory)), pod("new", cpu="1", memory=str(request))])
+        assert scores(plugin(stage, "mostrequested"), stage) == [percent]
 
 
 def test_an_empty_selector_spreads_nobody() -> None:

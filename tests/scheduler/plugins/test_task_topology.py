@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.scheduler.plugins.scene import Scene, complaint, made, seen
 from volcanopy.api import core
 from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.plugins.task_topology import TaskTopology, TaskTopologyArguments, topology
@@ -167,7 +168,7 @@ def test_the_columns_say_what_counting_node_by_node_says(
             statement.allocate(row, node)
             statement.keep()
     ledger, asked = stage.session.ledger, stage.session.cluster.task(members[-1])
-    scores = plugin.node_order(asked, stage.nodes).tolist()
+    scores = plugin.node_order(TasksView([asked]), stage.nodes)[0].tolist()
     team = plugin._team(asked)
     bucket = None if team is None else next((one for one in team.buckets if asked.row in one.tasks), None)
     if team is None or bucket is None:

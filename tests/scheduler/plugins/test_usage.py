@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.scheduler.plugins.scene import Scene, complaint, made, seen
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.plugins.usage import CPU, MEMORY
@@ -188,7 +189,7 @@ def _reckoned_anew_it_is_the_same(session: Session) -> None:
     snapshot, ledger = session.snapshot, session.ledger
     if snapshot.usage is None:
         return
-    found = session.hooks.node_order(session.cluster.task(0), session.cluster.nodes())
+    found = session.hooks.node_order(TasksView([session.cluster.task(0)]), session.cluster.nodes())[0]
     for node in range(len(snapshot.nodes)):
         if np.isnan(snapshot.usage.cpu[node]):
             assert found[node] == 0

@@ -37,7 +37,7 @@ def place_nominated(session: Session) -> None:
     for job in jobs:
         if job.phase == "Pending" and ("enqueue" in session.config.actions or not session.admit_without_enqueue(job)):
             continue
-        if session.hooks.job_valid(job) is None:
+        if not session.hooks.job_valid(session.ledger.single(job.row)):
             _place(session, job, tasks[job.row].tolist())
 
 

@@ -54,12 +54,12 @@ class Claimed:
         tasks = snapshot.tasks
         return bool(own) and bool(np.isin(tasks.shape[tasks.status == Status.PENDING], list(own)).any())
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """What beside its shape tells a task's claims from those of another."""
         if task.shape not in self.shapes:
             return None
-        known = self._volumes.likeness(task)
-        more = self._devices.likeness(task) if self._devices is not None else None
+        known = self._volumes.cache_key(task)
+        more = self._devices.cache_key(task) if self._devices is not None else None
         return None if known is None and more is None else (known, more)
 
     def scope(self, task: TaskView) -> Scope:

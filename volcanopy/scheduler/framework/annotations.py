@@ -30,7 +30,7 @@ class Notes:
         """What the task's pod says."""
         return self._read(task.pod)
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """What the task says, and whether the others of its role say the same; None if none of them says anything."""
         mixed, said = self._is_mixed(task), self._read(task.pod)
         return (said, mixed) if mixed or said is not None else None

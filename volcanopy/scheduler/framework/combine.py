@@ -176,27 +176,35 @@ def refusals(tiers: Tiers) -> Method:
 
 
 def total(tiers: Tiers) -> Method:
-    """The sum of the scores, zeros of none."""
+    """The sum of the (M,) scores; zeros without any answer."""
+    methods = flat(tiers)
+    return lambda subject, rows: sum((method(subject, rows) for method in methods), start=np.zeros(len(rows)))
+
+
+def block_total(tiers: Tiers) -> Method:
+    """The (S, N) sum of the scores of S tasks on N nodes; zeros without any answer."""
     methods = flat(tiers)
 
-    def ask(task: Any, nodes: Any) -> Any:
-        scores = np.zeros(len(nodes), dtype=np.float64)
+    def ask(tasks: Sequence[Any], nodes: Sequence[Any]) -> Any:
+        scores = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
         for method in methods:
-            scores += method(task, nodes)
+            scores += method(tasks, nodes)
         return scores
 
     return ask
 
 
-def annotations(tiers: Tiers) -> Method:
-    """All annotations; of two with one key the earlier plugin's."""
+def merged(tiers: Tiers) -> Method:
+    """All entries of the mappings; of two with one key the earlier plugin's."""
     methods = flat(tiers)
+    if len(methods) == 1:
+        return methods[0]
 
-    def ask(*asked: Any) -> dict[str, str]:
-        merged: dict[str, str] = {}
+    def ask(*asked: Any) -> dict[Any, Any]:
+        entries: dict[Any, Any] = {}
         for method in methods:
-            merged = {**method(*asked), **merged}
-        return merged
+            entries = {**method(*asked), **entries}
+        return entries
 
     return ask
 
@@ -216,6 +224,7 @@ RULES: dict[str, Callable[[Tiers], Method]] = {
     "narrow": narrow,
     "refusals": refusals,
     "total": total,
-    "annotations": annotations,
+    "block total": block_total,
+    "merged": merged,
 }
 """The rules by the names that hooks are declared with."""

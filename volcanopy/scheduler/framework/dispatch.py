@@ -3,8 +3,6 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect
 from volcanopy.scheduler.framework.plugin import (
     HOOKS,
@@ -15,16 +13,16 @@ from volcanopy.scheduler.framework.plugin import (
     Purpose,
     Rejection,
     Scope,
-    ScoreOf,
     Vote,
     overrides,
+    per_shape,
 )
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims, GroupCondition
 from volcanopy.scheduler.model.queue_shares import QueueShares
-from volcanopy.scheduler.model.resources import Floats, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Floats, Resources, Rows
 
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
@@ -34,9 +32,9 @@ class Hooks:
     """What the plugins together answer."""
 
     queue_order: Callable[[QueueView], tuple[Any, ...]]
-    job_order: Callable[[JobView], tuple[Any, ...]]
+    job_order: Callable[[Rows], list[Any]]
     task_order: Callable[[Rows], list[Any]]
-    job_valid: Callable[[JobView], Invalid | None]
+    job_valid: Callable[[Rows], Mapping[int, Invalid]]
     job_enqueueable: Callable[[JobView], Vote]
     job_enqueued: Callable[[JobView], None]
     job_ready: Callable[[JobView], bool]
@@ -64,7 +62,7 @@ class Hooks:
     victim_tasks: Callable[[Rows], Rows]
     evictable: Callable[[Sequence[TaskView]], list[TaskView]]
     predicate: Callable[[TaskView, NodesView], list[NodeRejection]]
-    node_order: Callable[[TaskView, NodesView], Floats]
+    node_order: Callable[[TasksView, NodesView], Floats]
     bind_annotations: Callable[[TaskView, int], dict[str, str]]
     bind_claims: Callable[[TaskView, int], Claims | None]
     reservation: Callable[[JobView], Mapping[str, str] | None]
@@ -82,32 +80,15 @@ class Hooks:
             for plugin, off in tier
             if any(overrides(plugin, name) and HOOKS[name].switch not in off for name in ("predicate", "node_order"))
         )
-        self._asked_for_likeness = tuple(one.likeness for one in self._of_nodes if not one.alike)
-        self._refusing = tuple(
-            _at_once(one, "is_steady", "predicate") for one in self._of_nodes if _answers(installed, one, "predicate")
-        )
-        scoring = [one for one in self._of_nodes if _answers(installed, one, "node_order")]
-        self._scoring = tuple(_at_once(one, "score_of_many", "node_order") for one in scoring)
-        self._by_columns = tuple(_at_once(one, "scores_by_columns", "score_of_many") for one in scoring)
+        self._cache_keys = tuple(plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape)
         self._scopes: dict[Hashable, Scope] = {}
-        self._ordering = _quick(installed, "job_order_of_many", "job_order")
-        self._validating = _quick(installed, "surely_valid", "job_valid")
-        self._readying = _quick(installed, "ready_after_one", "job_ready")
         self.unanswered = frozenset(name for name in HOOKS if not any(_answering(installed, name)))
         """The hooks that no plugin answers."""
 
-    def job_order_of_many(self, jobs: Rows) -> Sequence[tuple[Any, ...]]:
-        """``job_order`` of each of these jobs, given by their rows."""
-        columns = [order(jobs) for order in self._ordering]
+    def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
+        """The keys of ``job_order`` of each of these job rows."""
+        columns = [column.tolist() for column in self.job_order(jobs)]
         return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
-
-    def surely_valid(self, jobs: Rows) -> Mask:
-        """(M,): which of these jobs are ``job_valid`` for sure."""
-        return _all_of(self._validating, jobs)
-
-    def ready_after_one(self, jobs: Rows) -> Mask:
-        """(M,): which of these jobs are ``job_ready`` for sure once one task of theirs that requests something has a place."""
-        return _all_of(self._readying, jobs)
 
     def will_start(self, job: JobView) -> bool:
         """Whether a job starts once the room that is being freed is free: whoever would wait with less, nobody objects."""
@@ -116,68 +97,22 @@ class Hooks:
 
     @property
     def by_shape(self) -> bool:
-        """Whether every hook over nodes says the same about all tasks of one shape."""
-        return not self._asked_for_likeness
+        """Whether the node hooks answer the same for all tasks of one shape."""
+        return not self._cache_keys
 
-    def likeness(self, task: TaskView) -> Hashable:
-        """Equal for tasks about which every hook over nodes says the same."""
+    def cache_key(self, task: TaskView) -> Hashable:
+        """Equal for tasks for which the node hooks answer the same."""
         shape = task.shape
-        if not self._asked_for_likeness:
-            return shape
-        return (shape, *[likeness(task) for likeness in self._asked_for_likeness])
-
-    def is_steady(self, task: TaskView) -> bool:
-        """Whether the nodes that are refused to the task are the same, and for good, during the whole session."""
-        return all(is_steady(task) for is_steady in self._refusing)
-
-    def scores_of_many(self, tasks: Sequence[TaskView]) -> tuple[ScoreOf, ...] | None:
-        """What adds up to ``node_order`` of one node for each of these tasks, None if some plugin has no quick way."""
-        scores = [score_of_many(tasks) for score_of_many in self._scoring]
-        found = tuple(score for score in scores if score is not None)
-        return found if found and len(found) == len(scores) else None
-
-    def scores_by_columns(self, tasks: Sequence[TaskView]) -> bool:
-        """Whether :meth:`scores_of_many` says the same of nodes with equal columns."""
-        return all(by_columns(tasks) for by_columns in self._by_columns)
+        return (shape, *[cache_key(task) for cache_key in self._cache_keys]) if self._cache_keys else shape
 
     def scope(self, task: TaskView) -> Scope:
         """The widest scope that a plugin claims for the task."""
-        key = self.likeness(task)
+        key = self.cache_key(task)
         known = self._scopes.get(key)
         if known is None:
             known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.COLUMNS)
             self._scopes[key] = known
         return known
-
-
-def _quick(installed: Installed, name: str, hook_name: str) -> tuple[Callable[[Rows], Any], ...]:
-    switch = HOOKS[hook_name].switch
-    return tuple(
-        _at_once(plugin, name, hook_name)
-        for tier in installed
-        for plugin, off in tier
-        if overrides(plugin, hook_name) and switch not in off
-    )
-
-
-def _at_once(plugin: Plugin[Any], name: str, hook_name: str) -> Callable[[Any], Any]:
-    """A plugin's quick answer; that of :class:`Plugin` if a class derived further answers the hook anew."""
-    kinds = type(plugin).__mro__
-    kind = next(kind for kind in kinds if name in vars(kind) or hook_name in vars(kind))
-    method: Callable[[Any], Any] = getattr(kind if name in vars(kind) else Plugin, name).__get__(plugin)
-    return method
-
-
-def _all_of(methods: Sequence[Callable[[Rows], Mask]], jobs: Rows) -> Mask:
-    agreed = np.ones(len(jobs), dtype=np.bool_)
-    for method in methods:
-        agreed &= method(jobs)
-    return agreed
-
-
-def _answers(installed: Installed, plugin: Plugin[Any], name: str) -> bool:
-    off = next(off for tier in installed for one, off in tier if one is plugin)
-    return overrides(plugin, name) and HOOKS[name].switch not in off
 
 
 def _answering(installed: Installed, name: str) -> Tiers:

@@ -14,10 +14,9 @@ from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Reason
@@ -142,15 +141,10 @@ def hook(rule: Rule, switch: str | None = None) -> Callable[[F], F]:
 
 
 A = TypeVar("A", bound=Arguments)
-ScoreOf = Callable[[int], Floats]
-"""Says how well the node of a row suits each of some tasks, as it is now. The array is the caller's."""
 
 
-def by_shape(plugin: "Plugin[Any]", task: TaskView) -> None:
-    """The ``likeness`` of plugins whose answers about nodes read no more of a task than its shape: ``likeness = by_shape``.
-
-    Of those nobody asks task by task.
-    """
+def per_shape(task: TaskView) -> None:
+    """The ``cache_key`` of plugins whose answers about nodes depend on no more of a task than its shape."""
 
 
 class Plugin(Generic[A]):
@@ -169,51 +163,16 @@ class Plugin(Generic[A]):
     def open(self) -> None:
         """Reckon what holds for the whole session."""
 
-    def scope(self, task: TaskView) -> Scope:
-        """How far this plugin's predicate and node_order answers for the task reach; NODE unless it says otherwise."""
-        return Scope.NODE
+    def cache_key(self, task: TaskView) -> Hashable:
+        """What the predicate and node_order answers depend on besides the task's shape; by default on the task itself.
 
-    def likeness(self, task: TaskView) -> Hashable:
-        """What beside a task's shape its predicate and node_order answers depend on.
-
-        The safe answer is the task itself: then each is asked about by itself. A plugin that reads no more of a task
-        than its shape says ``None`` (then it should be :func:`by_shape`), one that also reads its job the job's row.
+        Answers are shared by tasks of equal shape and key. ``cache_key = staticmethod(per_shape)`` shares them by shape.
         """
         return task.row
 
-    def is_steady(self, task: TaskView) -> bool:
-        """Whether the nodes that the predicate refuses to the task are the same, and for good, during a whole session."""
-        return False
-
-    def score_of_many(self, tasks: Sequence[TaskView]) -> ScoreOf | None:
-        """A quick way to what ``node_order`` says about one node for each of these tasks of scope COLUMNS; None without.
-
-        The numbers must be the very same. This is asked where many tasks of different shapes are placed one by one.
-        """
-        return None
-
-    def scores_by_columns(self, tasks: Sequence[TaskView]) -> bool:
-        """Whether ``score_of_many`` says the same of nodes that have, and have of everything in use and free, as much."""
-        return False
-
-    # Quick answers about many jobs at once. As those above, they count only if no class derived further answers the hook.
-
-    def job_order_of_many(self, jobs: Rows) -> Sequence[Key]:
-        """What ``job_order`` says about each of these jobs, given by their rows: the very same."""
-        return [self.job_order(self.cluster.job(job)) for job in jobs.tolist()]
-
-    def surely_valid(self, jobs: Rows) -> Mask:
-        """(M,): of which of these jobs ``job_valid`` has nothing to say for sure."""
-        return np.zeros(len(jobs), dtype=np.bool_)
-
-    def ready_after_one(self, jobs: Rows) -> Mask:
-        """(M,): which of these jobs are ``job_ready`` for sure once one task of theirs that requests something has a place."""
-        return np.zeros(len(jobs), dtype=np.bool_)
-
-    @property
-    def alike(self) -> bool:
-        """Whether in this session all tasks of one shape are alike to the plugin: then nobody asks it for likeness."""
-        return type(self).likeness is by_shape
+    def scope(self, task: TaskView) -> Scope:
+        """How far a placement changes this plugin's predicate and node_order answers for the task."""
+        return Scope.NODE
 
     # Order: keys, smaller first
 
@@ -222,9 +181,9 @@ class Plugin(Generic[A]):
         """Which queue takes the next turn."""
         raise NotImplementedError
 
-    @hook("lexicographic", "enableJobOrder")
-    def job_order(self, job: JobView) -> Key:
-        """Which job of a queue takes the next turn."""
+    @hook("columns", "enableJobOrder")
+    def job_order(self, jobs: Rows) -> Ints | Floats | Mask:
+        """Which job of a queue takes the next turn: one key for each of the (M,) job rows."""
         raise NotImplementedError
 
     @hook("columns", "enableTaskOrder")
@@ -239,9 +198,9 @@ class Plugin(Generic[A]):
 
     # Gates of a job
 
-    @hook("first")
-    def job_valid(self, job: JobView) -> Invalid | None:
-        """Whether the job can take part at all."""
+    @hook("merged")
+    def job_valid(self, jobs: Rows) -> Mapping[int, Invalid]:
+        """Which of the (M,) job rows cannot take part in this cycle, and why."""
         raise NotImplementedError
 
     @hook("vote", "enableJobEnqueued")
@@ -378,9 +337,13 @@ class Plugin(Generic[A]):
         """Which nodes the task cannot run on, and why not."""
         raise NotImplementedError
 
-    @hook("total", "enableNodeOrder")
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
-        """How well each of the (M,) nodes suits the task: larger is better."""
+    @hook("block total", "enableNodeOrder")
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        """How well each of N nodes suits each of S tasks: (S, N), or what broadcasts to it; larger is better.
+
+        ``tasks.request["cpu"]`` is an (S, 1) column and ``nodes.used["cpu"]`` an (N,) column, so that arithmetic between
+        them gives the block. A policy that needs more of a task than its columns uses ``tasks.each``.
+        """
         raise NotImplementedError
 
     # The network
@@ -400,7 +363,7 @@ class Plugin(Generic[A]):
         """How well each of the (M,) hypernodes suits a sub-group: larger is better."""
         raise NotImplementedError
 
-    @hook("annotations")
+    @hook("merged")
     def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
         """Annotations that the pod gets with its binding to this node."""
         raise NotImplementedError

@@ -3,18 +3,46 @@
 Like all views these are read-only and show the session as it is at the moment of asking.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.cross_queue_priority import Precedence
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.resources import Axis, Columns, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NodeTraits, Snapshot
+
+
+class TasksView:
+    """A block of S tasks as columns of shape (S, 1), which broadcast against the (N,) columns of a :class:`NodesView`."""
+
+    __slots__ = ("_tasks", "nonzero", "request", "shapes")
+
+    def __init__(self, tasks: Sequence[TaskView]) -> None:
+        table, axis = tasks[0].tables, tasks[0].request.axis
+        self._tasks = tuple(tasks)
+        self.shapes: Rows = np.array([task.shape for task in tasks], dtype=np.intp)
+        """(S,): the number of each task's shape."""
+        self.request = Columns(axis, table.request.values[:, self.shapes, None])
+        """What each task requests."""
+        self.nonzero: Ints = table.nonzero[:, self.shapes, None]
+        """(2, S, 1): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[TaskView]:
+        return iter(self._tasks)
+
+    def each(self, score: Callable[[TaskView], Floats]) -> Floats:
+        """(S, N): the (N,) scores of each task, for policies that need more of a task than its columns."""
+        return np.stack([score(task) for task in self._tasks])
 
 
 class NodesView:
@@ -184,36 +212,75 @@ class Cluster:
         return self._job_rows
 
 
+A = TypeVar("A", bound="np.ndarray[Any, Any]")
+
+
+class _Column(Generic[A]):
+    """A column of the ledger, read-only."""
+
+    __slots__ = ("_name",)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, view: "LedgerView", owner: type) -> A:
+        column: A = getattr(view._ledger, self._name).view()
+        column.setflags(write=False)
+        return column
+
+
 class LedgerView:
-    """The ledger's columns, for plugins that reckon over all tasks or nodes at once. They are read-only."""
+    """The ledger's columns over all tasks, nodes, jobs and queues, read-only. R is the number of resources."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
+    status = _Column[NDArray[np.int8]]()
+    """(tasks,): a :class:`Status` each."""
+    node = _Column[NDArray[np.int32]]()
+    """(tasks,): the row of the task's node, NONE without one."""
+    used = _Column[Ints]()
+    """(R, nodes): allocated to the tasks on each node."""
+    idle = _Column[Ints]()
+    """(R, nodes): allocatable and not used."""
+    future = _Column[Ints]()
+    """(R, nodes): idle once evicted pods are gone and the tasks that wait for their room are there."""
+    job_counts = _Column[Ints]()
+    """(statuses, jobs): tasks of each status."""
+    job_best_effort = _Column[Ints]()
+    """(jobs,): pending tasks that request nothing."""
+    job_allocated = _Column[Ints]()
+    """(R, jobs)."""
+    queue_allocated = _Column[Ints]()
+    """(R, queues): of each queue's own jobs."""
+    queue_pending = _Column[Ints]()
+    """(R, queues): requested by the pending tasks of its own jobs when the session began."""
+    queue_inqueue = _Column[Ints]()
+    """(R, queues): the minimal resources of its own jobs that were enqueued in this session."""
+    tree_allocated = _Column[Ints]()
+    """(R, queues): of each queue with the queues below it."""
+    tree_inqueue = _Column[Ints]()
+    """(R, queues): as ``queue_inqueue``, with the queues below it."""
+
+    @property
+    def evictions(self) -> Mapping[int, str]:
+        """The tasks that this session evicts, each with the reason."""
+        return MappingProxyType(self._ledger.evictions)
+
     @property
     def changes(self) -> int:
-        """How many changes to nodes there were so far: what was reckoned before the last one may be stale."""
+        """How many changes of nodes there were so far."""
         return len(self._ledger.touched)
 
     def touched_since(self, change: int) -> Rows:
-        """The rows of the nodes that changed after the first ``change`` changes, a node as often as it did."""
+        """The rows of the nodes that changed after the first ``change`` changes, once for each change."""
         return self._ledger.touched[change:]
 
     @property
     def moves(self) -> int:
-        """How many changes to tasks there were so far."""
+        """How many changes of tasks there were so far."""
         return len(self._ledger.moved)
 
     def moved_since(self, move: int) -> Rows:
-        """The rows of the tasks whose status or node changed after the first ``move`` changes to tasks."""
+        """The rows of the tasks whose status or node changed after the first ``move`` changes of tasks."""
         return self._ledger.moved[move:]
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._ledger, name)
-        if isinstance(value, np.ndarray):
-            view = value.view()
-            view.setflags(write=False)
-            return view
-        if isinstance(value, Mapping):
-            return dict(value)
-        raise AttributeError(f"the ledger has no column {name!r}")

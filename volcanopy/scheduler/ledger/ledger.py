@@ -110,7 +110,7 @@ class Ledger:
         self._request = requests
         self._requests: Ints = np.ascontiguousarray(requests.T)
         self._best_effort: list[bool] = snapshot.shapes.best_effort.tolist()
-        self._singles: Rows = np.arange(max(len(tasks), len(nodes)))
+        self._singles: Rows = np.arange(max(len(tasks), len(nodes), len(jobs)))
         self._singles.setflags(write=False)
         self._lines = [line.tolist() for line in snapshot.queues.lines]
 

@@ -9,7 +9,7 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.resources import Ints, Resources, Rows
-from volcanopy.scheduler.model.snapshot import NONE, Terms
+from volcanopy.scheduler.model.snapshot import NONE, ShapeTable, Terms
 from volcanopy.scheduler.model.task_status import HOLDING, READY, SCHEDULED, VALID, Status
 
 _READY: list[int] = np.flatnonzero(READY).tolist()
@@ -39,8 +39,13 @@ class TaskView:
         return pod
 
     @property
+    def tables(self) -> ShapeTable:
+        """The table of all shapes."""
+        return self._ledger.snapshot.shapes
+
+    @property
     def shape(self) -> int:
-        """The number of the task's shape: equal for tasks that ask alike."""
+        """The number of the task's shape: equal for tasks of equal requests and constraints."""
         return int(self._ledger.snapshot.tasks.shape[self.row])
 
     @property

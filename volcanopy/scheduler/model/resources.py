@@ -122,7 +122,7 @@ class Columns:
     def __getitem__(self, name: str) -> Ints:
         """The (M,) column of one resource; zeros if nothing on the axis has that name."""
         position = self.axis.index.get(name)
-        return np.zeros(self.values.shape[1], dtype=np.int64) if position is None else self.values[position]
+        return np.zeros(self.values.shape[1:], dtype=np.int64) if position is None else self.values[position]
 
     def __len__(self) -> int:
         return int(self.values.shape[1])

@@ -14,7 +14,7 @@ from volcanopy.scheduler.filters.gpus.card_selection import PLAIN, Card, Cards, 
 from volcanopy.scheduler.filters.gpus.card_usage import CardStock, Given, Tally, Wish, by_rule
 from volcanopy.scheduler.filters.traits.trait_cache import kept, kept_of_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.assigned_devices import Holder
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
@@ -100,7 +100,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         """Which cards a pod gets shows on its node."""
         return Scope.NODE if task.shape in self._wants else Scope.COLUMNS
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """What the pod's annotations and labels say of cards; its job too, if its pods avoid each other."""
         if task.shape not in self._wants:
             return None
@@ -131,8 +131,11 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         ]
         return [one for one in found if one.nodes.any()]
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The sum over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
+        return tasks.each(lambda task: self._score(task, nodes))
+
+    def _score(self, task: TaskView, nodes: NodesView) -> Floats:
         if task.shape not in self._wants or not self.args.weight or not self.args.policy:
             return np.zeros(len(nodes), dtype=np.float64)
         self._holdings.renew()
@@ -204,7 +207,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         return task.job.row if alone and task.job is not None else None
 
     def _wish(self, task: TaskView) -> Wish:
-        key = (task.shape, self.likeness(task))
+        key = (task.shape, self.cache_key(task))
         known = self._wishes.get(key)
         if known is None:
             rules = by_rule(self.args.rules, task.pod.metadata.labels)

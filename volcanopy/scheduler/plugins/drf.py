@@ -15,7 +15,7 @@ from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plu
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Shortage
-from volcanopy.scheduler.model.resources import Ints, Resources, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
 _EQUAL = 1e-6
@@ -35,18 +35,13 @@ class Drf(Plugin[NoArguments]):
         """Note what shares are of."""
         self._total = self.cluster.total
 
-    def job_order(self, job: JobView) -> float:
+    def job_order(self, jobs: Rows) -> Floats:
         """Smaller share first."""
-        return job.allocated.share_of(self._total)
-
-    def job_order_of_many(self, jobs: Rows) -> Sequence[float]:
-        """As :meth:`job_order`."""
-        held = self.cluster.ledger.job_allocated[:, jobs]
+        allocated = self.cluster.ledger.job_allocated[:, jobs]
         share = np.zeros(len(jobs), dtype=np.float64)
-        for part, whole in zip(held, self._total.values.tolist(), strict=True):
+        for part, whole in zip(allocated, self._total.values.tolist(), strict=True):
             np.maximum(share, part / whole if whole > 0 else (part > 0).astype(np.float64), out=share)
-        keys: list[float] = share.tolist()
-        return keys
+        return share
 
     def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of jobs whose share, without the task, is still no smaller than the preemptor's with its own."""

@@ -25,8 +25,18 @@ class Gang(Plugin[NoArguments]):
         self._conditions: dict[object, GroupCondition | None] = {}
         """What is said of jobs without such roles, by what they need and have."""
 
-    def job_valid(self, job: JobView) -> Invalid | None:
+    def job_valid(self, jobs: Rows) -> dict[int, Invalid]:
         """Enough members must exist."""
+        snapshot = self.cluster.snapshot
+        short = self.cluster.ledger.job_counts[:, jobs][VALID].sum(axis=0) < snapshot.jobs.min_available[jobs]
+        doubtful = short | snapshot.jobs.structured[jobs]
+        if self._jobs_with_minima:
+            doubtful |= np.isin(jobs, list(self._jobs_with_minima))
+        answers = ((row, self.invalid(self.cluster.job(row))) for row in jobs[doubtful].tolist())
+        return {row: invalid for row, invalid in answers if invalid is not None}
+
+    def invalid(self, job: JobView) -> Invalid | None:
+        """Return why the job has too few members, None if it has enough."""
         for role in self._bound(job):
             if role.valid < role.minimum:
                 return Invalid(
@@ -48,36 +58,12 @@ class Gang(Plugin[NoArguments]):
             )
         return None
 
-    def job_order(self, job: JobView) -> int:
-        """Those that cannot start yet before those that run already."""
-        return int(job.is_ready)
-
-    def job_order_of_many(self, jobs: Rows) -> Sequence[int]:
-        """As :meth:`job_order`."""
-        keys: list[int] = (self._places(jobs) >= self.cluster.snapshot.jobs.min_available[jobs]).astype(int).tolist()
-        return keys
-
-    def surely_valid(self, jobs: Rows) -> Mask:
-        """Those that count nothing but their members, and have enough."""
-        valid = self.cluster.ledger.job_counts[:, jobs][VALID].sum(axis=0)
-        enough: Mask = valid >= self.cluster.snapshot.jobs.min_available[jobs]
-        return self._counts_members_only(jobs) & enough
-
-    def ready_after_one(self, jobs: Rows) -> Mask:
-        """Those that count nothing but their members, and lack one at most."""
-        lacking = self.cluster.snapshot.jobs.min_available[jobs] - self._places(jobs)
-        return self._counts_members_only(jobs) & (lacking <= 1)
-
-    def _places(self, jobs: Rows) -> Ints:
-        """(M,): the members of each of these jobs that have a place, or need none to speak of."""
+    def job_order(self, jobs: Rows) -> Mask:
+        """Jobs that cannot start yet before those that are ready."""
         ledger = self.cluster.ledger
-        places: Ints = ledger.job_counts[:, jobs][READY].sum(axis=0) + ledger.job_best_effort[jobs]
-        return places
-
-    def _counts_members_only(self, jobs: Rows) -> Mask:
-        with_minima = np.isin(jobs, list(self._jobs_with_minima)) if self._jobs_with_minima else False
-        counts: Mask = ~(self.cluster.snapshot.jobs.structured[jobs] | with_minima)
-        return counts
+        ready: Ints = ledger.job_counts[:, jobs][READY].sum(axis=0) + ledger.job_best_effort[jobs]
+        keys: Mask = ready >= self.cluster.snapshot.jobs.min_available[jobs]
+        return keys
 
     def job_ready(self, job: JobView) -> bool:
         """Every role and the whole have their minimum."""
@@ -155,7 +141,7 @@ class Gang(Plugin[NoArguments]):
             return GroupCondition("Scheduled", "GangReady", "the gang has the members that it needs")
         if _is_leaving(job):
             return None
-        invalid = self.job_valid(job)
+        invalid = self.invalid(job)
         return GroupCondition("Unschedulable", invalid.reason if invalid else "NotEnoughResources")
 
     def _lacking(self, job: JobView, counts: Callable[[SubJobView], bool]) -> str:

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from volcanopy.scheduler.filters.scores.resource_weights import gathered
 from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Purpose, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
@@ -40,19 +41,8 @@ class NetworkTopologyArguments(Arguments):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather(cls, said: Any) -> Any:
-        """``…resources`` lists names separated by commas; ``…resources.<name>`` gives one a weight other than 1."""
-        if not isinstance(said, dict) or isinstance(said.get(_PREFIX), dict):
-            return said
-        listed = said.get(_PREFIX, "")
-        if not isinstance(listed, str):
-            raise ValueError(f"{_PREFIX}: must be a list of resource names separated by commas")
-        weights: dict[str, Any] = {name.strip(): 1 for name in listed.split(",") if name.strip()}
-        for key, value in said.items():
-            if key.startswith(f"{_PREFIX}."):
-                weights[key.removeprefix(f"{_PREFIX}.")] = value
-        rest = {key: value for key, value in said.items() if not key.startswith(_PREFIX)}
-        return {**rest, _PREFIX: weights}
+    def _gather(cls, values: Any) -> Any:
+        return gathered(values, _PREFIX)
 
 
 class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
@@ -79,7 +69,7 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
             return Scope.COLUMNS
         return Scope.CLUSTER if self._part(task) is None and self.args.normal_pods else Scope.COLUMNS
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """Where the job's other tasks are."""
         part = None if len(self._table) == 1 else self._part(task)
         if part is None:
@@ -183,16 +173,18 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
 
     # Nodes
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """For a pod with a topology, how near the node is to its sub-group; for others, how full its hypernodes are."""
-        scores = np.zeros(len(nodes), dtype=np.float64)
+        return tasks.each(lambda task: self._score(task, nodes.rows)) * 100.0 * self.args.weight
+
+    def _score(self, task: TaskView, rows: Rows) -> Floats:
         if len(self._table) > 1 and self.args.weight:
             part = self._part(task)
             if part is not None:
-                scores = self._nearness(part, nodes.rows)
-            elif self.args.normal_pods:
-                scores = self._around(task)[self._table.of_node[nodes.rows]]
-        return scores * 100.0 * self.args.weight
+                return self._nearness(part, rows)
+            if self.args.normal_pods:
+                return self._around(task)[self._table.of_node[rows]]
+        return np.zeros(len(rows), dtype=np.float64)
 
     def _nearness(self, part: SubJobView, nodes: Rows) -> Floats:
         """(M,): 1 in the hypernode that the sub-group spans, less the further up the network the two meet."""

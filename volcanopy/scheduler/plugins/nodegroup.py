@@ -10,7 +10,7 @@ from pydantic import Field
 
 from volcanopy.api import quantity
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE
@@ -77,7 +77,7 @@ class NodeGroup(Plugin[NodeGroupArguments]):
         self._rules: dict[int, _Rules] = {}
         self._used: dict[int, tuple[int, Ints]] = {}
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """Of a task only its queue matters."""
         job = task.job
         return NONE if job is None else job.queue.row
@@ -109,14 +109,17 @@ class NodeGroup(Plugin[NodeGroupArguments]):
             if used_up.any():
                 yield NodeRejection(USED_UP, used_up)
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
-        """Groups that are required or preferred score more, those to be avoided less."""
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        """Required and preferred groups score more, those to be avoided less."""
+        return tasks.each(lambda task: self._scores(task)[self._codes[nodes.rows]])
+
+    def _scores(self, task: TaskView) -> Floats:
+        """The score of each group, and last of nodes in none, for the task's queue."""
         job = task.job
         if job is None:
-            return np.zeros(len(nodes), dtype=np.float64)
+            return np.zeros(len(self._groups) + 1, dtype=np.float64)
         rules = self._of(job.queue)
-        scores = np.array([rules.score(group, self.args.ordered) for group in self._groups] + [0.0])
-        return scores[self._codes[nodes.rows]]
+        return np.array([*(rules.score(group, self.args.ordered) for group in self._groups), 0.0])
 
     def _of(self, queue: QueueView) -> _Rules:
         known = self._rules.get(queue.row)

@@ -5,9 +5,8 @@ the asked nodes gets 100) are so among the nodes that are asked about; where all
 number, and couple nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -17,11 +16,11 @@ from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
 from volcanopy.scheduler.filters.pods.pod_counts import Census
 from volcanopy.scheduler.filters.pods.topology_spread import Spreading
 from volcanopy.scheduler.filters.scores import image_locality as images
-from volcanopy.scheduler.filters.scores.resource_fit import Demand, Fullness, demand, plus
+from volcanopy.scheduler.filters.scores.resource_fit import balanced_allocation, least_allocated, most_allocated
 from volcanopy.scheduler.filters.traits import node_affinity as labels
 from volcanopy.scheduler.filters.traits import taints
-from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope, ScoreOf, by_shape
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope, per_shape
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Rows
 
@@ -50,12 +49,11 @@ class NodeOrderArguments(Arguments):
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """What makes up the score of one shape beside how full nodes are."""
+class _Traits:
+    """The part of a shape's score that labels, taints, images and other pods decide."""
 
     constant: float
-    """What every node gets."""
-    demand: Demand
+    """The same on every node."""
     parts: tuple[Part, ...]
     scope: Scope
 
@@ -65,70 +63,42 @@ class NodeOrder(Plugin[NodeOrderArguments]):
 
     name: ClassVar[str] = "nodeorder"
     arguments: ClassVar[type[Arguments]] = NodeOrderArguments
-    likeness = by_shape
+    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
-        """Nothing is reckoned before it is asked."""
+        """Prepare the counts of pods, which are made when a shape needs them."""
         self._census = Census(self.cluster)
         self._interpod = InterPod(self.cluster, self._census)
         self._spreading = Spreading(self.cluster, self._census)
-        self._asked: dict[int, _Asked] = {}
-
-    @cached_property
-    def _fullness(self) -> Fullness:
-        return Fullness(self.cluster)
+        self._traits: dict[int, _Traits] = {}
 
     def scope(self, task: TaskView) -> Scope:
         """CLUSTER where a relative score can tell nodes apart, else COLUMNS."""
-        return self._of(task).scope
+        return self._traits_of(task).scope
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The weighted sum of the scores."""
-        args, rows, asked = self.args, nodes.rows, self._of(task)
-        if args.balanced_resource and asked.demand.is_balanced:
-            total = _weighed(args.balanced_resource, self._fullness.balance(asked.demand, nodes))
-            total += asked.constant
-        else:
-            total = np.full(len(rows), asked.constant)
-        if args.least_requested or args.most_requested:
-            wanted = plus(nodes.nonzero, asked.demand.nonzero)
-            if args.least_requested:
-                total += _weighed(args.least_requested, self._fullness.least(wanted, rows))
-            if args.most_requested:
-                total += _weighed(args.most_requested, self._fullness.most(wanted, rows))
-        for part in asked.parts:
-            total += part(rows)
+        args, traits = self.args, [self._traits_of(task) for task in tasks]
+        total: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
+        total += np.array([[each.constant] for each in traits])
+        if args.balanced_resource:
+            total += args.balanced_resource * balanced_allocation(tasks, nodes)
+        if args.least_requested:
+            total += args.least_requested * least_allocated(tasks, nodes)
+        if args.most_requested:
+            total += args.most_requested * most_allocated(tasks, nodes)
+        for row, each in enumerate(traits):
+            for part in each.parts:
+                total[row] += part(nodes.rows)
         return total
 
-    def score_of_many(self, tasks: Sequence[TaskView]) -> ScoreOf | None:
-        """By columns over the tasks, where cpu and memory are all that is looked at."""
-        args, asked = self.args, [self._of(task) for task in tasks]
-        full = self._fullness.of_many([one.demand for one in asked], args.balanced_resource, args.least_requested)
-        if args.most_requested or full is None or any(one.scope is not Scope.COLUMNS for one in asked):
-            return None
-        constant = np.array([one.constant for one in asked])
-        rows = np.arange(len(self.cluster.snapshot.nodes))
-        fixed = [sum((part(rows) for part in one.parts), start=np.zeros(len(rows))) for one in asked]
-        static = np.stack(fixed) if any(one.parts for one in asked) else None
+    def _traits_of(self, task: TaskView) -> _Traits:
+        traits = self._traits.get(task.shape)
+        if traits is None:
+            traits = self._traits[task.shape] = self._read(task)
+        return traits
 
-        def score(node: int) -> Floats:
-            total = full(constant, node)
-            return total if static is None else np.add(total, static[:, node], out=total)
-
-        return score
-
-    def scores_by_columns(self, tasks: Sequence[TaskView]) -> bool:
-        """Unless images on nodes count."""
-        return not any(self._of(task).parts for task in tasks)
-
-    def _of(self, task: TaskView) -> _Asked:
-        shape = task.shape
-        known = self._asked.get(shape)
-        if known is None:
-            known = self._asked[shape] = self._ask(task)
-        return known
-
-    def _ask(self, task: TaskView) -> _Asked:
+    def _read(self, task: TaskView) -> _Traits:
         args, traits, spec = self.args, self.cluster.traits, task.spec
         constant = 0.0
         alone: list[Part] = []
@@ -154,14 +124,7 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         evenness = self._spreading.evenness(task) if args.pod_topology_spread else None
         if evenness is not None:
             coupled.append(lambda rows: args.pod_topology_spread * evenness(rows))
-        return _Asked(constant, demand(task), (*alone, *coupled), Scope.CLUSTER if coupled else Scope.COLUMNS)
-
-
-def _weighed(weight: int, score: Floats) -> Floats:
-    """The score times its weight; it is the plugin's own, and may be overwritten."""
-    if weight != 1:
-        score *= weight
-    return score
+        return _Traits(constant, (*alone, *coupled), Scope.CLUSTER if coupled else Scope.COLUMNS)
 
 
 def _is_constant(column: Ints) -> bool:

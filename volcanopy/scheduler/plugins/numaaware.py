@@ -14,7 +14,7 @@ from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.free_cpus import CPU, CpuStock, Given, Report, decision
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.pod_fields import Quality
@@ -56,7 +56,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
         """Which cpus a pod gets shows on its node."""
         return Scope.NODE if any(self._counts_of(task) or ()) else Scope.COLUMNS
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """The policy that the pod asks for."""
         return self._policy(task)
 
@@ -77,8 +77,11 @@ class NumaAware(Plugin[NumaAwareArguments]):
             for (reason, final, temporary), mask in sorted(refused.items(), key=itemgetter(0))
         ]
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The fewer NUMA nodes the pod's cpus are on the better, for pods that ask for a policy."""
+        return tasks.each(lambda task: self._score(task, nodes))
+
+    def _score(self, task: TaskView, nodes: NodesView) -> Floats:
         scores: Floats = np.zeros(len(nodes), dtype=np.float64)
         counts = self._counts_of(task)
         if not self._policy(task) or counts is None or not self.args.weight:

@@ -26,7 +26,7 @@ from volcanopy.scheduler.filters.traits import taints
 from volcanopy.scheduler.filters.traits.trait_cache import kept
 from volcanopy.scheduler.filters.volumes import exclusive_disks
 from volcanopy.scheduler.filters.volumes.volume_binding import Rules
-from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
@@ -138,25 +138,17 @@ class Predicates(Plugin[PredicatesArguments]):
         args = self.args
         rules = Rules(args.volume_binding, args.volume_zone, args.node_volume_limits)
         self._claims = Claimed(self.cluster, rules, args.dynamic_resources, args.volume_binding_timeout)
-        self._mixed = self._claims.mixed()
+        if not self._claims.mixed():
+            self.cache_key = per_shape  # type: ignore[method-assign]  # no claims of single pods
 
-    @property
-    def alike(self) -> bool:
-        """A task's shape says it all, but for claims that are made for each pod."""
-        return not self._mixed
-
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """What tells a task's own claims from those of its like."""
-        return self._claims.likeness(task)
+        return self._claims.cache_key(task)
 
     def scope(self, task: TaskView) -> Scope:
         """How far the filters of the task's shape reach."""
         scope = self._of(task).scope
         return max(scope, self._claims.scope(task)) if task.shape in self._claims.shapes else scope
-
-    def is_steady(self, task: TaskView) -> bool:
-        """Where only the nodes' own traits are looked at."""
-        return not self._of(task).filters and task.shape not in self._claims.shapes
 
     def bind_claims(self, task: TaskView, node: int) -> Claims | None:
         """The volumes and devices that the task's claims get with its node."""

@@ -14,13 +14,9 @@ class Priority(Plugin[NoArguments]):
 
     name: ClassVar[str] = "priority"
 
-    def job_order(self, job: JobView) -> int:
+    def job_order(self, jobs: Rows) -> Ints:
         """Higher priority first."""
-        return -job.priority
-
-    def job_order_of_many(self, jobs: Rows) -> Sequence[int]:
-        """As :meth:`job_order`."""
-        keys: list[int] = (-self.cluster.snapshot.jobs.priority[jobs]).tolist()
+        keys: Ints = -self.cluster.snapshot.jobs.priority[jobs]
         return keys
 
     def subjob_order(self, part: SubJobView) -> int:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
@@ -83,6 +83,8 @@ class Reservation(Plugin[ReservationArguments]):
         self._admitted, waiting = self._lines()
         self._waiting = {row for line in waiting.values() for row in line[: self.args.heads]}
         self._known: list[_Head] | None = None
+        if not self._admitted:
+            self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
 
     def _lines(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
         """By queue the jobs that have waited long enough, the most important first, then the oldest: admitted, and not."""
@@ -108,16 +110,11 @@ class Reservation(Plugin[ReservationArguments]):
             found.append(line)
         return found[0], found[1]
 
-    @property
-    def alike(self) -> bool:
-        """While nobody waits that long, all tasks of a shape are alike."""
-        return not self._admitted
-
     def scope(self, task: TaskView) -> Scope:
         """What must stay free is compared with a node's columns."""
         return Scope.COLUMNS
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """From whose room the task is kept."""
         return tuple(self._binds(head, task) for head in self._heads())
 

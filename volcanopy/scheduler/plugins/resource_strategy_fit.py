@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from volcanopy.api import core
+from volcanopy.scheduler.filters.scores.resource_weights import Strategy, weighted_mean
 from volcanopy.scheduler.framework.annotations import Notes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 
@@ -100,14 +100,6 @@ class ResourceStrategyFitArguments(Arguments):
         return resources
 
 
-@dataclass(frozen=True, eq=False)
-class _Weights:
-    """(R,): the weight of each resource, 0 for none, and which of them are better the fuller the node is."""
-
-    weight: Ints
-    most: Mask
-
-
 class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
     """Score nodes by how full each resource is, the one way or the other, and keep scarce devices for who asks for them.
 
@@ -121,20 +113,20 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
     def open(self) -> None:
         """Lay everything along the axis."""
         args, axis = self.args, self.cluster.axis
-        self._configured = _laid_out(axis, {name: (one.weight, one.type) for name, one in args.resources.items()})
+        self._configured = _ordered(axis, {name: (one.weight, one.type) for name, one in args.resources.items()})
         self._scarce = axis.vector({name: args.sra.resource_weight.get(name, 1) for name in args.sra.resources})
         self._scarce_sum = sum(args.sra.resource_weight.get(name, 1) for name in args.sra.resources)
         self._devices = [axis.index[name] for name in args.proportional.resources if name in axis]
         self._notes = Notes(self.cluster, _said)
-        self._own: dict[Hashable, _Weights | None] = {}
+        self._own: dict[Hashable, tuple[Strategy, ...]] = {}
 
     def scope(self, task: TaskView) -> Scope:
         """All follows from the nodes' own columns."""
         return self._notes.scope(task)
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """The weights that the pod brings."""
-        return self._notes.likeness(task)
+        return self._notes.cache_key(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Who needs no device leaves enough of the rest beside the idle ones."""
@@ -151,26 +143,29 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
                 refused |= (devices > 0) & (left < devices * (rate * each))
         return (NodeRejection(KEPT, refused),)
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The score by strategies, and that for leaving scarce resources alone."""
-        scores: Floats = np.zeros(len(nodes), dtype=np.float64)
-        weights = self._weights(task)
-        if self.args.weight and weights is not None:
-            scores += self.args.weight * _fit(task.request.values, weights, nodes)
+        scores: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
+        if self.args.weight:
+            scores += self.args.weight * tasks.each(lambda task: self._fit(task, nodes))
         if self.args.sra.enable and self._scarce_sum:
-            scores += self.args.sra.weight * self._spare(task.request.values, nodes)
+            scores += self.args.sra.weight * tasks.each(lambda task: self._spare(task.request.values, nodes))
         return scores
 
-    def _weights(self, task: TaskView) -> _Weights | None:
-        said = self._notes.of(task)
-        if said is None:
+    def _fit(self, task: TaskView, nodes: NodesView) -> Floats:
+        scores: Floats = weighted_mean(TasksView([task]), nodes, self._strategies(task), 100.0)[0]
+        return scores
+
+    def _strategies(self, task: TaskView) -> tuple[Strategy, ...]:
+        own = self._notes.of(task)
+        if own is None:
             return self._configured
-        if said not in self._own:
-            self._own[said] = _own_weights(self.cluster.axis, said)
-        return self._own[said]
+        if own not in self._own:
+            self._own[own] = _own_strategies(self.cluster.axis, own)
+        return self._own[own]
 
     def _spare(self, request: Ints, nodes: NodesView) -> Floats:
-        """100 for nodes without any scarce resource, the less the more they have; 0 where something asked for is missing."""
+        """100 for nodes without any scarce resource, less the more they have; 0 where a requested resource does not exist."""
         room = nodes.allocatable.values
         scarce: Floats = np.zeros(len(nodes), dtype=np.float64)
         for position in np.flatnonzero(self._scarce).tolist():
@@ -186,46 +181,26 @@ def _said(pod: core.Pod) -> tuple[str, str] | None:
     return None if kind is None else (kind, notes.get(WEIGHT_KEY, ""))
 
 
-def _own_weights(axis: Axis, said: Hashable) -> _Weights | None:
-    """The weights of a pod's annotations; None if they make no sense, and then no node is better than another."""
-    kind, text = said if isinstance(said, tuple) else ("", "")
+def _own_strategies(axis: Axis, own: Hashable) -> tuple[Strategy, ...]:
+    """The strategies of a pod's annotations; empty where they are malformed, and then all nodes score the same."""
+    kind, text = own if isinstance(own, tuple) else ("", "")
     try:
         weights = json.loads(text)
     except ValueError:
-        return None
+        return ()
     if kind not in {"LeastAllocated", "MostAllocated"} or not isinstance(weights, dict):
-        return None
+        return ()
     if not all(isinstance(weight, int) and weight > 0 for weight in weights.values()):
-        return None
-    return _laid_out(axis, {str(name): (weight, kind) for name, weight in weights.items()})
+        return ()
+    return _ordered(axis, {str(name): (weight, kind) for name, weight in weights.items()})
 
 
-def _laid_out(axis: Axis, strategies: Mapping[str, tuple[int, str]]) -> _Weights:
-    """Each resource's strategy: that of its name, else that of the longest beginning of it."""
-    weight = np.zeros(len(axis), dtype=np.int64)
-    most = np.zeros(len(axis), dtype=np.bool_)
-    for position, name in enumerate(axis.names):
-        fitting = [key for key in strategies if key == name or (key.endswith("*") and name.startswith(key[:-1]))]
-        if fitting:
-            found, kind = strategies[max(fitting, key=lambda key: (key == name, len(key)))]
-            weight[position], most[position] = found, kind == "MostAllocated"
-    return _Weights(weight, most)
-
-
-def _fit(request: Ints, weights: _Weights, nodes: NodesView) -> Floats:
-    """0 to 100: the weighted mean over what the task asks for; 0 where it does not fit."""
-    scores: Floats = np.zeros(len(nodes), dtype=np.float64)
-    weighed = np.flatnonzero((request > 0) & (weights.weight > 0)).tolist()
-    if not weighed:
-        return scores
-    used, allocatable = nodes.used.values, nodes.allocatable.values
-    too_much: Mask = np.zeros(len(nodes), dtype=np.bool_)
-    for position in weighed:
-        after, room = used[position] + request[position], allocatable[position]
-        part = after if weights.most[position] else room - after
-        share = np.divide(part, room, out=np.zeros(len(nodes), dtype=np.float64), where=room > 0)
-        scores += float(weights.weight[position]) * share
-        too_much |= (after > room) & (room > 0)
-    scores *= 100.0 / float(weights.weight[weighed].sum())
-    scores[too_much] = 0.0
-    return scores
+def _ordered(axis: Axis, strategies: Mapping[str, tuple[int, str]]) -> tuple[Strategy, ...]:
+    """The strategy of each resource in their order: that of its name, else that of the longest prefix of it."""
+    ordered = []
+    for name in axis.names:
+        keys = [key for key in strategies if key == name or (key.endswith("*") and name.startswith(key[:-1]))]
+        if keys:
+            weight, kind = strategies[max(keys, key=lambda key: (key == name, len(key)))]
+            ordered.append((name, weight, kind == "MostAllocated"))
+    return tuple(strategy for strategy in ordered if strategy[1] > 0)

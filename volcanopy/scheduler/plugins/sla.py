@@ -1,13 +1,16 @@
 """sla: who has waited long enough is let in."""
 
+import math
 from datetime import timedelta
 from typing import ClassVar
 
+import numpy as np
 from pydantic import Field, field_validator
 
 from volcanopy.scheduler.framework.plugin import ABSTAIN, PERMIT, Arguments, Plugin, Vote
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Floats, Rows
 
 _KEYS = ("volcanopy.io/sla-waiting-time", "sla-waiting-time")
 
@@ -39,10 +42,14 @@ class Sla(Plugin[SlaArguments]):
         """Read how long is long."""
         self._for_all = pod_fields.duration(self.args.waiting)
 
-    def job_order(self, job: JobView) -> tuple[bool, float]:
-        """Jobs that must not wait for ever before the others, by the moment at which their time is up."""
+    def job_order(self, jobs: Rows) -> Floats:
+        """Jobs with a longest waiting time before the others, by the moment at which it is over."""
+        return np.array([self._deadline(self.cluster.job(row)) for row in jobs.tolist()], dtype=np.float64)
+
+    def _deadline(self, job: JobView) -> float:
+        """In seconds; infinite for jobs without a longest waiting time."""
         waiting = self._waiting(job)
-        return (True, 0.0) if waiting is None else (False, job.created + waiting.total_seconds())
+        return math.inf if waiting is None else job.created + waiting.total_seconds()
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Let in who has waited long enough."""

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from volcanopy.api import core
 from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -125,7 +125,7 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
         """What one task of a topology gets moves the others'."""
         return Scope.COLUMNS if self._team(task) is None else Scope.CLUSTER
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """The job, the bucket and the template."""
         team = self._team(task)
         return None if team is None else (int(self._job[task.row]), team.bucket_of.get(task.row, NONE), task.role)
@@ -149,8 +149,11 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
             keys[places] = [ranks[key] for key in full]
         return keys
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """How much of the task's bucket is on the node or fits there, less those that it avoids, in percent of the largest."""
+        return tasks.each(lambda task: self._score(task, nodes))
+
+    def _score(self, task: TaskView, nodes: NodesView) -> Floats:
         scores: Floats = np.zeros(len(nodes), dtype=np.float64)
         team = self._team(task)
         number = NONE if team is None else team.bucket_of.get(task.row, NONE)

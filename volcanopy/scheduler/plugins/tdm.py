@@ -15,7 +15,7 @@ from volcanopy.api import core, names
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.framework.annotations import Notes
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, NodeRejection, Plugin, Scope, Vote, reject
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
@@ -138,9 +138,9 @@ class Tdm(Plugin[TdmArguments]):
         """Nothing that a placement changes matters."""
         return self._notes.scope(task)
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """Whether the task is revocable."""
-        return self._notes.likeness(task)
+        return self._notes.cache_key(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Zones are for revocable tasks, during their hours."""
@@ -153,15 +153,14 @@ class Tdm(Plugin[TdmArguments]):
             refusals.append(NodeRejection(NOT_REVOCABLE, in_zone & ~closed, final=True))
         return refusals
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
-        """100 for the open zones' nodes to a revocable task."""
-        if not self._notes.of(task):
-            return np.zeros(len(nodes), dtype=np.float64)
-        return np.where(self._open[nodes.rows], 100.0, 0.0)
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        """100 for the nodes of open zones, for a revocable task."""
+        revocable = np.array([[self._notes.of(task) is not None] for task in tasks])
+        return np.where(revocable & self._open[nodes.rows], 100.0, 0.0)
 
-    def job_order(self, job: JobView) -> bool:
+    def job_order(self, jobs: Rows) -> Mask:
         """Jobs that cannot be revoked first."""
-        return job.preemptable
+        return self.cluster.snapshot.jobs.preemptable[jobs]
 
     def job_pipelined(self, job: JobView) -> Vote:
         """A job waits for room that is being freed if that will do for it."""

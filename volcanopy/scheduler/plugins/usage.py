@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 from volcanopy.api import quantity
 from volcanopy.scheduler.filters.scores.pod_load import DIMS, estimates, limits_by_shape
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
-from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, by_shape
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -101,7 +101,7 @@ class Usage(Plugin[UsageArguments]):
 
     name: ClassVar[str] = "usage"
     arguments: ClassVar[type[Arguments]] = UsageArguments
-    likeness = by_shape
+    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
         """Read the measurements, and find the pods that they do not show."""
@@ -140,31 +140,29 @@ class Usage(Plugin[UsageArguments]):
             return []
         return [NodeRejection(reason, mask[nodes.rows], final=True) for reason, mask in self._over]
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The weighted mean of the load that is left, measured and expected, times 100; 0 for nodes not measured."""
-        scores: Floats = np.zeros(len(nodes), dtype=np.float64)
-        args = self.args
+        args, rows = self.args, nodes.rows
         if not self._has_opinion or not args.weight or not args.cpu + args.memory:
-            return scores
+            return np.zeros(len(nodes), dtype=np.float64)
         self._renew()
-        rows = nodes.rows
         more = (nodes.used["pods"] - self.cluster.ledger.used[self.cluster.axis.index["pods"], rows]).astype(np.float64)
-        room = np.stack([nodes.allocatable[name] for name in DIMS]).astype(np.float64)
-        plain = self._loads(rows, self._shadow[:2, rows] + self._plain[:, task.shape, None] * more, room)
-        risky = self._loads(rows, self._shadow[2:, rows] + self._risky[:, task.shape, None] * more, room)
-        load = np.where(self._mean(plain) >= args.estimator.risk_threshold, risky, plain)
-        scores = 100.0 * args.weight * (1.0 - self._mean(load))
-        scores[~self._fresh[rows]] = 0.0
-        return scores
+        shadow, plain, risky = self._shadow[:, None, rows], self._plain[:, tasks.shapes], self._risky[:, tasks.shapes]
+        usual = self._loads(nodes, shadow[:2] + plain[:, :, None] * more)
+        high = self._loads(nodes, shadow[2:] + risky[:, :, None] * more)
+        load = np.where(self._mean(usual) >= args.estimator.risk_threshold, high, usual)
+        return np.where(self._fresh[rows], 100.0 * args.weight * (1.0 - self._mean(load)), 0.0)
 
     def _mean(self, load: Floats) -> Floats:
         mean: Floats = (load[0] * self.args.cpu + load[1] * self.args.memory) / (self.args.cpu + self.args.memory)
         return mean
 
-    def _loads(self, rows: Rows, shadow: Floats, room: Floats) -> Floats:
-        """(2, M): the part of cpu and of memory that is in use, with the load that is expected; 0 where there is none."""
-        expected = np.divide(shadow, room, out=np.zeros_like(shadow), where=room > 0)
-        return np.where(room > 0, np.clip(self._real[:, rows] / 100.0 + expected, 0.0, 1.0), 0.0)
+    def _loads(self, nodes: NodesView, expected: Floats) -> Floats:
+        """(2, S, N): the fractions of cpu and memory in use, with the (2, S, N) load that is expected; 0 where there is none."""
+        room = np.stack([nodes.allocatable[name] for name in DIMS]).astype(np.float64)[:, None]
+        exists = np.broadcast_to(room > 0, expected.shape)
+        fraction = np.divide(expected, room, out=np.zeros_like(expected), where=exists)
+        return np.where(exists, np.clip(self._real[:, None, nodes.rows] / 100.0 + fraction, 0.0, 1.0), 0.0)
 
     def _renew(self) -> None:
         """Reckon the nodes anew that changed since."""

@@ -92,12 +92,12 @@ class Session:
 
     def job_key(self, job: JobView) -> tuple[object, ...]:
         """Return the sort key of a job within its queue: the plugins' keys, age, name."""
-        return (self.hooks.job_order(job), job.created, job.key)
+        return self.keys_of(self.ledger.single(job.row))[0]
 
     def keys_of(self, jobs: Rows) -> list[tuple[object, ...]]:
         """Return the :meth:`job_key` of each of these jobs, given by their rows."""
         table = self.snapshot.jobs
-        orders = self.hooks.job_order_of_many(jobs)
+        orders = self.hooks.job_keys(jobs)
         return list(zip(orders, table.created[jobs].tolist(), map(str, table.keys[jobs].tolist()), strict=True))
 
     def ordered(self, tasks: Rows) -> Rows:
@@ -155,14 +155,21 @@ class Session:
             if self.hooks.job_ready(job):
                 self.bind_reserved(job)
 
-    def bind(self, task: int, node: int) -> None:
-        """Bind a task at once, as a statement of this one operation would; the task needs no annotations or claims."""
-        table, jobs = self.snapshot.tasks, self.snapshot.jobs
+    def bind(self, task: int, node: int) -> bool:
+        """Bind a task at once if that makes its job ready, as a statement of this one operation would; return whether.
+
+        The task needs no annotations or claims.
+        """
+        table, jobs, ledger = self.snapshot.tasks, self.snapshot.jobs, self.ledger
         job = int(table.job[task])
-        self.ledger.place_one(task, node, Status.BINDING)
+        ledger.place_one(task, node, Status.BINDING)
+        if not self.hooks.job_ready(JobView(ledger, job)):
+            ledger.unplace(ledger.single(task), ledger.single(node), Status.BINDING)
+            return False
         self.effects.append(Bind(table.keys[task], self.snapshot.nodes.names[node], str(jobs.keys[job])))
         if job in self._reserved:
             self.bind_reserved(JobView(self.ledger, job))
+        return True
 
     def reserve(self, job: JobView, statement: Statement) -> None:
         """Keep the placements of a job that cannot start yet as reservations of this session, outside the plan."""
@@ -227,7 +234,7 @@ class Session:
         ``before`` is equal for jobs with the same placements up to here; None if that is not known.
         """
         if job.row not in self.rejections.fit_errors:
-            key = (self.hooks.likeness(task), placed, before, self._placement_version(task, placed, before))
+            key = (self.hooks.cache_key(task), placed, before, self._placement_version(task, placed, before))
             self.rejections.add_fit_error(job.row, placed, key, lambda: self.placement.why_not(task))
 
     def has_submitter_limit(self, job: JobView) -> bool:

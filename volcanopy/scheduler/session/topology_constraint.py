@@ -49,10 +49,10 @@ class TopologyConstraint(Plugin[NoArguments]):
         self._masks: dict[Bound, Mask] = {}
 
     def scope(self, task: TaskView) -> Scope:
-        """COLUMNS: the answer follows from the node; the effect of the job's other tasks is in ``likeness``."""
+        """COLUMNS: the answer follows from the node; the effect of the job's other tasks is in ``cache_key``."""
         return Scope.COLUMNS
 
-    def likeness(self, task: TaskView) -> Hashable:
+    def cache_key(self, task: TaskView) -> Hashable:
         """Return the hypernodes that the task must stay in."""
         job = task.job
         return () if job is None else self._bounds(task, job)

@@ -122,7 +122,8 @@ def _bind_single(session: Session, queue: QueueView, pending: PendingJob) -> boo
     chosen = session.placement.choose(task)
     if chosen is None or not chosen[1]:
         return False
-    session.bind(task.row, chosen[0])
+    if not session.bind(task.row, chosen[0]):
+        return False
     pending.at = 1
     return True
 

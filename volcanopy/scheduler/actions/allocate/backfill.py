@@ -27,7 +27,7 @@ class Backfill:
         jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
         jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
         for job in jobs:
-            if session.hooks.job_valid(job) is None:
+            if not session.hooks.job_valid(session.ledger.single(job.row)):
                 for row in tasks[job.row].tolist():
                     _place(session, job, TaskView(session.ledger, row))
 

@@ -89,14 +89,14 @@ def _rows_by_shape(session: Session, tasks: Sequence[int]) -> dict[Hashable, lis
     for row in tasks:
         task = TaskView(session.ledger, row)
         role = names[task.role] if task.role != NONE else ""
-        groups.setdefault((session.hooks.likeness(task), role), []).append(row)
+        groups.setdefault((session.hooks.cache_key(task), role), []).append(row)
     return groups
 
 
 def _group(session: Session, rows: list[int]) -> _Group:
     task = TaskView(session.ledger, rows[0])
     request = task.request.values
-    dims, nodes = np.flatnonzero(request), np.flatnonzero(session.placement.open_to(task))
+    dims, nodes = np.flatnonzero(request), np.flatnonzero(session.placement.feasible_nodes(task))
     largest = session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1)
     fitting = (session.ledger.free(dims, nodes) // request[dims, None]).min(axis=0, initial=len(rows))
     return _Group(task, rows, float((request[dims] / largest).max(initial=0.0)), min(int(fitting.sum()), len(rows)))
@@ -125,7 +125,7 @@ def _has_capacity(session: Session, groups: Sequence[_Group]) -> bool:
     request = sum(
         (group.task.request.values * group.needed for group in needed), np.zeros(len(session.snapshot.axis), int)
     )
-    feasible = [session.placement.open_to(group.task) for group in needed]
+    feasible = [session.placement.feasible_nodes(group.task) for group in needed]
     dims, nodes = np.flatnonzero(request), np.flatnonzero(np.logical_or.reduce(feasible))
     return bool((session.ledger.free(dims, nodes).sum(axis=1) >= request[dims]).all())
 
@@ -133,7 +133,7 @@ def _has_capacity(session: Session, groups: Sequence[_Group]) -> bool:
 def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
     """Yield the needed tasks: those with the fewest feasible nodes first, then the largest; and the largest first."""
     needed = [group for group in groups if group.needed]
-    feasible = {id(group): int(session.placement.open_to(group.task).sum()) for group in needed}
+    feasible = {id(group): int(session.placement.feasible_nodes(group.task).sum()) for group in needed}
     for key in (lambda group: (feasible[id(group)], -group.size), lambda group: (-group.size, feasible[id(group)])):
         yield [row for group in sorted(needed, key=key) for row in group.rows[: group.needed]]
 
@@ -164,7 +164,7 @@ def _search(session: Session, queue: QueueView, order: Sequence[int], statement:
 
 def _tightest(session: Session, task: TaskView) -> Iterator[int]:
     """Yield the feasible nodes, that on which the task leaves least free first."""
-    nodes = np.flatnonzero(session.placement.open_to(task))
+    nodes = np.flatnonzero(session.placement.feasible_nodes(task))
     request = task.request.values
     dims = np.flatnonzero(request)
     scale = np.maximum(session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1), 1)

@@ -29,7 +29,7 @@ class PendingJob:
     ends: list[int]
     at: int = 0
     is_single: bool = False
-    """Whether the job has one pending task without claims or nomination, whose placement certainly makes it ready."""
+    """Whether the job has one pending task, without claims or nomination, and no sub-groups or network topology."""
 
     @property
     def left(self) -> int:
@@ -44,9 +44,9 @@ class PendingJob:
     def placement_key(self, session: Session) -> tuple[object, ...]:
         """Return a key that is equal for jobs whose tasks up to here are of equal shape."""
         starts = [0, *(end for end in self.ends if end <= self.at)]
-        table, likeness = session.snapshot.tasks, session.hooks.likeness
+        table, cache_key = session.snapshot.tasks, session.hooks.cache_key
         tasks = [self.tasks[start] for start in starts]
-        shapes = [(likeness(TaskView(session.ledger, task)), int(table.nominated[task])) for task in tasks]
+        shapes = [(cache_key(TaskView(session.ledger, task)), int(table.nominated[task])) for task in tasks]
         return (*zip(shapes, starts, strict=True), self.at)
 
 
@@ -92,8 +92,9 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
     waiting = [job for job in waiting if job.phase != "Pending" or (admits and session.admit_without_enqueue(job))]
     rows = np.array([job.row for job in waiting], dtype=np.intp)
     valid = []
-    for job, surely in zip(waiting, session.hooks.surely_valid(rows).tolist(), strict=True):
-        invalid = None if surely else session.hooks.job_valid(job)
+    invalid_jobs = session.hooks.job_valid(rows)
+    for job in waiting:
+        invalid = invalid_jobs.get(job.row)
         if invalid is not None:
             session.reject(job, Rejection("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
         elif job.row in tasks_of:
@@ -119,7 +120,7 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
 def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list[bool]:
     """Return for each of these jobs whether it is :attr:`PendingJob.is_single`."""
     table, claiming = session.snapshot.tasks, session.snapshot.shapes.claiming
-    single = session.hooks.ready_after_one(jobs) & ~session.snapshot.jobs.structured[jobs]
+    single = ~session.snapshot.jobs.structured[jobs]
     if "bind_annotations" not in session.hooks.unanswered:
         return [False] * len(jobs)
     tasks = [tasks_of[job] for job in jobs.tolist()]
@@ -141,7 +142,7 @@ def run_ends(session: Session, tasks: Rows) -> list[int]:
     for column in (table.shape, table.role, table.nominated):
         differs |= column[tasks[1:]] != column[tasks[:-1]]
     if not session.hooks.by_shape:
-        shapes = [session.hooks.likeness(TaskView(session.ledger, task)) for task in tasks.tolist()]
+        shapes = [session.hooks.cache_key(TaskView(session.ledger, task)) for task in tasks.tolist()]
         differs |= np.fromiter(map(operator.ne, shapes[1:], shapes), np.bool_, len(differs))
     return [*(np.flatnonzero(differs) + 1).tolist(), len(tasks)]
 

@@ -58,9 +58,10 @@ def starving_jobs(session: Session) -> Starving:
     table = session.snapshot.tasks
     tasks = session.by_job(np.flatnonzero((session.ledger.status == Status.PENDING) & ~table.gated))
     queues: dict[int, list[JobView]] = {}
-    for job in session.waiting_jobs():
-        hooks = session.hooks
-        if job.row in tasks and job.phase != "Pending" and hooks.job_starving(job) and hooks.job_valid(job) is None:
+    hooks, waiting = session.hooks, session.waiting_jobs()
+    invalid = hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+    for job in waiting:
+        if job.row in tasks and job.phase != "Pending" and hooks.job_starving(job) and job.row not in invalid:
             queues.setdefault(job.queue.row, []).append(job)
     for jobs in queues.values():
         jobs.sort(key=session.job_key)
@@ -82,5 +83,5 @@ def equivalence(session: Session, job: JobView, tasks: Iterable[int]) -> tuple[H
         job.priority,
         job.preemptable,
         job.allocated.values.tobytes(),
-        frozenset(session.hooks.likeness(TaskView(session.ledger, row)) for row in tasks),
+        frozenset(session.hooks.cache_key(TaskView(session.ledger, row)) for row in tasks),
     )

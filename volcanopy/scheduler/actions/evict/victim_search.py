@@ -114,7 +114,7 @@ class VictimSearch:
 
     def _shape_key(self, task: TaskView) -> Hashable:
         """Return a key that is equal for tasks with the same victims."""
-        return self._session.hooks.likeness(task)
+        return self._session.hooks.cache_key(task)
 
     def _placement(self, task: TaskView) -> Placement:
         """Return the placement on the nodes that the task may use."""
@@ -173,7 +173,7 @@ class VictimSearch:
             return False
         if session.hooks.allocatable(self._job.queue, task, 1) is not None:
             return False
-        return not session.placement.refused(task, node)
+        return not session.placement.rejected(task, node)
 
     def _place_with_evictions(self, task: TaskView, candidates: _NodeCandidates) -> bool:
         heap = candidates.heap
@@ -345,7 +345,7 @@ class VictimSearch:
         for row in victims:
             statement.withdraw(row)
             victim = TaskView(session.ledger, row)
-            key = (int(session.snapshot.tasks.job[row]), session.hooks.likeness(victim))
+            key = (int(session.snapshot.tasks.job[row]), session.hooks.cache_key(victim))
             if key not in seen:
                 seen.add(key)
                 evicted.append(victim)

@@ -57,7 +57,7 @@ class Devices:
         self._needs: dict[int, Needs] = {}
         self._leaving: tuple[int, frozenset[str]] = (-1, frozenset())
 
-    def likeness(self, task: TaskView) -> bytes | None:
+    def cache_key(self, task: TaskView) -> bytes | None:
         """Equal for tasks of one shape whose own claims are alike; None for tasks that have none of their own."""
         own = [wanted.key for wanted in pod_claims.devices(task.pod) if wanted.own]
         if not own:

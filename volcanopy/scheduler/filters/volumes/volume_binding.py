@@ -82,7 +82,7 @@ class Volumes:
         self._needs: dict[int, Needs] = {}
         self._shelves: dict[str, Shelf] = {}
 
-    def likeness(self, task: TaskView) -> bytes | None:
+    def cache_key(self, task: TaskView) -> bytes | None:
         """Equal for tasks of one shape whose own claims are alike; None for tasks that have none of their own."""
         own = [wanted.key for wanted in pod_claims.volumes(task.pod) if wanted.own]
         if not own:

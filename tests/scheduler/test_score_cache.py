@@ -1,34 +1,21 @@
-"""Shapes that take turns are kept abreast, and decide as each by itself would."""
-
-from collections.abc import Iterator
+"""Cached scores are those that a slow twin computes anew, and a block of tasks and nodes scores as each pair does."""
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.framework.plugin import Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.placement import score_cache
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import reference
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 PLUGINS = "gang, priority, predicates, proportion, nodeorder, binpack"
 SETS = (PLUGINS, "gang, predicates, binpack", "gang, predicates, nodeorder", "gang, nodeorder, binpack, drf")
-
-
-@pytest.fixture(autouse=True)
-def eager() -> Iterator[None]:
-    """From the second kind on, so that small worlds do it too."""
-    least, score_cache.LEAST = score_cache.LEAST, 2
-    yield
-    score_cache.LEAST = least
 
 
 @st.composite
@@ -51,7 +38,7 @@ def crowds(draw: st.DrawFn) -> str:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds(), st.sampled_from(SETS))
-def test_turns_of_many_shapes_end_as_if_each_asked_for_itself(text: str, plugins: str) -> None:
+def test_shapes_that_take_turns_are_placed_as_by_the_slow_twin(text: str, plugins: str) -> None:
     seen = snapshot(text)
     fast, slow = (Session(seen, config(plugins)) for _ in range(2))
     slow.placement = reference.OneByOne(slow.ledger, slow.hooks)
@@ -64,43 +51,27 @@ def test_turns_of_many_shapes_end_as_if_each_asked_for_itself(text: str, plugins
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds(), st.sampled_from(SETS), st.data())
-def test_the_quick_way_to_a_score_gives_the_very_same_number(text: str, plugins: str, data: st.DataObject) -> None:
+def test_a_block_of_tasks_scores_as_each_task_on_each_node(text: str, plugins: str, data: st.DataObject) -> None:
     session = Session(snapshot(text), config(plugins))
     rows = np.flatnonzero(session.ledger.status == Status.PENDING).tolist()
-    tasks = [TaskView(session.ledger, row) for row in rows]
-    tasks = [task for task in tasks if session.hooks.scope(task) is Scope.COLUMNS and not task.best_effort]
-    scores = session.hooks.scores_of_many(tasks) if tasks else None
-    if scores is None:
-        return
     nodes = len(session.snapshot.nodes)
     with session.statement() as statement:
         for row in data.draw(st.lists(st.sampled_from(rows), unique=True)):
             statement.allocate(row, data.draw(st.integers(0, nodes - 1)))
-        for node in range(nodes):
-            quick = sum((score(node) for score in scores), start=np.zeros(len(tasks)))
-            view = NodesView(session.ledger, np.array([node]))
-            assert quick.tolist() == [float(session.hooks.node_order(task, view)[0]) for task in tasks]
+        assert_blocks_agree(session, [TaskView(session.ledger, row) for row in rows])
 
 
-def test_the_default_plugins_have_a_quick_way() -> None:
-    """Else the tests above would compare nothing."""
-    lines = ["node n1 cpu=8 memory=8Gi pods=20", "node n2 cpu=8 memory=8Gi pods=20"]
-    lines += [f"job j{number}: 1 x cpu={1 + number % 3} memory=1Gi" for number in range(9)]
-    session = Session(snapshot("\n".join(lines)), config(PLUGINS))
-    asked = 0
-    renews = session.placement._abreast.renews  # type: ignore[union-attr]
-
-    def counted(answers: score_cache.Answers) -> bool:
-        nonlocal asked
-        asked += (renewed := renews(answers))
-        return renewed
-
-    session.placement._abreast.renews = counted  # type: ignore[method-assign, union-attr]
-    reference.actions()["allocate"](session, {})
-    assert asked >= 4
+def assert_blocks_agree(session: Session, tasks: list[TaskView]) -> None:
+    """One call for the block, one for each task, one for each node, and one for each pair give the same numbers."""
+    order, ledger = session.hooks.node_order, session.ledger
+    every = [NodesView(ledger, np.array([row])) for row in range(len(session.snapshot.nodes))]
+    block = order(TasksView(tasks), session.cluster.nodes()).tolist()
+    assert block == [order(TasksView([task]), session.cluster.nodes())[0].tolist() for task in tasks]
+    assert block == np.concatenate([order(TasksView(tasks), view) for view in every], axis=1).tolist()
+    assert block == [[float(order(TasksView([task]), view)[0, 0]) for view in every] for task in tasks]
 
 
-def test_images_on_nodes_count_in_the_quick_way() -> None:
+def test_images_on_nodes_count_in_a_block() -> None:
     state = State()
     lines = ["node n1 cpu=8 memory=8Gi pods=20", "node n2 cpu=8 memory=8Gi pods=20"]
     for thing in world("\n".join([*lines, *(f"job j{number}: 1 x cpu={1 + number % 3}" for number in range(6))])):
@@ -115,10 +86,6 @@ def test_images_on_nodes_count_in_the_quick_way() -> None:
                 state.upsert(thing)
     session = Session(state.snapshot(NOW), config(PLUGINS))
     tasks = [TaskView(session.ledger, row) for row in np.flatnonzero(session.ledger.status == Status.PENDING).tolist()]
-    scores = session.hooks.scores_of_many(tasks)
-    assert scores is not None
-    both = [sum((score(node) for score in scores), start=np.zeros(len(tasks))) for node in (0, 1)]
-    for node in (0, 1):
-        view = NodesView(session.ledger, np.array([node]))
-        assert both[node].tolist() == [float(session.hooks.node_order(task, view)[0]) for task in tasks]
-    assert (both[1] > both[0]).all()
+    assert_blocks_agree(session, tasks)
+    scores = session.hooks.node_order(TasksView(tasks), session.cluster.nodes())
+    assert (scores[:, 1] > scores[:, 0]).all()
