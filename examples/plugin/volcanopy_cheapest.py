@@ -1,4 +1,4 @@
-"""cheapest: the cheapest node that will do.
+"""cheapest: prefer the cheapest feasible node.
 
 ``pip install`` this package where the scheduler runs, and name the plugin in the configuration::
 
@@ -9,7 +9,7 @@
           cheapest.weight: 5
           cheapest.at-most: 2.50
 
-What a node costs in an hour its label ``example.com/price-per-hour`` says.
+The label ``example.com/price-per-hour`` of a node is its price.
 """
 
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
-from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 
@@ -27,38 +27,36 @@ PRICE = "example.com/price-per-hour"
 
 
 class CheapestArguments(Arguments):
-    """What the configuration file may say: anything else is refused when it is read."""
+    """The arguments in the configuration file; any other key is an error."""
 
     weight: int = Field(1, ge=0, alias="cheapest.weight")
     at_most: float = Field(float("inf"), gt=0, alias="cheapest.at-most")
 
 
 class Cheapest(Plugin[CheapestArguments]):
-    """Prefer the cheapest node that still fits, and take none that costs more than is allowed."""
+    """Prefer cheap nodes, and reject nodes above a maximum price."""
 
     name: ClassVar[str] = "cheapest"
     arguments: ClassVar[type[Arguments]] = CheapestArguments
+    cache_key = staticmethod(per_shape)
 
     def open(self) -> None:
-        """Read the prices, one for each node; who has no price costs nothing."""
+        """Read the price of each node; a node without a price costs nothing."""
         prices = [_number(node.metadata.labels.get(PRICE, "")) for node in self.cluster.traits.objects]
         self._price: Floats = np.array(prices, dtype=np.float64)
 
     def scope(self, task: TaskView) -> Scope:
-        """Prices do not change with what is placed: a thousand equal tasks are one question."""
+        """Placements do not change prices."""
         return Scope.COLUMNS
 
-    def likeness(self, task: TaskView) -> None:
-        """Nothing about the task matters."""
-
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
-        """Too dear is too dear, whoever leaves there."""
+        """Nodes above the maximum price."""
         return [NodeRejection("node(s) cost too much", self._price[nodes.rows] > self.args.at_most, final=True)]
 
-    def node_order(self, task: TaskView, nodes: NodesView) -> Floats:
-        """100 for what costs nothing, 0 for the dearest."""
-        dearest = max(float(self._price.max(initial=0.0)), 1e-9)
-        scores: Floats = self.args.weight * 100.0 * (1.0 - self._price[nodes.rows] / dearest)
+    def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
+        """100 for a node that costs nothing, 0 for the most expensive."""
+        highest = max(float(self._price.max(initial=0.0)), 1e-9)
+        scores: Floats = self.args.weight * 100.0 * (1.0 - self._price[nodes.rows] / highest)
         return scores
 
 
