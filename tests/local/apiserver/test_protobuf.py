@@ -101,7 +101,7 @@ def test_times_and_numbers_or_texts() -> None:
     [
         (b"{}", "does not start with the Kubernetes protobuf magic number"),
         (body("x/v1", "Strange"), "x/v1 Strange is not accepted as protobuf: send it as application/json"),
-        (body("v1", "Namespace", field(1, field(1, b"\xff"))), "cannot be read"),
+        (body("v1", "Namespace", field(1, field(1, b"\xff"))), "cannot be decoded"),
         (body("v1", "Namespace", field(77, "x")), "field 77 of Namespace is not known"),
         (body("v1", "Namespace", field(1, 3)), "a number stands where a text or message was expected"),
         (b"k8s\0\x12\x7f", "the body ends within a field"),

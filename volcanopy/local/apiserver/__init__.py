@@ -1,1 +1,1 @@
-"""An API server on loopback, good enough that kubectl cannot tell."""
+"""The embedded API server: the Kubernetes API on loopback, for kubectl and every other client."""

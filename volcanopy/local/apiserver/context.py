@@ -1,4 +1,4 @@
-"""What every part of the server works with: the store, the kinds, the clock, and one request's facts."""
+"""The context of the server's parts (store, kinds, clock) and of one request."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -26,7 +26,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
@@ -52,7 +52,7 @@ SYSTEM = User(
 
 @dataclass(slots=True)
 class Call:
-    """One request: what it names, what it asks, who asks."""
+    """One request: target, verb, query and user."""
 
     http: Request
     method: str
@@ -71,7 +71,7 @@ class Call:
 
     @property
     def dry(self) -> bool:
-        """The request wants to know, not to change."""
+        """Whether the request is a dry run."""
         return "dryRun" in self.query
 
     @property
@@ -81,7 +81,7 @@ class Call:
 
 
 class Context:
-    """The parts of a running server, together."""
+    """The parts of a running server."""
 
     def __init__(
         self, store: Store, registry: Registry, log_source: LogSource, service_addresses: Mapping[str, str]
@@ -116,7 +116,7 @@ class Context:
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
 
     def fresh_name(self, prefix: str, names: Mapping[str, Any]) -> str:
-        """A generated name that nobody has yet."""
+        """A generated name that no object has yet."""
         while True:
             name = prefix[:58] + "".join(self._dice.choices(_ALPHABET, k=5))
             if name not in names:

@@ -69,7 +69,7 @@ class Tls:
 
 
 def silence(_pod: Mapping[str, Any], container: str, _query: Mapping[str, str]) -> bytes:
-    """The log of a cluster in which nothing runs: one line that says so."""
+    """The container log of a cluster without container runtime: one line."""
     return f"no log: nothing runs container {container} in this cluster\n".encode()
 
 
@@ -182,7 +182,7 @@ class ApiServer:
         )
 
     async def _handle(self, request: Request) -> Answer:
-        """One request: any refusal becomes a Status."""
+        """Answer one request; an error becomes a Status."""
         call: Call | None = None
         try:
             path, _, query = request.target.partition("?")

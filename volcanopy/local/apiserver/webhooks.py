@@ -94,7 +94,7 @@ class Webhooks:
     async def mutate(
         self, call: Call, operation: str, body: Body, old: Body | None, gvk: tuple[str, str, str] | None = None
     ) -> Body:
-        """The body as the mutating webhooks leave it, asked one after the other; raises what they refuse."""
+        """The body as patched by the mutating webhooks, called in order; raises a rejection."""
         kind = call.kind
         shown = body if kind.outgoing is None else kind.outgoing(body)
         before = old if old is None or kind.outgoing is None else kind.outgoing(old)
@@ -121,7 +121,7 @@ class Webhooks:
         *,
         mutate_first: bool = False,
     ) -> None:
-        """Ask the validating webhooks, all at once; raises the first refusal. Deletions ask the mutating ones too."""
+        """Call the validating webhooks concurrently; raises the first rejection. Deletions call the mutating ones too."""
         kind = call.kind
         if kind.outgoing is not None:
             body = kind.outgoing(body) if body is not None else None
@@ -259,7 +259,7 @@ def _trust(hook: Hook) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
     except (ssl.SSLError, ValueError) as error:
-        raise NoAnswerError(f"failed to call webhook: its caBundle holds no certificates ({error})") from None
+        raise NoAnswerError(f"failed to call webhook: its caBundle has no certificates ({error})") from None
 
 
 def _gvk(kind: Kind) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
-"""Sets of field paths in the form that `metadata.managedFields` has, and what objects say about them.
+"""Sets of field paths in the form of `metadata.managedFields`, and the sets of the fields of objects.
 
 A set is the JSON of `fieldsV1` itself: a tree of path elements (`f:name`, `k:{"name":"a"}`, `v:"x"`). An element is in
-the set where its tree is empty or has the key `.`; its other keys are what is owned below it. Schemas tell which lists
+the set where its tree is empty or has the key `.`; its other keys are what is owned below it. Schemas define which lists
 have elements of their own and which are one value.
 """
 

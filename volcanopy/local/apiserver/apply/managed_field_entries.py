@@ -1,4 +1,4 @@
-"""The entries of `metadata.managedFields`, and what a conflict between two of them says."""
+"""The entries of `metadata.managedFields`, and the message of a conflict between two of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _METADATA: Final = {
         },
     },
 }
-# What the server itself sets is owned by nobody.
+# Fields that the server sets have no manager.
 UNOWNED: Final[FieldSet] = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -127,7 +127,7 @@ class Entry(NamedTuple):
 
 
 def ownable(fields: FieldSet) -> FieldSet:
-    """The set without what the server itself sets; cheaper than `difference`, as every write asks for it."""
+    """The set without the fields that the server sets; cheaper than `difference`, since every write needs it."""
     owned = {key: below for key, below in fields.items() if key not in UNOWNED}
     if metadata := fields.get("f:metadata"):
         owned["f:metadata"] = {key: below for key, below in metadata.items() if key not in UNOWNED["f:metadata"]}
@@ -168,7 +168,7 @@ _ROOTS: Final[dict[int, tuple[Schema | None, Schema]]] = {}
 
 
 def root_schema(schema: Schema | None) -> Schema:
-    """The schema with what every object's metadata looks like; remembered, as each write asks for it."""
+    """The schema with the metadata of every object added; cached, since every write needs it."""
     known = _ROOTS.get(id(schema))
     if known is not None and known[0] is schema:
         return known[1]

@@ -1,4 +1,4 @@
-"""Who owns which field of an object: server-side apply, and the tracking of ordinary writes.
+"""Field ownership: server-side apply, and the tracking of ordinary writes.
 
 Both are pure: an object and a write go in, the object with its `metadata.managedFields` comes out. Inputs are never
 changed. `schema` is the kind's schema with references resolved, or None where nothing is known.
@@ -49,7 +49,7 @@ _STRUCTS: Final = frozenset({"spec", "status", "metadata", "template", "strategy
 
 
 def _always_there(new: Mapping[str, Json], root: Schema) -> Object:
-    """The containers that an object of a built-in kind has before anything is written into it: nobody's."""
+    """The containers that every object of a built-in kind has; no manager owns them."""
     if "title" not in root:
         return {}
     return {
@@ -150,7 +150,7 @@ def _still_as_applied(last_applied: Object, live: Object, root: Schema) -> set[s
 
 
 def _with_last_applied(obj: Object, applied: Object) -> Object:
-    """The object with the annotation of the client-side apply saying what was applied now."""
+    """The object with the annotation of the client-side apply set to what was applied now."""
     config = bare(applied)
     metadata = dict(config.get("metadata") or {})
     annotations = {
@@ -206,7 +206,7 @@ def _without_containers(fields: FieldSet) -> FieldSet:
 
 
 def _merge(live: Json, config: Json, schema: Schema) -> Json:
-    """The live value with what the configuration says laid over it."""
+    """The live value merged with the applied configuration."""
     if type(live) is not type(config) or not granular(config, schema):
         return config
     if isinstance(config, dict):

@@ -1,6 +1,6 @@
-"""Who last set which field: `metadata.managedFields` of ordinary writes.
+"""`metadata.managedFields` of ordinary writes.
 
-It is kept for writers who name themselves (`fieldManager`, as kubectl does), and for objects that have it already. The bulk
+It is recorded for writers that name themselves (`fieldManager`, as kubectl does), and for objects that have it already. The bulk
 traffic of controllers, which does neither, passes through unrecorded: recording costs more than the write itself.
 """
 
@@ -11,7 +11,7 @@ from volcanopy.local.apiserver.store.object_store import Body
 
 
 def schema_of(ctx: Context, kind: Kind) -> Body | None:
-    """The schema that says how the kind's lists merge."""
+    """The schema that defines how the kind's lists merge."""
     if kind.custom:
         return kind.schema
     api_version = kind.stored_version

@@ -57,7 +57,7 @@ def json_patch(target: Json, operations: Sequence[Mapping[str, Any]]) -> Json:
 def strategic_merge(target: Json, patch: Json, schema: Schema | None) -> Json:
     """Apply a strategic merge patch: lists merge by the keys that the schema declares, directives are obeyed.
 
-    `schema` is the kind's schema with its references resolved; where it says nothing, lists are replaced whole.
+    `schema` is the kind's schema with its references resolved; lists without a merge strategy are replaced as a whole.
     """
     if not isinstance(patch, dict):
         raise PatchError("a strategic merge patch must be an object")
@@ -178,7 +178,7 @@ def _merge_ordered(result: dict[str, Json], patch: Mapping[str, Json], key: str,
 
 
 def _identities(items: Iterable[Json], merge_key: str | None) -> list[Json]:
-    """What tells the items of a list apart: the merge key's value, or the primitive itself."""
+    """The identity of each item of a list: the merge key's value, or the primitive itself."""
     identities = []
     for item in items:
         if not isinstance(item, dict):

@@ -1,4 +1,4 @@
-"""DELETE: at once, after a grace period, or when finalizers and dependents let go."""
+"""DELETE: immediately, after a grace period, or when finalizers and dependents are gone."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 
 class DeleteOptions:
-    """How a deletion is meant: the DeleteOptions of the body, or else of the query."""
+    """DeleteOptions of the body, or else of the query."""
 
     __slots__ = ("dry", "grace", "policy", "uid", "version")
 
@@ -118,7 +118,7 @@ def check_preconditions(kind: Kind, entry: Entry, options: DeleteOptions) -> Non
 
 
 def remove(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) -> Body | None:
-    """Delete the object now if nothing holds it (None), else mark it; returns what is left, as stored."""
+    """Delete the object (returns None), or mark it if finalizers or a grace period delay that; returns the stored object."""
     body = entry.body
     if kind.bucket == "namespaces":
         return _end_namespace(ctx, kind, entry, dry=options.dry)
@@ -127,7 +127,7 @@ def remove(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) -> Bo
     grace = kind.strategy.grace(body, options.grace)
     pending = "deletionTimestamp" in metadata
     if pending and grace:
-        # A second wish can only shorten the time that is left.
+        # A second request can only shorten the grace period.
         grace = min(grace, metadata.get("deletionGracePeriodSeconds") or 0)
     if finalizers:
         metadata["finalizers"] = finalizers
@@ -162,7 +162,7 @@ def _after(moment: str, seconds: int) -> str:
 
 
 def _finalizers(ctx: Context, kind: Kind, entry: Entry, options: DeleteOptions) -> list[str]:
-    """The object's finalizers with those that the propagation policy asks for."""
+    """The object's finalizers with those that the propagation policy requires."""
     now: list[str] = list(entry.body["metadata"].get("finalizers") or ())
     policy = options.policy
     if not policy:
@@ -207,8 +207,8 @@ async def delete_collection(ctx: Context, call: Call) -> Response:
     shown = list_objects(ctx, call)
     for entry in Filter(call).pick(ctx.bucket(kind)):
         if ctx.webhooks.active:
-            one_call = Call(call.http, "DELETE", kind, entry.namespace, entry.name, "", call.query, call.user)
-            await ctx.webhooks.validate(one_call, "DELETE", None, entry.body, mutate_first=True)
+            single_call = Call(call.http, "DELETE", kind, entry.namespace, entry.name, "", call.query, call.user)
+            await ctx.webhooks.validate(single_call, "DELETE", None, entry.body, mutate_first=True)
         current = ctx.bucket(kind).get(entry.namespace, entry.name)
         if current is not None and current.uid == entry.uid:
             remove(ctx, kind, current, options)

@@ -36,7 +36,7 @@ def version_of(call: Call) -> int | None:
 
 
 def check_version(ctx: Context, call: Call) -> int | None:
-    """The version asked for, which must not lie in the future."""
+    """The requested resourceVersion, which must not be in the future."""
     version = version_of(call)
     if version is not None and version > ctx.store.version:
         text = f"Too large resource version: {version}, current: {ctx.store.version}"

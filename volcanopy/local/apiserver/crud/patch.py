@@ -124,5 +124,5 @@ def _merged(ctx: Context, call: Call, live: Body | None, applied: Body) -> Body:
 
 
 def apply_conflict(error: ApplyConflict) -> ApiError:
-    """409 that names every field somebody else owns."""
+    """409 that names every field that another manager owns."""
     return ApiError(409, "Conflict", str(error), details={"causes": error.causes})

@@ -1,7 +1,7 @@
-"""New pods, read by template: the pods of a gang mostly have one spec, to the byte, and it is completed and judged once.
+"""Creation of pods by template: the pods of a gang mostly have byte-identical specs, defaulted and validated once.
 
-What is remembered is the completed spec by its text. Pods of one template share it, as stored bodies may: it is never changed.
-Everything that is out of the ordinary is left to the general way, which also finds the words for what is wrong.
+The completed spec is cached by its text. Pods of one template share it; stored bodies are never changed.
+Every other pod takes the general path, which also reports the errors.
 """
 
 import msgspec
@@ -42,7 +42,7 @@ class Templates:
         return len(self._specs)
 
     def read(self, ctx: Context, call: Call) -> Body | None:
-        """The pod in the body of a create, its spec completed and known to be sound; None if somebody has to look closer.
+        """The pod in the body of a create, its spec completed and known to be valid; None if it needs the general path.
 
         The pod and its metadata are the caller's. Of the spec only the outermost level is; what lies below is shared.
         """

@@ -1,4 +1,4 @@
-"""The parts of objects with a life of their own: scale, binding, eviction, log, and the finalizers of a namespace."""
+"""Subresources: scale, binding, eviction, log, and the finalizers of a namespace."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -174,7 +174,7 @@ async def logs(ctx: Context, call: Call) -> Response | Stream:
     elif container not in names:
         raise bad_request(f"container {container} is not valid for pod {call.name}")
     if not spec.get("nodeName"):
-        # The real server has nobody to ask either, and answers with nothing.
+        # A real server has no kubelet to ask either and answers with an empty body.
         return Response(b"", content_type=_TEXT)
     source = ctx.log_source(entry.body, container, call.query)
     if isinstance(source, bytes):

@@ -90,7 +90,7 @@ class Watch:
         return b"".join(lines)
 
     def bookmark(self, *, last_initial: bool = False) -> bytes:
-        """The line that says how far the watch has come."""
+        """A bookmark line with the version that the watch has reached."""
         version = str(self.ctx.store.version)
         metadata: Body = {"resourceVersion": version, "creationTimestamp": None}
         if last_initial:
@@ -157,7 +157,7 @@ async def watch(ctx: Context, call: Call) -> Stream:
                     await response.write(seen.bookmark())
         response.end()
     except ConnectionError:
-        pass  # the client has gone: nobody is left to tell
+        pass  # the client has disconnected
     finally:
         alarm.cancel()
         ctx.streams.discard(seen.wake)

@@ -62,7 +62,7 @@ async def create_object(
 ) -> tuple[Body, Entry | None]:
     """Create a checked body; returns it with its entry, or with None if the request was a dry run.
 
-    `sound` says that everything but the metadata is completed and judged already.
+    `sound`: everything but the metadata is already defaulted and validated.
     """
     kind, strategy = call.kind, call.kind.strategy
     metadata = body["metadata"]
@@ -163,7 +163,7 @@ async def update(ctx: Context, call: Call) -> Response:
 async def modify(ctx: Context, call: Call, change: Change, *, manage: bool = True, careful: bool = False) -> Response:
     """Change one object; begins anew, on the newer version, when another write came between.
 
-    `careful` says that `change` copies what it changes, which spares the status of a built-in object a copy of the whole.
+    `careful`: `change` copies what it changes, which spares the status of a built-in object a copy of the whole.
     """
     kind = call.kind
     bucket = ctx.bucket(kind)
@@ -272,7 +272,7 @@ def _commit(ctx: Context, call: Call, entry: Entry, body: Body) -> Response:
 
 
 def finished(body: Body) -> bool:
-    """The object is to be deleted and nothing holds it any more."""
+    """Whether the object is marked for deletion and has no finalizers left."""
     metadata = body["metadata"]
     return (
         "deletionTimestamp" in metadata

@@ -1,4 +1,4 @@
-"""Questions about who may do what: nothing is forbidden in the embedded cluster, and everybody is who their token says."""
+"""Access reviews: everything is allowed in the embedded cluster, and a user is who the token names."""
 
 from collections.abc import Mapping
 

@@ -18,7 +18,7 @@ import httptools
 
 JSON = "application/json"
 BODY_LIMIT = 3 * 1024 * 1024
-"""Bytes of a body that are accepted. Of a longer one, one byte more is kept, so that the handler sees it and refuses."""
+"""Accepted bytes of a body. Of a longer one, one byte more is kept, so that the handler rejects it."""
 HEAD_LIMIT = 256 * 1024
 """Bytes of a request's line and headers; more are answered 431."""
 PIPELINE = 32
@@ -80,7 +80,7 @@ class Response:
 
 
 class Stream:
-    """An answer in pieces. Made by `Request.stream`; whoever made it ends it."""
+    """A streamed answer, made by `Request.stream`; the caller ends it."""
 
     def __init__(self, connection: "Connection", *, chunked: bool) -> None:
         self._connection = connection
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._size = 0
 
-    # What the transport tells.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has come."""
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
         self._listener.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has left: nobody waits for the answer."""
+        """The client has disconnected: the answer is dropped."""
         self._listener.gone(self)
         self._waiting.clear()
         if self._task is not None:
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # The request stands as if it had asked for nothing; what follows it is in another language.
+            # The request is answered as if it had no upgrade header; what follows it is another protocol.
             self._last = True
         except httptools.HttpParserError as error:
             self._reject(400, f"this is no HTTP request: {error}\n")
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         if room is not None and not room.done():
             room.set_result(None)
 
-    # What the parser tells.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         """A request begins."""

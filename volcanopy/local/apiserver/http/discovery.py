@@ -1,4 +1,4 @@
-"""What the server serves, told to clients: aggregated and legacy discovery, the version, the OpenAPI index and documents."""
+"""Discovery: aggregated and legacy documents, the version, the OpenAPI index and documents."""
 
 import hashlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the server says when it refuses: Status objects with the codes, reasons and sentences of a real API server.
+"""Error responses: Status objects with the codes, reasons and messages of a real API server.
 
 Everything below the HTTP handler raises `ApiError`; the handler turns it into a response.
 """
@@ -20,7 +20,7 @@ class Fault(Protocol):
 
 
 class ApiError(Exception):
-    """A refusal: `code` is the HTTP status, `reason` the machine's word, `str()` the sentence for people."""
+    """A failed request: `code` is the HTTP status, `reason` the machine-readable reason, `str()` the message."""
 
     def __init__(
         self, code: int, reason: str, message: str, *, details: dict[str, Any] | None = None, retry_after: int = 0
@@ -139,7 +139,7 @@ def forbidden(plural: str, group: str, name: str, why: str, *, causes: list[dict
 
 
 def expired(text: str) -> ApiError:
-    """410: that version of the world is no longer remembered."""
+    """410: the resourceVersion is too old."""
     return ApiError(410, "Expired", text)
 
 

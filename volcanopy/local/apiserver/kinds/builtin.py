@@ -25,7 +25,7 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 
 
 class NamespaceStrategy(Strategy):
-    """Namespaces: born Active, held by the finalizer of the namespace emptier."""
+    """Namespaces: created Active, with the finalizer `kubernetes`."""
 
     name_rule = staticmethod(label_faults)
 
@@ -36,7 +36,7 @@ class NamespaceStrategy(Strategy):
             metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
 
     def prepare_create(self, body: Body) -> None:
-        """Born Active."""
+        """Set the phase Active."""
         body["spec"] = {**(body.get("spec") or {}), "finalizers": ["kubernetes"]}
         body["status"] = {"phase": "Active"}
 
@@ -86,7 +86,7 @@ class SecretStrategy(Strategy):
 
 
 class ConfigMapStrategy(Strategy):
-    """ConfigMaps: immutable when they say so."""
+    """ConfigMaps, with the field `immutable`."""
 
     def validate_update(self, new: Body, old: Body) -> list[Fault]:
         """An immutable one never changes."""
@@ -98,7 +98,7 @@ class ConfigMapStrategy(Strategy):
 
 
 class ServiceStrategy(Strategy):
-    """Services: an address that nothing listens on, for whoever writes it down."""
+    """Services: a cluster address that nothing listens on."""
 
     name_rule = staticmethod(service_faults)
     _next = 0
@@ -152,15 +152,15 @@ class ServiceStrategy(Strategy):
 
 
 class PriorityClassStrategy(Strategy):
-    """PriorityClasses: a number with a name, and the number never changes."""
+    """PriorityClasses; the value is immutable."""
 
     def default(self, body: Body) -> None:
-        """They preempt unless they say otherwise."""
+        """Default the preemption policy to PreemptLowerPriority."""
         body.setdefault("preemptionPolicy", "PreemptLowerPriority")
         body.setdefault("value", 0)
 
     def validate(self, body: Body) -> list[Fault]:
-        """The system's names and numbers are the system's."""
+        """Reject reserved names and values."""
         name, value = body["metadata"]["name"], body["value"]
         if name.startswith("system-"):
             if SYSTEM_PRIORITIES.get(name) != value:
@@ -174,7 +174,7 @@ class PriorityClassStrategy(Strategy):
         return []
 
     def validate_update(self, new: Body, old: Body) -> list[Fault]:
-        """Value and policy are for ever."""
+        """Value and preemption policy are immutable."""
         faults: list[Fault] = []
         if new["value"] != old["value"]:
             faults.append(forbidden_field("value", "may not be changed in an update."))

@@ -21,7 +21,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class CustomStrategy(Strategy):
-    """Objects of one version of a custom resource: the schema has the say."""
+    """Objects of one version of a custom resource, validated by its schema."""
 
     generation = True
     unconditional_update = False

@@ -1,4 +1,4 @@
-"""The kinds that the server serves: how each is named, where it is kept, and which strategy judges its objects.
+"""The served kinds: their names, where objects are stored, and the strategy that validates them.
 
 A `Kind` is one served version of one resource. Versions of one resource share a bucket of the store; `incoming` and `outgoing`
 translate between the served and the stored form where the two differ (versions of a custom resource, the two kinds of Event).
@@ -50,7 +50,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """`v1` or `batch/v1`: what objects of this kind say."""
+        """The apiVersion of objects of this kind: `v1` or `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

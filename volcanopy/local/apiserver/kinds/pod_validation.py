@@ -1,4 +1,4 @@
-"""What makes a pod's spec invalid. Hand-written and cheap: thousands of pods a second pass here."""
+"""Validation of a pod's spec, written by hand because thousands of pods a second pass here."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -24,7 +24,7 @@ _PULL = ("Always", "IfNotPresent", "Never")
 _MESSAGE = ("FallbackToLogsOnError", "File")
 _LOST = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 USUAL_TOLERATIONS = [{"key": f"node.kubernetes.io/{word}", **_LOST} for word in ("not-ready", "unreachable")]
-"""What admission gives to every pod that says nothing itself."""
+"""Tolerations that admission adds to every pod without its own."""
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS = ("containers", "initContainers")
@@ -75,7 +75,7 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
 
 
 def _sound_container(container: Body, seen: set[str]) -> bool:
-    """A quick yes to a plain container; it notes the name. A no means only that somebody has to look closer."""
+    """Whether a plain container is surely valid; records its name. False only means that the full check decides."""
     name, image = container.get("name"), container.get("image")
     if not name or name in seen or label_faults(name) or not image or image[0].isspace() or image[-1].isspace():
         return False
@@ -149,7 +149,7 @@ def _container_faults(container: Body, path: str, seen: set[str], volumes: list[
 
 
 def _sound(resources: Body) -> bool:
-    """A quick yes to resources with nothing but positive standard amounts, requests within limits."""
+    """Whether resources are surely valid: with nothing but positive standard amounts, requests within limits."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for amounts in (limits, requests):
         for name, amount in amounts.items():

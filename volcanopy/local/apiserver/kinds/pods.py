@@ -130,7 +130,7 @@ def quality(spec: Body) -> str:
 
 
 def tolerate_lost_nodes(spec: Body) -> None:
-    """Stay five minutes on a node that is not ready or unreachable, unless the pod says otherwise."""
+    """Stay five minutes on a node that is not ready or unreachable, unless the pod has its own toleration."""
     tolerations = spec.get("tolerations")
     if not tolerations:
         # Stored bodies are never changed, so the two may be everybody's.
@@ -167,7 +167,7 @@ class PodStrategy(Strategy):
             spec["enableServiceLinks"] = True
 
     def prepare_create(self, body: Body) -> None:
-        """A new pod is Pending; one with scheduling gates says so."""
+        """Set the phase Pending, and the condition of a pod with scheduling gates."""
         super().prepare_create(body)
         status: Body = {"phase": "Pending", "qosClass": quality(body["spec"])}
         if body["spec"].get("schedulingGates"):
@@ -203,7 +203,7 @@ class PodStrategy(Strategy):
         return []
 
     def grace(self, body: Body, asked: int | None) -> int | None:
-        """A pod that nobody runs ends at once; one on a node has its grace period."""
+        """No grace period for a pod without a node; else that of the request or the spec."""
         spec, status = body["spec"], body.get("status") or {}
         period = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
         if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:

@@ -1,4 +1,4 @@
-"""How objects of a kind are completed and judged. The plain rules are here; kinds with rules of their own override.
+"""Defaulting and validation of the objects of a kind: the general rules, which kinds with their own rules override.
 
 A strategy may change the body it is given as `body` or `new` (the caller owns it) and never the one given as `old`.
 """
@@ -12,7 +12,7 @@ from volcanopy.local.apiserver.store.object_store import Body
 
 
 class Strategy:
-    """Storage without opinion: metadata rules only."""
+    """Storage with metadata rules only."""
 
     generation = False
     """metadata.generation counts changes of everything but metadata and status."""
@@ -23,7 +23,7 @@ class Strategy:
     create_on_update = False
     """A PUT of a name that does not exist creates it (Leases, Events, Endpoints, ...)."""
     propagation = "Background"
-    """What becomes of dependents when a deletion does not say."""
+    """Default propagation policy of deletions."""
     name_rule: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_faults)
 
     def __init__(self, *, status: bool = False, **settings: Any) -> None:
@@ -37,7 +37,7 @@ class Strategy:
         """Fill in what the user left out, as decoding does: before admission, again after webhooks."""
 
     def prepare_create(self, body: Body) -> None:
-        """Clear what clients may not say at creation and set what the server says."""
+        """Clear the fields that clients may not set at creation and set the server's."""
         if self.status and not self.keeps_status:
             body.pop("status", None)
         if self.generation:
@@ -80,7 +80,7 @@ class Strategy:
         return []
 
     def grace(self, body: Body, asked: int | None) -> int | None:
-        """Seconds between the wish to delete and the end; None for kinds that end at once."""
+        """Grace period of a deletion in seconds; None for kinds without one."""
         return None
 
 

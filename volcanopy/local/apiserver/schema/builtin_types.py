@@ -1,7 +1,7 @@
-"""A quick yes for built-in objects that are well formed: their schema as msgspec types, checked in C.
+"""Fast check of well-formed built-in objects: their schema as msgspec types, checked in C.
 
-`fits` answers whether an object has known fields of the right types only. Where it says no, the slow and talkative check of
-`definitions` says why (or finds that the quick one was too strict: it never decides to refuse).
+`fits` answers whether an object has known fields of the right types only. Where it answers no, the slow check of
+`definitions` decides and reports the errors.
 """
 
 from functools import cache

@@ -57,7 +57,7 @@ _NATIVE: Final = frozenset({
 
 
 class RuleError(ValueError):
-    """A rule that cannot be compiled; the text says why."""
+    """A rule that cannot be compiled, with the reason."""
 
 
 def escape(name: str) -> str:
@@ -84,7 +84,7 @@ class Rule:
     field_path: FieldPath
 
     def judge(self, value: Json, old: Json, steps: FieldPath) -> FieldError | None:
-        """What the rule holds against a value; None where it is content, or says nothing as there is no `old`."""
+        """The message of a violated rule; None if the value passes, or if the rule needs a missing `old`."""
         if self.transition and old is None and not self.optional_old:
             return None
         try:

@@ -1,6 +1,6 @@
 """The published schemas of Kubernetes' built-in kinds, from the installed `kubernetes_validate` package.
 
-They tell the embedded API server which fields a built-in kind has, which type each is, and how its lists merge.
+They define which fields a built-in kind has, which type each is, and how its lists merge.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUANTITY: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _ANYTHING: Final = {"x-kubernetes-preserve-unknown-fields": True}
-# Types that write themselves to JSON in their own way, so that their published schema says too little.
+# Types that write themselves to JSON in their own way, so that their published schema is incomplete.
 _OWN_FORMS: Final[dict[str, dict[str, Any]]] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
         "x-kubernetes-int-or-string": True,
@@ -55,7 +55,7 @@ _PORTS: Final = frozenset({"ContainerPort", "ServicePort"})
 
 @dataclass(slots=True)
 class Definitions:
-    """All definitions of one Kubernetes minor; a kind's schema is resolved when it is first asked for."""
+    """All definitions of one Kubernetes minor; a kind's schema is resolved at its first use."""
 
     kubernetes_version: str
     raw: Mapping[str, dict[str, Any]]
@@ -91,7 +91,7 @@ class Definitions:
         return self.prune(group, version, kind, obj)[1]
 
     def type_errors(self, group: str, version: str, kind: str, obj: Json) -> list[str]:
-        """What cannot be decoded, in the words of a real API server; it stops at the first, and so does this."""
+        """The first decoding error, worded as by a real API server."""
         node = self._node(group, version, kind)
         fault = None if node is None else _first_fault(node, obj, kind, ())
         return [fault] if fault else []
@@ -125,7 +125,7 @@ class Definitions:
             resolved.update(self._link(self.raw[name], extended) if form is None else form)
             resolved.setdefault("title", name.rpartition(".")[2])
             if resolved["title"] in _PORTS:
-                # The default is published as prose only, and it is part of what tells ports apart.
+                # The default is published as prose only, and it is part of the key of a port.
                 resolved["properties"]["protocol"] = {"type": "string", "default": "TCP"}
         return resolved
 
@@ -207,7 +207,7 @@ def _json_word(value: Json) -> str:
 
 
 def _first_fault(node: SchemaNode, value: Json, struct: str, steps: tuple[str, ...]) -> str | None:
-    """The first place whose value Go's decoder would refuse; null is refused nowhere."""
+    """The first place whose value Go's decoder rejects; null is valid everywhere."""
     if value is None or not node.types:
         return None
     kind = node.types[0]

@@ -1,4 +1,4 @@
-"""What is wrong with one field of an object, worded as a real API server words it."""
+"""Errors of single fields, worded as by a real API server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORBIDDEN: Final = "FieldValueForbidden"
 TOO_LONG: Final = "FieldValueTooLong"
 TOO_MANY: Final = "FieldValueTooMany"
 
-_WORDS: Final = {
+_REASON_TEXTS: Final = {
     INVALID: "Invalid value",
     TYPE_INVALID: "Invalid value",
     REQUIRED: "Required value",
@@ -34,7 +34,7 @@ FieldPath = tuple["str | int", ...]
 
 
 class _Omitted:
-    """The value of an error that says nothing about the value."""
+    """The value of an error whose message has no value."""
 
     def __repr__(self) -> str:
         return "OMITTED"
@@ -60,7 +60,7 @@ class FieldError:
     @property
     def body(self) -> str:
         """The text without the path: the message of a Status cause."""
-        text = _WORDS[self.reason]
+        text = _REASON_TEXTS[self.reason]
         if self.reason not in _VALUELESS and not isinstance(self.value, _Omitted):
             text += f": {go_json(self.value)}"
         return f"{text}: {self.message}" if self.message else text

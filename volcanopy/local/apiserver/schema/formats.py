@@ -37,7 +37,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)")
 _DURATION_PART = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([a-zµμ]+)", re.IGNORECASE)
-_UNIT_WORDS: Final = {
+_UNIT_NAMES: Final = {
     "nano": "ns", "micro": "us", "milli": "ms", "sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h",
     "hour": "h", "day": "d", "wk": "w", "week": "w",
 }  # fmt: skip
@@ -71,7 +71,7 @@ def parse_duration(text: str) -> timedelta | None:
         if match is None:
             return None
         unit = match.group(2).lower()
-        unit = _UNIT_WORDS.get(unit.removesuffix("s"), unit)
+        unit = _UNIT_NAMES.get(unit.removesuffix("s"), unit)
         if unit not in _UNIT_SECONDS:
             return None
         seconds += float(match.group(1)) * _UNIT_SECONDS[unit]

@@ -19,7 +19,7 @@ Step = Callable[[Iterable[Json]], Iterator[Json]]
 
 
 class JsonPathError(ValueError):
-    """A path that cannot be understood; the text says which part."""
+    """A path that cannot be parsed; the text names the part."""
 
 
 _PART: Final = re.compile(

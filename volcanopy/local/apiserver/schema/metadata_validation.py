@@ -1,4 +1,4 @@
-"""Broken fields, in the words of a real API server, and the rules for names, labels and annotations that hold for every kind."""
+"""Field errors worded as by a real API server, and the validation of names, labels and annotations of every kind."""
 
 import re
 from collections.abc import Iterable
@@ -37,9 +37,9 @@ def wrong(path: str, value: Any, detail: str) -> Broken:
 
 
 def unsupported(path: str, value: Any, allowed: Iterable[str]) -> Broken:
-    """The field's value is none of the known words."""
-    words = ", ".join(f'"{word}"' for word in allowed)
-    return Broken(path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {words}")
+    """The field's value is not one of the allowed values."""
+    supported = ", ".join(f'"{word}"' for word in allowed)
+    return Broken(path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {supported}")
 
 
 def duplicate(path: str, value: Any) -> Broken:
@@ -172,7 +172,7 @@ def _owner_faults(owners: list[Body]) -> list[Broken]:
 
 
 def metadata_faults(metadata: Body, name_rule: Any, *, builtin: bool) -> list[Broken]:
-    """What is wrong with an object's metadata; `name_rule` tells why a name is not one of this kind's."""
+    """Errors of an object's metadata; `name_rule` returns the errors of a name of this kind."""
     faults: list[Broken] = []
     name = metadata.get("name")
     if not name:

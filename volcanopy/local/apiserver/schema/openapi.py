@@ -105,7 +105,7 @@ def _body(name: str, types: Sequence[str] = ("application/json", "application/ya
 
 
 def _patch_types(info: KindInfo) -> list[str]:
-    """The patches that a kind takes: kubectl sends a strategic one to whatever lists it, and custom resources refuse those."""
+    """The patch formats of a kind: kubectl sends a strategic one where it is listed; custom resources reject those."""
     return [kind for kind in _PATCH_TYPES if info.schema is None or "strategic" not in kind]
 
 

@@ -1,7 +1,7 @@
-"""Whether a value is right by a schema: a predicate, compiled to closures without paths or messages.
+"""Predicates of schemas: whether a value is valid, compiled to closures without paths or messages.
 
-It is what the many right values cost. What is wrong with the others is said by `schema_faults`, which walks the value
-again; both say the same (a test sees to it).
+Most values are valid and cost no more than this. `validation` walks an invalid value again and reports its errors; a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _array_check(node: SchemaNode) -> Check | None:
 
 
 def required_members(node: SchemaNode) -> tuple[str, ...]:
-    """The members that an object must have; an embedded resource must say what it is."""
+    """The required members of an object; an embedded resource needs apiVersion and kind."""
     named = tuple(node.source.get("required") or ())
     return (*named, "apiVersion", "kind") if node.source.get("x-kubernetes-embedded-resource") else named
 
@@ -218,8 +218,8 @@ def _logic_checks(node: SchemaNode) -> list[Check]:
         return [compile_check(read_schema(part)) or (lambda _: True) for part in node.source.get(word) or ()]
 
     checks: list[Check] = list(branches("allOf"))
-    if one_of := branches("oneOf"):
-        checks.append(lambda value: sum(check(value) for check in one_of) == 1)
+    if exclusive := branches("oneOf"):
+        checks.append(lambda value: sum(check(value) for check in exclusive) == 1)
     if any_of := branches("anyOf"):
         checks.append(lambda value: any(check(value) for check in any_of))
     if unwanted := node.source.get("not"):

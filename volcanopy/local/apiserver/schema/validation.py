@@ -1,6 +1,6 @@
-"""What is wrong with a value by a schema, in the words of a real API server.
+"""Schema errors of a value, worded as by a real API server.
 
-It is asked only where the compiled predicate of `schema_checks` said no.
+Called only where the compiled predicate of `predicates` is false.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["explain"]
 
 
 def explain(node: SchemaNode, value: Json, steps: FieldPath = ()) -> list[FieldError]:
-    """Every fault of a value, in the words of a real API server; empty where the predicate says yes."""
+    """Every error of a value, worded as by a real API server; empty where the predicate is true."""
     place = path_text(steps) if steps else ""
     if value is None and node.nullable and not node.source.get("enum"):
         return []
@@ -82,7 +82,7 @@ def _explain_text(node: SchemaNode, value: str, steps: FieldPath, place: str) ->
     source = node.source
     errors = []
     high, low = source.get("maxLength"), source.get("minLength")
-    # Length and pattern: the first that fails is the only one said.
+    # Length and pattern: only the first that fails is reported.
     if high is not None and len(value) > high:
         unit = "byte" if high == 1 else "bytes"
         errors.append(FieldError(path_text(steps), TOO_LONG, f"may not be more than {high} {unit}", value, steps))
@@ -120,11 +120,11 @@ def _explain_bounds(node: SchemaNode, value: float, steps: FieldPath, place: str
     if multiple is not None and value % multiple:
         errors.append(_invalid(steps, place, value, f"should be a multiple of {go_number(multiple)}"))
     if high is not None and (value > high or (below and value == high)):
-        words = "less than" if below else "less than or equal to"
-        errors.append(_invalid(steps, place, value, f"should be {words} {_limit(value, high)}"))
+        comparison = "less than" if below else "less than or equal to"
+        errors.append(_invalid(steps, place, value, f"should be {comparison} {_limit(value, high)}"))
     if low is not None and (value < low or (above and value == low)):
-        words = "greater than" if above else "greater than or equal to"
-        errors.append(_invalid(steps, place, value, f"should be {words} {_limit(value, low)}"))
+        comparison = "greater than" if above else "greater than or equal to"
+        errors.append(_invalid(steps, place, value, f"should be {comparison} {_limit(value, low)}"))
     return errors
 
 
@@ -183,8 +183,8 @@ def _explain_logic(node: SchemaNode, value: Json, steps: FieldPath, place: str) 
     def faults(word: str) -> list[list[FieldError]]:
         return [explain(read_schema(part), value, steps) for part in node.source.get(word) or ()]
 
-    def general(words: str) -> FieldError:
-        return FieldError("<nil>", INVALID, f'"{place}" must {words}', "", steps)
+    def general(requirement: str) -> FieldError:
+        return FieldError("<nil>", INVALID, f'"{place}" must {requirement}', "", steps)
 
     errors: list[FieldError] = []
     if (errors_by_schema := faults("anyOf")) and all(errors_by_schema):

@@ -1,4 +1,4 @@
-"""What exists in a cluster before anybody asks: namespaces, service accounts, the system's priority classes."""
+"""Objects of a new cluster: namespaces, service accounts, the system's priority classes."""
 
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.kinds.admission import CLASSES

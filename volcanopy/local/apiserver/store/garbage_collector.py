@@ -1,6 +1,6 @@
 """What follows a deletion: dependents of what is gone, and the contents of namespaces that end.
 
-Both run beside the requests, a few objects at a time, so that a large clean-up does not make anybody wait.
+Both run beside the requests, a few objects at a time, so that a large clean-up delays no request.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Collector:
         ctx.store.listeners.append(self._changed)
 
     def owner_leaving(self, uid: str) -> None:
-        """An owner is marked for deletion: its propagation policy may ask for work."""
+        """An owner is marked for deletion: its propagation policy may need work."""
         self._leaving.append(uid)
         self._wake.set()
 

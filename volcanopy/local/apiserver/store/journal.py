@@ -1,8 +1,8 @@
 """The embedded cluster's memory across restarts: a log of changes in one file, enough to survive a kill at any moment.
 
-Every change is one line, handed to the operating system before the client is answered. What a power cut does is not promised:
-nothing is forced to the disk. A line that was cut off at the end is dropped; the log is rewritten when the server starts and when
-it has outgrown what it describes.
+Every change is one line, handed to the operating system before the client is answered. Nothing is forced to the disk,
+so a power cut can lose changes. An incomplete last line is dropped; the log is rewritten at start and when it has
+outgrown the objects.
 """
 
 import os
@@ -65,7 +65,7 @@ class Journal:
     def _replay(self, data: bytes) -> None:
         lines = data.split(b"\n")
         bodies: dict[tuple[str, str, str], dict[str, object]] = {}
-        # What follows the last newline was being written when the process ended: nobody was told that it had happened.
+        # What follows the last newline was being written when the process ended: it was never acknowledged.
         for number, line in enumerate(lines[:-1], 1):
             try:
                 record = decode(line)

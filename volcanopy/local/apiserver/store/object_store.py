@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def body(self) -> Body:
-        """The object; read only. A superseded version is decoded anew when somebody asks."""
+        """The object; read only. A superseded version is decoded again at each use."""
         if self._body is None:
             return decode(self.raw)  # type: ignore[no-any-return]
         return self._body
@@ -147,7 +147,7 @@ class Bucket:
         return events
 
     def record(self, event: Event) -> None:
-        """Take the event into objects, index and history, and tell the watchers."""
+        """Take the event into objects, index and history, and notify the watchers."""
         entry, previous = event.entry, event.previous
         if event.type == "DELETED":
             names = self.objects[entry.namespace]
@@ -196,7 +196,7 @@ class Store:
         self._history = history
 
     def bucket(self, name: str) -> Bucket:
-        """The bucket of that name, made when first asked for."""
+        """The bucket of that name, created at its first use."""
         bucket = self.buckets.get(name)
         if bucket is None:
             bucket = self.buckets[name] = Bucket(name, self._history)
@@ -209,7 +209,7 @@ class Store:
         return bucket.get(address[1], address[2]) if bucket is not None else None
 
     def put(self, bucket: Bucket, body: Body) -> Entry:
-        """Store a new version of the body (its resourceVersion is written here) and tell everybody."""
+        """Store a new version of the body (its resourceVersion is set here) and notify the watchers."""
         if next(iter(body)) != "kind":
             body = {"kind": body["kind"], "apiVersion": body["apiVersion"], **body}
         metadata = body["metadata"]

@@ -1,7 +1,7 @@
 """Label and field selectors of the embedded API server: text or object in, a matching function out.
 
 Watches and lists ask a selector about every object that passes, so a selector is parsed once into plain tuples. The
-messages of a refused selector are those that a real API server answers with.
+messages of an invalid selector are those of a real API server.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LabelSelector:
 
     @property
     def equalities(self) -> dict[str, str]:
-        """The labels that must have one exact value: what an index can be asked for."""
+        """The labels that must have one exact value: the terms that an index answers."""
         return {r.key: r.values[0] for r in self.requirements if r.operator == "in" and len(r.values) == 1}
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -162,7 +162,7 @@ class _LabelParser:
             if not word and literal != "!":
                 raise SelectorError(f"found '{literal}', expected: !, identifier, or 'end of string'")
             try:
-                requirements.append(self._one())
+                requirements.append(self._requirement())
             except SelectorError as fault:
                 raise SelectorError(f"unable to parse requirement: {fault}") from None
             literal, word = self._take()
@@ -175,7 +175,7 @@ class _LabelParser:
                 raise SelectorError(f"found '{literal}', expected: identifier after ','")
         return tuple(sorted(requirements, key=lambda requirement: requirement.key))
 
-    def _one(self) -> Requirement:
+    def _requirement(self) -> Requirement:
         key, word = self._take()
         absent = key == "!" and not word
         if absent:
@@ -274,7 +274,7 @@ class FieldSelector:
 
     @property
     def equalities(self) -> dict[str, str]:
-        """The fields that must have one exact value: what an index can be asked for."""
+        """The fields that must have one exact value: the terms that an index answers."""
         return {path: value for path, operator, value in self.terms if operator == "="}
 
     def matches(self, get: Callable[[str], str]) -> bool:

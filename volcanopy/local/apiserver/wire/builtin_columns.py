@@ -95,12 +95,12 @@ def _ready_of_desired(obj: Object, _: datetime) -> str:
 
 
 def _node_status(node: Object, _: datetime) -> str:
-    words = [
+    states = [
         "Ready" if condition.get("status") == "True" else "NotReady"
         for condition in _at(node, "status", "conditions") or ()
         if condition.get("type") == "Ready"
     ] or ["Unknown"]
-    return ",".join([*words, "SchedulingDisabled"] if _at(node, "spec", "unschedulable") else words)
+    return ",".join([*states, "SchedulingDisabled"] if _at(node, "spec", "unschedulable") else states)
 
 
 def _node_roles(node: Object, _: datetime) -> str:

@@ -1,4 +1,4 @@
-"""What `kubectl get pods` says about a pod: its status in one word, its ready containers and its restarts."""
+"""Columns of `kubectl get pods`: status, ready containers, restarts."""
 
 from __future__ import annotations
 
@@ -139,6 +139,6 @@ POD_COLUMNS: Final = (
     Column("Node", lambda pod, _: (pod.get("spec") or {}).get("nodeName") or "<none>", priority=1,
            description="The node that the pod is bound to."),
     Column("Nominated Node", lambda pod, _: (pod.get("status") or {}).get("nominatedNodeName") or "<none>", priority=1,
-           description="The node on which room is being made for the pod."),
+           description="The node on which resources are being freed for the pod."),
     Column("Readiness Gates", _gates, priority=1, description="Passed readiness gates out of all."),
 )  # fmt: skip

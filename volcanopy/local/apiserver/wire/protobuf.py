@@ -24,7 +24,7 @@ Wire = int | bytes
 
 
 class ProtobufError(ValueError):
-    """A body that cannot be decoded; the text says why."""
+    """A body that cannot be decoded, with the reason."""
 
 
 class _Field(NamedTuple):
@@ -38,13 +38,13 @@ class _Field(NamedTuple):
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The JSON object that a protobuf body holds; raises ProtobufError, naming the kind or field that is not known."""
+    """The JSON object of a protobuf body; raises ProtobufError, naming the kind or field that is not known."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not start with the Kubernetes protobuf magic number")
     try:
         return _unwrap(body[len(_MAGIC) :])
     except (UnicodeDecodeError, msgspec.DecodeError, OverflowError, OSError) as fault:
-        raise ProtobufError(f"the body holds a text or time that cannot be read: {fault}") from None
+        raise ProtobufError(f"the body contains a text or time that cannot be decoded: {fault}") from None
 
 
 def _unwrap(envelope: bytes) -> dict[str, Any]:

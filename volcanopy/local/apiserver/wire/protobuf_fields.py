@@ -2,7 +2,7 @@
 
 One message a paragraph: `number name type`. Types are s (string), i (integer), b (boolean), y (bytes), q (quantity),
 t and u (times), o (integer or string), r (raw JSON), the name of a message, or - for what a server ignores. After the
-type, `*` is a list; `{}` around it is a map from strings; `@` before it is a message that only holds a list. `!` marks
+type, `*` is a list; `{}` around it is a map from strings; `@` before it is a message with nothing but a list. `!` marks
 a pointer, whose zero is a value; `+` a field that is written even when empty; `^` as a name a message whose fields
 stand in its parent.
 """

@@ -13,7 +13,7 @@ from volcanopy.local.apiserver.wire.tables import builtin_columns, table
 
 
 def form(call: Call) -> str:
-    """What the client wants to see: "" for the objects themselves, "table", or "partial" for their metadata."""
+    """The requested form: "" for the objects themselves, "table", or "partial" for their metadata."""
     accept = call.http.header("accept") or ""
     if "as=" not in accept:
         return ""
@@ -42,7 +42,7 @@ def respond(data: bytes, code: int = 200, warnings: Sequence[str] = ()) -> Respo
 
 
 def failure(error: ApiError, warnings: Sequence[str] = ()) -> Response:
-    """The response of a refusal."""
+    """The response of an error."""
     made = respond(encode(error.status()), error.code, warnings)
     if error.retry_after:
         made.headers = [*made.headers, ("Retry-After", str(error.retry_after))]
@@ -113,7 +113,7 @@ def list_response(call: Call, entries: Iterable[Entry], metadata: Body) -> Respo
     if kind.custom and kind.outgoing is None:
         return respond(b"%b%b]}\n" % (head, b",".join([entry.raw for entry in entries])))
     if kind.outgoing is None:
-        # Items of built-in lists do not repeat what the list says; the store writes these two keys first.
+        # Items of built-in lists do not repeat the apiVersion and kind of the list; the store writes these two keys first.
         start = len(b'{"kind":"%b","apiVersion":"%b",' % (kind.kind.encode(), kind.api_version.encode()))
         return respond(b"%b%b]}\n" % (head, b",".join([b"{" + entry.raw[start:] for entry in entries])))
     return respond(b"%b%b]}\n" % (head, b",".join([raw(kind, entry) for entry in entries])))

@@ -87,7 +87,7 @@ def table(
     list_meta: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> dict[str, Any]:
-    """A Table of objects; `include` says what each row carries along: `Metadata`, `Object` or `None`."""
+    """A Table of objects; `include` selects what each row contains: `Metadata`, `Object` or `None`."""
     rows = []
     for obj in objects:
         row: dict[str, Any] = {"cells": [column.cell(obj, now) for column in columns]}
