@@ -1,12 +1,12 @@
-"""dask: the pods of a job are a Dask cluster.
+"""Job plugin dask: makes the pods of a job a Dask cluster.
 
-``pip install`` this package where the job controller and admission run, and name the plugin in a job::
+Install this package where the job controller and admission run, and name the plugin in a job::
 
     spec:
       plugins:
         dask: [--dashboard-port=8080]
 
-``dask worker`` and ``distributed.Client()`` then find the scheduler by themselves.
+``dask worker`` and ``distributed.Client()`` then connect to the scheduler without further arguments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ from volcanopy.jobcontroller.plugins.plugin import (
 
 
 class DaskArguments(Arguments):
-    """What a job may say: anything else is refused when it is submitted."""
+    """Arguments of the plugin. Admission rejects all others."""
 
     scheduler: Annotated[str, Role(required=True)] = "scheduler"
     """The task of the scheduler."""
@@ -40,13 +40,13 @@ class DaskArguments(Arguments):
 
 
 class Dask(JobPlugin[DaskArguments]):
-    """Tell every container where the scheduler is, and give the dashboard a service, ``<job>-dashboard``."""
+    """Sets the address of the scheduler in every container and creates a service of the dashboard, ``<job>-dashboard``."""
 
     name = "dask"
     implies = ("svc",)
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
-        """The scheduler's address; for the scheduler itself, its ports."""
+        """Add the address of the scheduler, and to the scheduler its ports."""
         if task.name == self.arguments.scheduler:
             for container in containers(pod, initial=False):
                 add_port(container, "scheduler", self.arguments.port)
@@ -56,7 +56,7 @@ class Dask(JobPlugin[DaskArguments]):
         return pod
 
     def objects(self) -> Sequence[Needed]:
-        """The service of the dashboard."""
+        """Return the service of the dashboard."""
         selector = {
             names.JOB_NAME: self.job.metadata.name,
             names.JOB_NAMESPACE: self.job.metadata.namespace,
@@ -68,7 +68,7 @@ class Dask(JobPlugin[DaskArguments]):
         return [Needed({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})]
 
     def problems(self) -> Iterable[Problem]:
-        """More than one scheduler: the workers would not know which to join."""
+        """Report more than one scheduler: workers join exactly one."""
         if self._scheduler.replicas > 1:
             yield self.problem(f"task {self._scheduler.name} has {self._scheduler.replicas} replicas: give it one")
 

@@ -118,7 +118,7 @@ def test_a_release_lives_and_leaves_nothing_behind(plane: ControlPlane) -> None:
     plane.request("PATCH", f"{HOOKS}/{configuration}", {"webhooks": [webhook]}, merge)
     changed = {"scheduler": {"config": {"actions": "enqueue, allocate"}}}
     notes = helm(plane, "upgrade", RELEASE, str(CHART), values=changed).partition("NOTES:")[2]
-    assert "Helm does not touch the definitions of kinds" in notes
+    assert "Helm does not upgrade CRDs" in notes
     assert plane.request("GET", secret)["data"] == {"ca.crt": "eHg="}
     assert [each["name"] for each in plane.request("GET", f"{HOOKS}/{configuration}")["webhooks"]] == ["x.volcanopy.io"]
     found = plane.request("GET", f"{OURS}/configmaps/volcanopy-scheduler")

@@ -8,7 +8,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* The labels of an object; takes a dict with root and, where the object is a part's, part. */ -}}
+{{- /* The labels of an object; takes a dict with root and, for an object of a part, part. */ -}}
 {{- define "volcanopy.labels" -}}
 {{ include "volcanopy.selector" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
@@ -35,7 +35,7 @@ labels:
   {{- include "volcanopy.labels" . | nindent 2 }}
 {{- end -}}
 
-{{- /* The same for one that lives in no namespace. */ -}}
+{{- /* The same for a cluster-scoped object. */ -}}
 {{- define "volcanopy.clusterMetadata" -}}
 name: {{ include "volcanopy.fullname" .root }}-{{ .part }}
 labels:
@@ -46,17 +46,17 @@ labels:
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "volcanopy.fullname" . }}-controller
 {{- end -}}
 
-{{- /* Whether admission asks the API server about the pods of jobs: "yes" or nothing. */ -}}
+{{- /* "yes" if admission validates pods of jobs with dry runs, else nothing. */ -}}
 {{- define "volcanopy.tries" -}}
 {{- if ne (.Values.admission.policy.podRefused | default "refuse") "allow" -}}yes{{- end -}}
 {{- end -}}
 
-{{- /* What values.schema.json cannot say in a sentence. */ -}}
+{{- /* Checks that values.schema.json cannot express. */ -}}
 {{- define "volcanopy.check" -}}
 {{- range $part := list "scheduler" "controller" -}}
 {{- $values := index $.Values $part -}}
 {{- if and (gt (int $values.replicas) 1) (not $values.leaderElection) -}}
-{{- fail (printf "%s.replicas is %d and %s.leaderElection is false: two would act at once; set leaderElection to true or replicas to 1" $part (int $values.replicas) $part) -}}
+{{- fail (printf "%s.replicas is %d and %s.leaderElection is false: two replicas would act at the same time; set leaderElection to true or replicas to 1" $part (int $values.replicas) $part) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -96,7 +96,7 @@ spec:
             {{- toYaml $values.resources | nindent 12 }}
           volumeMounts:
             {{- if .config }}
-            # A directory, not a single file: only so does a changed ConfigMap arrive in a running pod.
+            # A directory, not a single file: kubelets do not update single files.
             - name: config
               mountPath: /etc/volcanopy
               readOnly: true
@@ -134,7 +134,7 @@ spec:
       {{- end }}
 {{- end -}}
 
-{{- /* The service account of a part, and the budget that keeps one of its replicas when nodes are emptied. */ -}}
+{{- /* The service account of a part, and its PodDisruptionBudget. */ -}}
 {{- define "volcanopy.account" -}}
 apiVersion: v1
 kind: ServiceAccount
@@ -155,7 +155,7 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{- /* Binds the ClusterRole of a part and (with namespaced) its Role, which have its name, to its service account. */ -}}
+{{- /* The bindings of the ClusterRole of a part and (with namespaced) of its Role to its service account. */ -}}
 {{- define "volcanopy.bindings" -}}
 {{- range $kind := .namespaced | ternary (list "ClusterRole" "Role") (list "ClusterRole") }}
 ---
@@ -174,13 +174,13 @@ subjects:
 {{- end }}
 {{- end -}}
 
-{{- /* The rules with which a part takes part in the election of its leader. */ -}}
+{{- /* The rules for leader election of a part. */ -}}
 {{- define "volcanopy.election" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ include "volcanopy.fullname" .root }}-{{ .part }}]
   verbs: [get, list, watch, update]
-# RBAC does not know the name of what is to be made.
+# RBAC cannot restrict create by name.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
