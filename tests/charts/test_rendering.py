@@ -185,7 +185,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "none": ({"admission": {"replicas": 0}}, "at '/admission/replicas': minimum: got 0, want 1"),
     "two leaders": (
         {"controller": {"leaderElection": False}},
-        "controller.replicas is 2 and controller.leaderElection is false: two would act at once; "
+        "controller.replicas is 2 and controller.leaderElection is false: two replicas would act at the same time; "
         "set leaderElection to true or replicas to 1",
     ),
     "low port": ({"admission": {"port": 443}}, "at '/admission/port': minimum: got 443, want 1,024"),
