@@ -1,1 +1,1 @@
-"""What the documents say is run."""
+"""Tests of the documents: links, generated pages, and blocks that run."""

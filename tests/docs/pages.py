@@ -1,14 +1,14 @@
-"""The blocks of code in the documents, as data.
+"""Blocks of code in the documents, as data.
 
-What a block is for follows from its first word, and what more must be known from the words behind it:
+The first word of a block is its language; further words say how it is used:
 
-- ``yaml``: manifests; the page's cluster must take them. With ``yaml scheduler`` a scheduler configuration, with
-  ``yaml policy`` one of admission, with ``yaml values`` values of the chart, with ``yaml part`` a piece of an object.
-- ``console``: commands after ``$``, and what they print. ``...`` stands for anything, and so do ages and times.
-  A command may fail whose output begins as a complaint does.
-- ``sh``: commands, in order, each of which must end well. ``sh background``: they run until the page ends.
+- ``yaml``: manifests, applied to the cluster of the page. With ``yaml scheduler`` a configuration of the scheduler, with
+  ``yaml policy`` one of admission, with ``yaml values`` values of the chart, with ``yaml part`` a part of an object.
+- ``console``: commands after ``$`` with their output. ``...`` matches any text; ages and times are not compared.
+  If the output begins with an error prefix, the command may fail.
+- ``sh``: commands that must succeed. ``sh background``: a process that runs until the end of the page.
 - ``python``: a program.
-- ``text``, ``world``, ``mermaid``: pictures and examples that are no commands; tests of their own decide the worlds.
+- ``text``, ``world``, ``mermaid``: figures and examples without commands; other tests check the worlds.
 """
 
 import re
@@ -34,39 +34,39 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every document that a reader may come upon."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-    return [page for page in found if page.is_file()]
+    """Return every document: README, docs and examples."""
+    listed = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+    return [page for page in listed if page.is_file()]
 
 
 def blocks(page: Path) -> list[Block]:
-    """The fenced blocks of a page, in order."""
-    text, found = page.read_text("utf-8"), []
+    """Return the fenced blocks of a page, in order."""
+    text, listed = page.read_text("utf-8"), []
     for match in _FENCE.finditer(text):
         language, *words = match["words"].split() or [""]
         indent = match["indent"]
         lines = [line.removeprefix(indent) for line in match["text"].splitlines()]
         number = text.count("\n", 0, match.start()) + 1
-        found.append(Block(str(page.relative_to(ROOT)), number, language, tuple(words), "\n".join(lines) + "\n"))
-    return found
+        listed.append(Block(str(page.relative_to(ROOT)), number, language, tuple(words), "\n".join(lines) + "\n"))
+    return listed
 
 
 def commands(text: str) -> list[tuple[str, str]]:
-    """The commands of a console, each with what it prints; lines after ``>`` belong to the command above."""
-    found: list[tuple[str, str]] = []
+    """Return the commands of a console with their output; lines after ``>`` continue the command above."""
+    pairs: list[tuple[str, str]] = []
     for line in text.splitlines():
         if line.startswith("$ "):
-            found.append((line[2:], ""))
-        elif line.startswith("> ") and found and not found[-1][1]:
-            found[-1] = (f"{found[-1][0]}\n{line[2:]}", "")
-        elif found:
-            command, printed = found[-1]
-            found[-1] = (command, printed + line + "\n")
-    return found
+            pairs.append((line[2:], ""))
+        elif line.startswith("> ") and pairs and not pairs[-1][1]:
+            pairs[-1] = (f"{pairs[-1][0]}\n{line[2:]}", "")
+        elif pairs:
+            command, printed = pairs[-1]
+            pairs[-1] = (command, printed + line + "\n")
+    return pairs
 
 
 _VOLATILE = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"  # moments
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"  # timestamps
     r"|\b(\d+(\.\d+)?(ms|s|m|h|d))+\b"  # ages and times
     r"|127\.0\.0\.1:\d+"
     r"|(/[\w.-]+)+/volcanopy\.kubeconfig"
@@ -74,13 +74,14 @@ _VOLATILE = re.compile(
 
 
 def like(shown: str, printed: str) -> bool:
-    """Whether what was printed is what the page shows, but for what differs from one run to the next."""
+    """Return whether the output matches the page, except for what differs from run to run."""
     pattern = "".join(
-        ".*" if part == "..." else re.escape(part) for part in re.split(r"((?<![\w.])\.\.\.(?![\w.]))", _settled(shown))
+        ".*" if part == "..." else re.escape(part)
+        for part in re.split(r"((?<![\w.])\.\.\.(?![\w.]))", _normalized(shown))
     )
-    return re.fullmatch(pattern, _settled(printed), re.DOTALL) is not None
+    return re.fullmatch(pattern, _normalized(printed), re.DOTALL) is not None
 
 
-def _settled(text: str) -> str:
+def _normalized(text: str) -> str:
     lines = (re.sub(r"\s+", " ", _VOLATILE.sub("?", line)).strip() for line in text.strip().splitlines())
     return "\n".join(line for line in lines if line)

@@ -1,4 +1,4 @@
-"""A reader who types what a page says: a scratch folder, a shell, and a cluster that the page itself started, or one of ours."""
+"""Runs the blocks of a page: in a scratch folder and a shell, on a cluster that the page or the test starts."""
 
 import os
 import signal
@@ -17,18 +17,18 @@ from volcanopy.admission import policy
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import parse
 
-PATIENCE = 60.0
+COMMAND_TIMEOUT = 60.0
 """Seconds that a command may take."""
-SETTLED = 20.0
-"""Seconds until what a page shows must be there."""
-LOOKS = ("volcanopy job list", "volcanopy queue list", "volcanopy queue tree", "volcanopy explain", "kubectl get")
-"""How commands begin that change nothing."""
-COMPLAINTS = ("error:", "volcanopy: ")
-"""How what kubectl and volcanopy print begins when they may have failed."""
+OUTPUT_TIMEOUT = 20.0
+"""Seconds after which a read-only command must print what the page shows."""
+READ_ONLY = ("volcanopy job list", "volcanopy queue list", "volcanopy queue tree", "volcanopy explain", "kubectl get")
+"""Beginnings of commands that change nothing."""
+ERROR_PREFIXES = ("error:", "volcanopy: ")
+"""Beginnings of the output of kubectl and volcanopy if they have failed."""
 
 
 class Reader:
-    """Somebody who follows a page from its top to its end."""
+    """Runs the blocks of a page from top to bottom."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class Reader:
         self._background: list[subprocess.Popen[str]] = []
 
     def follow(self, block: Block) -> None:
-        """Do what a block says."""
+        """Run a block."""
         match block.language:
             case "sh" if "background" in block.words:
                 self.start(block.text)
@@ -54,55 +54,57 @@ class Reader:
                 self.run(block.text, str(block))
             case "console":
                 for command, shown in commands(block.text):
-                    printed = self.look(command, shown, str(block))
+                    printed = self.output_of(command, shown, str(block))
                     assert not shown.strip() or like(shown, printed), (
                         f"{block}: {command}\n--- the page shows\n{shown}--- printed\n{printed}"
                     )
             case "python":
                 self.run_python(block.text, str(block))
             case "yaml":
-                self.take(block)
+                self.use(block)
 
-    def look(self, command: str, shown: str, place: str) -> str:
-        """What a command prints; one that only looks is asked again for a while, since statuses are written a little late."""
-        until = time.monotonic() + (SETTLED if command.startswith(LOOKS) else 0.0)
+    def output_of(self, command: str, shown: str, place: str) -> str:
+        """Return what a command prints; a read-only one is repeated until it prints what the page shows or time is up."""
+        until = time.monotonic() + (OUTPUT_TIMEOUT if command.startswith(READ_ONLY) else 0.0)
         while True:
-            printed = self.run(command, place, fails=shown.startswith(COMPLAINTS))
+            printed = self.run(command, place, fails=shown.startswith(ERROR_PREFIXES))
             if like(shown, printed) or not shown.strip() or time.monotonic() >= until:
                 return printed
             time.sleep(0.5)
 
     def run(self, command: str, place: str, *, fails: bool = False) -> str:
-        """Run a command in a shell; what it printed, on both streams."""
-        done = subprocess.run(
+        """Run a command in a shell and return its output on both streams."""
+        process = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=PATIENCE,
+            timeout=COMMAND_TIMEOUT,
             text=True,
             check=False,
         )
-        assert fails or done.returncode == 0, f"{place}: {command}\nends with {done.returncode}:\n{done.stdout}"
-        return done.stdout
+        assert fails or process.returncode == 0, (
+            f"{place}: {command}\nexit status {process.returncode}:\n{process.stdout}"
+        )
+        return process.stdout
 
     def run_python(self, program: str, place: str) -> None:
-        """Run a program in an interpreter of its own."""
-        done = subprocess.run(
+        """Run a program in a separate interpreter."""
+        process = subprocess.run(
             [sys.executable, "-c", program],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=COMMAND_TIMEOUT,
             text=True,
             check=False,
         )
-        assert done.returncode == 0, f"{place}: ends with {done.returncode}:\n{done.stderr}"
+        assert process.returncode == 0, f"{place}: exit status {process.returncode}:\n{process.stderr}"
 
     def start(self, command: str) -> None:
-        """Start what stays: it has begun when it has printed where it is reached."""
+        """Start a background process and wait until it prints an address."""
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
             cwd=self.folder,
@@ -114,15 +116,15 @@ class Reader:
         )
         self._background.append(process)
         assert process.stdout is not None
-        said: list[str] = []
+        output: list[str] = []
         for line in process.stdout:
-            said.append(line)
+            output.append(line)
             if "http" in line:
                 return
-        raise AssertionError(f"{command} ended before it was ready:\n{''.join(said)}")
+        raise AssertionError(f"{command} ended before it was ready:\n{''.join(output)}")
 
-    def take(self, block: Block) -> None:
-        """Let the one for whom a piece of YAML is meant read it."""
+    def use(self, block: Block) -> None:
+        """Parse or apply a block of YAML, as its words specify."""
         if "part" in block.words or "values" in block.words:
             assert list(yaml.safe_load_all(block.text)), block
         elif "scheduler" in block.words:
@@ -132,35 +134,35 @@ class Reader:
         else:
             for document in yaml.safe_load_all(block.text):
                 assert isinstance(document, dict), f"{block}: a manifest is a mapping"
-                assert document.get("kind"), f"{block}: what is it? Name its kind, or say what the block is"
+                assert document.get("kind"), f"{block}: name the kind, or mark the block as a part"
             (self.folder / "block.yaml").write_text(block.text)
             verb = "create" if "generateName:" in block.text else "apply"
             self.run(f"kubectl {verb} -f block.yaml", str(block))
 
     def end(self) -> None:
-        """Stop what was started."""
+        """Stop the background processes."""
         for process in self._background:
             process.send_signal(signal.SIGINT)
         for process in self._background:
-            process.communicate(timeout=PATIENCE)
+            process.communicate(timeout=COMMAND_TIMEOUT)
 
 
 @contextmanager
 def reader(folder: Path) -> Iterator[Reader]:
-    """A reader, whose processes end with the page."""
-    one = Reader(folder)
+    """Yield a reader; its processes end with the page."""
+    page_reader = Reader(folder)
     try:
-        yield one
+        yield page_reader
     finally:
-        one.end()
+        page_reader.end()
 
 
-def needs_cluster(found: list[Block]) -> bool:
-    """Whether a page speaks to a cluster that it does not start itself."""
-    starts = any(block.language == "sh" and "background" in block.words for block in found)
+def needs_cluster(listed: list[Block]) -> bool:
+    """Return whether a page needs a cluster that it does not start itself."""
+    starts = any(block.language == "sh" and "background" in block.words for block in listed)
     plain: set[Any] = {"scheduler", "policy", "values", "part"}
-    asks = any(
+    uses = any(
         (block.language == "yaml" and not plain & set(block.words)) or block.language in {"console", "sh"}
-        for block in found
+        for block in listed
     )
-    return asks and not starts
+    return uses and not starts

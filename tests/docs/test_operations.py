@@ -1,4 +1,4 @@
-"""What the page for operators says of metrics, terms and limits is what the code says."""
+"""The operations page matches the metrics, leader election terms and limits of the code."""
 
 import re
 
@@ -10,14 +10,14 @@ from volcanopy.services.process.settings import SchedulerSettings
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
 
 
-def test_every_metric_that_it_names_is_one() -> None:
+def test_every_metric_on_the_page_exists() -> None:
     known = set(re.findall(r"`(volcanopy_\w+)`", (ROOT / "docs" / "metrics.md").read_text("utf-8")))
     named = {name.removesuffix("_bucket") for name in re.findall(r"\bvolcanopy_[a-z_]+", PAGE)}
     assert len(named) > 10
     assert named - known == set()
 
 
-def test_terms_and_limits_are_the_defaults() -> None:
+def test_terms_and_limits_on_the_page_are_the_defaults() -> None:
     terms, settings = Terms(), SchedulerSettings()
     assert f"| `--lease-duration` | {terms.duration:g} s |" in PAGE
     assert f"| `--renew-deadline` | {terms.renew:g} s |" in PAGE

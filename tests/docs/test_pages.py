@@ -1,4 +1,4 @@
-"""Whoever follows the documents word by word comes to where they say."""
+"""The blocks of every document run and print what the document shows."""
 
 import shutil
 from pathlib import Path
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.timeout(300)
 ELSEWHERE: dict[str, str] = {
     "make demo     # installs": "make test runs these tests, and tests/cli/test_local.py runs what make demo runs",
 }
-"""Blocks that are not run here, by how they begin, and why."""
+"""Blocks that are not run here, by their beginning, with the reason."""
 
 PAGES_ELSEWHERE: dict[str, str] = {
     "docs/install.md": "tests/charts/test_install.py: helm, and a real API server, for install, upgrade and uninstall",
 }
-"""Pages whose commands need more than there is here, and the tests that give them that."""
+"""Pages that other tests run, with what they need."""
 
 SLOW: dict[str, str] = {
     "README.md": "runs a session with jobs that wait for each other",
@@ -45,31 +45,31 @@ def _cases() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", _cases())
-def test_whoever_does_what_a_page_says_sees_what_it_shows(page: Path, tmp_path: Path) -> None:
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     if (elsewhere := PAGES_ELSEWHERE.get(str(page.relative_to(ROOT)))) is not None:
         assert (ROOT / elsewhere.partition(":")[0]).is_file()
         pytest.skip(elsewhere)
-    found = [block for block in blocks(page) if _runs(block)]
-    if needs_cluster(found) and shutil.which("kubectl") is None:
+    listed = [block for block in blocks(page) if _runs(block)]
+    if needs_cluster(listed) and shutil.which("kubectl") is None:
         pytest.skip("kubectl is not on the PATH")
-    with reader(tmp_path) as one:
-        if needs_cluster(found):
-            one.start("volcanopy local up")
-        for block in found:
-            one.follow(block)
+    with reader(tmp_path) as page_reader:
+        if needs_cluster(listed):
+            page_reader.start("volcanopy local up")
+        for block in listed:
+            page_reader.follow(block)
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_has_a_known_language() -> None:
     unknown = [str(block) for page in pages() for block in blocks(page) if block.language not in LANGUAGES]
     assert unknown == []
 
 
-def test_what_is_left_out_is_still_there() -> None:
+def test_every_excluded_block_exists() -> None:
     texts = [block.text for page in pages() for block in blocks(page)]
     assert [beginning for beginning in ELSEWHERE if not any(text.startswith(beginning) for text in texts)] == []
 
 
-def test_a_console_is_commands_and_what_they_print() -> None:
+def test_a_console_contains_commands_and_output() -> None:
     assert commands("$ one \\\n> two\nprinted\n\nmore\n$ three\n") == [
         ("one \\\ntwo", "printed\n\nmore\n"),
         ("three", ""),
@@ -86,5 +86,5 @@ def test_a_console_is_commands_and_what_they_print() -> None:
         ("a took 1.5s\n", "a took 300ms\n", True),
     ],
 )
-def test_what_differs_from_run_to_run_is_not_compared(shown: str, printed: str, same: bool) -> None:
+def test_ages_and_times_are_not_compared(shown: str, printed: str, same: bool) -> None:
     assert like(shown, printed) is same
