@@ -24,54 +24,54 @@ def test_what_can_grow_is_scaled_to_the_smallest_of_its_siblings() -> None:
     """One job holds half of the cpus, the other a quarter of the memory: together they stand as a quarter of each."""
     paths: list[Path] = [(("eng", 1), ("dev", 1)), (("eng", 1), ("prod", 1))]
     made = tree(paths, [(0, [20, 0, 0]), (1, [0, 20, 0])], [[10, 0, 0], [0, 5, 0]])
-    assert made.standing(0) == ((False, 0.25), (False, 0.5))
-    assert made.standing(1) == ((False, 0.25), (False, 0.25))
+    assert made.share_path(0) == ((False, 0.25), (False, 0.5))
+    assert made.share_path(1) == ((False, 0.25), (False, 0.25))
 
 
 def test_what_cannot_grow_counts_as_it_is() -> None:
     """The second job has all that it asks for: it does not hold the first back."""
     paths: list[Path] = [(("eng", 1), ("dev", 1)), (("eng", 1), ("prod", 1))]
     made = tree(paths, [(0, [20, 0, 0]), (1, [0, 5, 0])], [[10, 0, 0], [0, 5, 0]])
-    assert made.standing(0) == ((False, 0.5), (False, 0.5))
-    assert made.standing(1) == ((False, 0.5), (True, 0.25))
+    assert made.share_path(0) == ((False, 0.5), (False, 0.5))
+    assert made.share_path(1) == ((False, 0.5), (True, 0.25))
 
 
 def test_a_job_that_lacks_what_the_cluster_has_no_more_of_cannot_grow() -> None:
     paths: list[Path] = [(("a", 1),), (("b", 1),)]
     made = tree(paths, [(0, [20, 0, 0]), (1, [20, 20, 0])], [[15, 0, 0], [5, 5, 0]])
-    assert [saturated for queue in (0, 1) for saturated, _ in made.standing(queue)] == [True, True]
+    assert [saturated for queue in (0, 1) for saturated, _ in made.share_path(queue)] == [True, True]
 
 
 def test_a_job_that_has_all_it_wants_of_one_resource_can_still_grow_in_another() -> None:
     """Its one pod with a large request has its place, the small ones go on coming."""
     made = tree([(("a", 1),), (("b", 1),)], [(0, [20, 2, 0]), (1, [20, 20, 0])], [[3, 2, 0], [0, 18, 0]])
-    assert made.standing(0) == ((False, 0.15),)
+    assert made.share_path(0) == ((False, 0.15),)
 
 
 def test_shares_are_divided_by_weight() -> None:
     made = tree([(("a", 4),), (("b", 1),)], [(0, [20, 0, 0]), (1, [20, 0, 0])], [[8, 0, 0], [4, 0, 0]])
-    assert (made.standing(0), made.standing(1)) == (((False, 0.1),), ((False, 0.2),))
-    assert made.comes_before(0, 1)
+    assert (made.share_path(0), made.share_path(1)) == (((False, 0.1),), ((False, 0.2),))
+    assert made.is_before(0, 1)
 
 
 def test_queues_of_one_path_are_equal() -> None:
     made = tree([(("a", 1),), (("a", 1),)], [(0, [20, 0, 0]), (1, [20, 0, 0])], [[8, 0, 0], [4, 0, 0]])
-    assert not made.comes_before(0, 1)
-    assert not made.comes_before(1, 0)
+    assert not made.is_before(0, 1)
+    assert not made.is_before(1, 0)
 
 
 def test_the_jobs_of_a_queue_with_queues_below_it_compete_with_those() -> None:
     made = tree([(("a", 1),), (("a", 1), ("b", 1))], [(0, [20, 0, 0]), (1, [20, 0, 0])], [[2, 0, 0], [4, 0, 0]])
-    assert made.comes_before(0, 1)
-    made.move(np.array([0]), np.array([[3], [0], [0]]))
-    assert made.comes_before(1, 0)
+    assert made.is_before(0, 1)
+    made.add(np.array([0]), np.array([[3], [0], [0]]))
+    assert made.is_before(1, 0)
 
 
 def test_a_fair_share_is_by_weight_among_those_that_ask_for_something() -> None:
     paths: list[Path] = [(("a", 3),), (("b", 1), ("c", 1)), (("b", 1), ("d", 2)), (("idle", 4),)]
     jobs = [(0, [1, 0, 0]), (1, [1, 0, 0]), (2, [1, 0, 0])]
     made = tree(paths, jobs, [[0, 0, 0]] * 3)
-    assert [made.fair(queue) for queue in range(4)] == pytest.approx([0.75, 0.25 / 3, 0.5 / 3, 0.5])
+    assert [made.fair_share(queue) for queue in range(4)] == pytest.approx([0.75, 0.25 / 3, 0.5 / 3, 0.5])
 
 
 PATHS = "note.volcanopy.io/hierarchy=root/eng/dev"
@@ -160,12 +160,14 @@ def test_shares_are_those_of_the_definition_and_changes_leave_no_trace(
     asked = [(queue, [want + has for want, has in zip(more, held, strict=True)]) for queue, more, held in jobs]
     held = [list(has) for _, _, has in jobs]
     made = tree(LEAVES, asked, held)
-    before = [made.standing(queue) for queue in range(len(LEAVES))]
+    before = [made.share_path(queue) for queue in range(len(LEAVES))]
     assert before == list(expected(LEAVES, asked, held))
     moves = [(np.array([job % len(jobs)]), np.array(amount)[:, None]) for job, amount in changes]
     for job, amount in moves:
-        made.move(job, amount)
-    assert [made.standing(queue) for queue in range(len(LEAVES))] == list(expected(LEAVES, asked, made.held.T.tolist()))
+        made.add(job, amount)
+    assert [made.share_path(queue) for queue in range(len(LEAVES))] == list(
+        expected(LEAVES, asked, made.allocated.T.tolist())
+    )
     for job, amount in reversed(moves):
-        made.move(job, -amount)
-    assert [made.standing(queue) for queue in range(len(LEAVES))] == before
+        made.add(job, -amount)
+    assert [made.share_path(queue) for queue in range(len(LEAVES))] == before

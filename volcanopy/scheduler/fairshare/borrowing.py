@@ -1,9 +1,8 @@
-"""Borrowing and lending: what a queue may hold above what is due to it, and what of that it never lends.
+"""Borrowing and lending limits of queues, as limits and guarantees.
 
-Both limits are relative to what a queue is due: what its ``deserved`` says. Where that does not name a resource, policies
-that divide by weight reckon with the queue's share by weight when all queues ask for as much as they may, others with
-what it is guaranteed. A borrowing limit becomes a ceiling, ``due + borrowing limit``; a lending limit becomes a
-guarantee, ``due - lending limit``. So everything that knows of capabilities and guarantees knows of these as well.
+Both are relative to the deserved share of a queue: its ``deserved`` field. For resources that this does not name, policies
+by weight use the share by weight when all queues request as much as they may, others the guarantee. A borrowing limit
+becomes the limit ``deserved + borrowing limit``; a lending limit becomes the guarantee ``deserved - lending limit``.
 """
 
 from dataclasses import dataclass
@@ -17,17 +16,17 @@ from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """(R, Q): between what and what queues move, where borrowing and lending limits are reckoned in."""
+    """(R, Q): lower and upper bounds of the allocation of queues, including borrowing and lending limits."""
 
     kept: Ints
-    """What is kept for each queue, whether it uses it or not: its guarantee, and what it does not lend."""
+    """Reserved for each queue, used or not: its guarantee, and what it does not lend."""
     ceiling: Ints
-    """The most that each queue may ever hold: its capability, and what it may borrow; UNLIMITED without."""
+    """The limit of each queue: its capability, and deserved plus borrowing limit; UNLIMITED without."""
     due: Ints | None = None
-    """What the limits are relative to; None where no queue has any."""
+    """The deserved shares that the limits are relative to; None where no queue has such limits."""
 
     def borrowed(self, queues: QueueTable, row: int) -> tuple[Ints, Ints] | None:
-        """(R,): what a queue is due and what it may borrow, where its borrowing limit is what binds; None if it has none."""
+        """(R,): the deserved share and the borrowing limit of a queue, UNLIMITED where that does not bind; None without."""
         if self.due is None or queues.terms.lending is None:
             return None
         borrowing = queues.terms.lending.borrowing[:, row]
@@ -37,13 +36,13 @@ class Bounds:
 
 
 class Commitments:
-    """What is spoken for: what queues hold or keep, whichever is more, each queue with those below it.
+    """Committed amounts: the allocated or reserved amounts of queues, whichever is more, with those of their children.
 
-    What is kept for an idle queue is not there for the others, however many of them share what is left.
+    What is reserved for an idle queue is not available to the others, however many of them share the rest.
     """
 
     def __init__(self, queues: QueueTable, kept: Ints, limit: Ints, total: Ints, *, in_tree: bool) -> None:
-        """``limit`` (R, Q) is the most that each queue can have, ``total`` (R,) what there is. Pods are not counted."""
+        """``limit`` (R, Q) is that of each queue, ``total`` (R,) that of the cluster. Pods are not counted."""
         pods = queues.capability.axis.index["pods"]
         self._kept, self._limit = kept, limit.copy()
         self._whole: Ints = np.where(total > 0, total, UNLIMITED)
@@ -57,16 +56,16 @@ class Commitments:
         self._tops: Rows = np.flatnonzero(self._above == NONE)
         self._known: tuple[int, Ints] | None = None
 
-    def excess(self, queue: int, held: Ints, asked: Ints, version: int) -> Ints | None:
-        """(R,): by how much a queue that takes this much more would take what is kept for others; None if it would not.
+    def excess(self, queue: int, allocated: Ints, requested: Ints, version: int) -> Ints | None:
+        """(R,): by how much this (R,) request of a queue exceeds what is not reserved for others; None if it does not.
 
-        ``held`` (R, Q) is what the queues' own jobs hold; it is the same for equal ``version``.
+        ``allocated`` (R, Q) is that of the queues' own jobs; it is the same for equal ``version``.
         """
         if self._known is None or self._known[0] != version:
-            self._known = (version, self._committed(held))
+            self._known = (version, self._committed(allocated))
         committed = self._known[1]
-        row, more = queue, asked
-        before = held[:, queue] + self._of_children(committed, queue)
+        row, more = queue, requested
+        before = allocated[:, queue] + self._of_children(committed, queue)
         while row != NONE:
             after = np.maximum(before + more, self._kept[:, row])
             more = after - committed[:, row]
@@ -76,14 +75,14 @@ class Commitments:
             if row != queue and (over > 0).any():
                 return np.maximum(over, 0)
             row = int(self._above[row])
-            before = held[:, row] + self._of_children(committed, row)
+            before = allocated[:, row] + self._of_children(committed, row)
         over = np.where(more > 0, committed[:, self._tops].sum(axis=1) + more - self._whole, 0)
         return np.maximum(over, 0) if (over > 0).any() else None
 
-    def _committed(self, held: Ints) -> Ints:
-        committed = np.maximum(held, self._kept)
-        for parent in self._below:  # the lowest first
-            below = held[:, parent] + self._of_children(committed, parent)
+    def _committed(self, allocated: Ints) -> Ints:
+        committed = np.maximum(allocated, self._kept)
+        for parent in self._below:  # the deepest first
+            below = allocated[:, parent] + self._of_children(committed, parent)
             committed[:, parent] = np.maximum(below, self._kept[:, parent])
         return committed
 
@@ -93,7 +92,7 @@ class Commitments:
 
 
 def capability(queues: QueueTable) -> Ints:
-    """(R, Q): the most that each queue may hold; what is not given, and cpu or memory of zero, is no limit."""
+    """(R, Q): the capability of each queue; UNLIMITED where it is not given, or is zero for cpu or memory."""
     unlimited = ~queues.capability_set
     unlimited[:2] |= queues.capability.values[:2] <= 0
     limit: Ints = np.where(unlimited, UNLIMITED, queues.capability.values)
@@ -103,8 +102,8 @@ def capability(queues: QueueTable) -> Ints:
 def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, alone: bool = False) -> Bounds:
     """The bounds of queues in a cluster of an (R,) total.
 
-    ``by_weight``: what ``deserved`` does not name follows from weights. ``in_tree``: what is not lent is kept by all
-    queues above as well, since it would be lent from there otherwise. ``alone``: without guarantees and capabilities.
+    ``by_weight``: shares that ``deserved`` does not name follow from weights. ``in_tree``: what a queue does not lend is
+    reserved in its ancestors as well. ``alone``: without guarantees and capabilities.
     """
     limits = queues.terms.lending
     guarantee, ceiling = queues.guarantee.values, capability(queues)
@@ -123,22 +122,22 @@ def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, a
 
 
 def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, ceiling: Ints) -> Ints:
-    """(R, Q): the share of each queue when all ask for as much as they may."""
+    """(R, Q): the share of each queue when all request as much as they may."""
     levels = Levels(queues)
-    everyone: Mask = np.array([queue is not None for queue in queues.objects], dtype=np.bool_) & ~levels.parents
-    asked = np.where(everyone, total[:, None], 0)
-    return levels.fill(total, asked, guarantee, levels.limits(total, guarantee, ceiling), everyone)[0]
+    leaves: Mask = np.array([queue is not None for queue in queues.objects], dtype=np.bool_) & ~levels.parents
+    requested = np.where(leaves, total[:, None], 0)
+    return levels.fill(total, requested, guarantee, levels.limits(total, guarantee, ceiling), leaves)[0]
 
 
 def _covering(queues: QueueTable, kept: Ints, lends: Mask) -> Ints:
-    """What is kept, each queue keeping what those below it do not lend."""
-    covered, concerned = kept.copy(), lends.copy()
+    """Return the reserved amounts, those of each queue covering what its children do not lend."""
+    covered, affected = kept.copy(), lends.copy()
     depth = sorted(range(len(queues)), key=lambda row: -len(queues.lines[row]))
     sums = np.zeros_like(kept)
     for row in depth:
-        covered[:, row] = np.where(concerned[:, row], np.maximum(kept[:, row], sums[:, row]), kept[:, row])
+        covered[:, row] = np.where(affected[:, row], np.maximum(kept[:, row], sums[:, row]), kept[:, row])
         above = int(queues.above[row])
         if above != NONE:
             sums[:, above] += covered[:, row]
-            concerned[:, above] |= concerned[:, row]
+            affected[:, above] |= affected[:, row]
     return covered

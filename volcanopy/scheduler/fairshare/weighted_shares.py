@@ -1,8 +1,8 @@
-"""Water-filling: how an amount is divided by weight among those who want some of it, and level by level down a tree.
+"""Fair shares by weight (water-filling), flat and level by level down a tree of queues.
 
-Everybody gets the same for each unit of weight, but nobody less than is kept for them nor more than they can use; what
-one cannot use flows to the others. The numbers are exact: whole units are handed out, and where the weights leave
-fractions the units that remain go to the largest of them, of equals to the first by name.
+All queues get the same amount per unit of weight, but at least their guarantee and at most what they can use; the rest is
+divided among the others. The shares are whole units: units left over by rounding go to the largest fractions, of equal
+ones to the first by name.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ def deserved_by_weight(
     active: Mask,
     names: Sequence[str] | None = None,
 ) -> Ints:
-    """(R, Q): what each of Q queues deserves of an (R,) total; the tables are (R, Q).
+    """(R, Q): the deserved share of each of Q queues in an (R,) total; the tables are (R, Q).
 
-    A queue deserves its guarantee, whether it asks for it or not, and beyond that no more than it requests; its limit is
-    never passed. What is guaranteed to a queue that is not ``active`` is kept out of the others' shares.
+    It is at least the guarantee, else at most the request, and never above the limit. The guarantee of a queue that is
+    not ``active`` is not divided among the others.
     """
     least = np.minimum(guarantee, limit)
     most = np.where(active, np.minimum(np.maximum(requested, guarantee), limit), least)
@@ -36,10 +36,12 @@ def deserved_by_weight(
 
 
 def divided(total: int, weight: Ints, least: Ints, most: Ints, names: Sequence[str] | None = None) -> Ints:
-    """(Q,): a total divided by weight, none getting less than ``least`` nor more than ``most``.
+    """(Q,): a total divided by weight, each share between ``least`` and ``most``.
 
-    If not even the least is there, that is what all get; if there is more than the most, that. Rounds freeze whoever
-    would fall below the least or rise above the most, whichever errs by more in sum; the others divide the rest anew.
+    1. If the total is below the sum of ``least`` or above that of ``most``, return these.
+    2. Divide the rest by weight among the queues that are not frozen.
+    3. Freeze those below ``least`` or those above ``most``, whichever deviate more in sum; repeat from 2 until none do.
+    4. Give the units left over by rounding to the largest fractions.
     """
     most = np.minimum(np.maximum(most, least), np.maximum(least, total))
     if int(least.sum()) >= total or not (most > least).any():
@@ -57,10 +59,10 @@ def divided(total: int, weight: Ints, least: Ints, most: Ints, names: Sequence[s
         wrong = low | high
         if not wrong.any():
             break
-        # What freezing them would add to what their shares are in sum: a whole part, less a proper fraction.
-        held = int(weight[wrong].sum())
-        parts, fraction = divmod(held * over, weights)
-        more = int(least[low].sum()) + int(most[high].sum()) - held * each - parts
+        # The change of their sum by freezing them: a whole part, less a proper fraction.
+        wrong_weight = int(weight[wrong].sum())
+        parts, fraction = divmod(wrong_weight * over, weights)
+        more = int(least[low].sum()) + int(most[high].sum()) - wrong_weight * each - parts
         frozen = wrong if more == 0 and not fraction else (low if more > 0 else high)
         given = np.where(frozen, np.where(low, least, most), given)
         free = free & ~frozen
@@ -76,10 +78,7 @@ def divided(total: int, weight: Ints, least: Ints, most: Ints, names: Sequence[s
 
 
 class Levels:
-    """The tree of queues, level by level, for dividing amounts down it.
-
-    The jobs that a queue with queues below it has itself are to those as one more queue, of weight one.
-    """
+    """The tree of queues, level by level. The own jobs of a parent queue count as one more child, of weight one."""
 
     def __init__(self, queues: QueueTable) -> None:
         self._queues = queues
@@ -87,7 +86,7 @@ class Levels:
         self._root = root = queues.index.get("root", NONE)
         tops = np.flatnonzero((above == NONE) | (above == root))
         self.groups: list[tuple[int, Rows]] = [(root, tops[tops != root])]
-        """Each queue with queues below it, and these; from the top down. The first is the whole."""
+        """Each parent queue with its children, from the top down; the first is the root."""
         waiting = [row for row in self.groups[0][1].tolist() if queues.is_parent[row]]
         while waiting:
             parent = waiting.pop(0)
@@ -98,13 +97,13 @@ class Levels:
 
     @property
     def parents(self) -> Mask:
-        """(Q,): the queues that are divided."""
+        """(Q,): the queues with children."""
         parents = np.zeros(len(self._queues), dtype=np.bool_)
         parents[[parent for parent, _ in self.groups if parent != NONE]] = True
         return parents
 
     def rolled_up(self, values: Ints) -> Ints:
-        """(R, Q): amounts of queues, each with those of the queues below it."""
+        """(R, Q): amounts of queues, each with those of its descendants."""
         rolled = values.copy()
         for parent, children in reversed(self.groups):
             if parent != NONE:
@@ -112,24 +111,24 @@ class Levels:
         return rolled
 
     def limits(self, whole: Ints, guarantee: Ints, ceiling: Ints) -> Ints:
-        """(R, Q): the most that each queue can have of an (R,) whole when what is kept for its siblings is left to them."""
+        """(R, Q): the limit of each queue in an (R,) whole of which the guarantees of its siblings are reserved."""
         limit = ceiling.copy()
         if self._root != NONE:
             limit[:, self._root] = np.minimum(limit[:, self._root], whole)
         for parent, children in self.groups:
-            room = whole if parent == NONE else limit[:, parent]
-            kept = guarantee[:, children]
-            left = np.maximum(room - kept.sum(axis=1), 0)[:, None] + kept
+            available = whole if parent == NONE else limit[:, parent]
+            reserved = guarantee[:, children]
+            left = np.maximum(available - reserved.sum(axis=1), 0)[:, None] + reserved
             limit[:, children] = np.minimum(left, ceiling[:, children])
         return limit
 
     def fill(self, total: Ints, requested: Ints, guarantee: Ints, limit: Ints, active: Mask) -> tuple[Ints, Ints]:
-        """What each queue deserves of an (R,) total, with all below it, and what its own jobs do: both (R, Q).
+        """Return the deserved share of each queue with its descendants in an (R,) total, and that of its own jobs: (R, Q).
 
         ``requested`` (R, Q) and ``active`` (Q,) are of the queues' own jobs.
         """
         queues = self._queues
-        wanted = self.rolled_up(requested)
+        tree_requested = self.rolled_up(requested)
         busy = self.rolled_up(active.astype(np.int64)[None, :])[0] > 0
         deserved, own = np.zeros_like(requested), np.zeros_like(requested)
         if self._root != NONE:
@@ -137,13 +136,13 @@ class Levels:
         for parent, children in self.groups:
             whole = total if parent == NONE else deserved[:, parent]
             rows = children if parent == NONE else np.append(children, parent)
-            weight, kept, most = queues.weight[rows].copy(), guarantee[:, rows].copy(), limit[:, rows].copy()
-            asked, runs = wanted[:, rows].copy(), busy[rows].copy()
+            weight, reserved, most = queues.weight[rows].copy(), guarantee[:, rows].copy(), limit[:, rows].copy()
+            request, is_active = tree_requested[:, rows].copy(), busy[rows].copy()
             if parent != NONE:  # its own jobs
-                weight[-1], kept[:, -1], most[:, -1] = 1, 0, whole
-                asked[:, -1], runs[-1] = requested[:, parent], active[parent]
+                weight[-1], reserved[:, -1], most[:, -1] = 1, 0, whole
+                request[:, -1], is_active[-1] = requested[:, parent], active[parent]
             names = [queues.names[row] for row in rows.tolist()]
-            shares = deserved_by_weight(whole, weight, asked, kept, most, runs, names)
+            shares = deserved_by_weight(whole, weight, request, reserved, most, is_active, names)
             deserved[:, children] = shares[:, : len(children)]
             if parent != NONE:
                 own[:, parent] = shares[:, -1]

@@ -4,6 +4,8 @@ A view is a row number with a name for each column. Views are made when they are
 it is at that moment.
 """
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 from volcanopy.api import core
@@ -367,3 +369,11 @@ class QueueView:
     def inqueue(self) -> Resources:
         """What jobs enqueued in this session will ask for."""
         return Resources(self._ledger.snapshot.axis, self._ledger.queue_inqueue[:, self.row].copy())
+
+
+def with_jobs(tasks: Iterable[TaskView]) -> Iterator[tuple[TaskView, JobView]]:
+    """Yield the tasks that belong to a job, each with its job."""
+    for task in tasks:
+        job = task.job
+        if job is not None:
+            yield task, job

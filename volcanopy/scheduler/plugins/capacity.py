@@ -59,13 +59,13 @@ class Capacity(Plugin[CapacityArguments]):
             self._named: Mask = queues.deserved_set | (self._guarantee > 0)
             self._limit = self._limits_down_the_tree(np.where(snapshot.total > 0, snapshot.total, UNLIMITED))
             self._most: Ints = self._limits_down_the_tree(np.full(len(snapshot.total), UNLIMITED))
-            self._promised = queues.rolled_up(queue_demand.asked_by_admitted(self.cluster))
+            self._promised = queues.rolled_up(queue_demand.reserved_for_admitted(self.cluster))
         else:
             self._limit = self._most = queue_demand.within_guarantees(snapshot.total, queues, self._bounds)
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             self._deserved = np.maximum(np.minimum(queues.deserved.values, bounded), self._guarantee)
             self._named = queues.deserved_set | (self._guarantee > 0)
-            self._promised = queue_demand.asked_by_admitted(self.cluster)
+            self._promised = queue_demand.reserved_for_admitted(self.cluster)
         kept = np.where(queues.rooted, self._guarantee, 0) if self.hierarchy else self._guarantee
         self._spoken_for: Commitments | None = None
         if kept.any():
@@ -305,10 +305,10 @@ class Capacity(Plugin[CapacityArguments]):
 
     def _without_devices(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Why the queue may not have the devices that ``count`` such tasks claim."""
-        beyond = self._devices.beyond(self._line(queue), task, count) if self._devices else None
-        if beyond is None:
+        exceeded = self._devices.exceeded(self._line(queue), task, count) if self._devices else None
+        if exceeded is None:
             return None
-        row, name, limit, held, asked = beyond
+        row, name, limit, held, asked = exceeded
         return Rejection(
             "capability",
             f"queue {self._name(row)} may hold {limit} devices of class {name} and holds {held}: {asked} more is too much",

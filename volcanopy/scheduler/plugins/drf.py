@@ -105,7 +105,7 @@ class HierarchicalDrf(Drf):
         changes = self.cluster.ledger.changes
         if changes != self._seen:
             self._seen = changes
-            if self._tree.follow(self.cluster.ledger.job_allocated):
+            if self._tree.update(self.cluster.ledger.job_allocated):
                 self._known.clear()
         return self._tree
 
@@ -114,7 +114,7 @@ class HierarchicalDrf(Drf):
 
         Where jobs are seen from outside with a priority, that goes first at each level of the tree of parents.
         """
-        standing = self._now().standing(queue.row)
+        standing = self._now().share_path(queue.row)
         if not self.cluster.precedence.matters:
             return standing
         names = self.cluster.snapshot.queues.names
@@ -162,7 +162,7 @@ class HierarchicalDrf(Drf):
 
     def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """The weights of the queue, among all that ask for something, give it as large a share of the cluster."""
-        return claim.share_of(self._total) <= self._tree.fair(queue.row)
+        return claim.share_of(self._total) <= self._tree.fair_share(queue.row)
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of queues that would, without the task, still stand worse than the reclaimer's with its own.
@@ -191,12 +191,12 @@ def _goes(
     done: list[tuple[int, Ints]] = []
 
     def move(job: int, amount: Ints) -> None:
-        tree.move(np.array([job]), amount[:, None])
+        tree.add(np.array([job]), amount[:, None])
         done.append((job, amount))
 
     def back() -> None:
         job, amount = done.pop()
-        tree.move(np.array([job]), -amount[:, None])
+        tree.add(np.array([job]), -amount[:, None])
 
     verdicts = []
     refused: set[tuple[int, int]] = set()
@@ -205,7 +205,7 @@ def _goes(
         goes = False
         if job is not None and (job.row, candidate.shape) not in refused:
             move(job.row, -candidate.request.values)
-            goes = tree.comes_before(own.queue.row, job.queue.row)
+            goes = tree.is_before(own.queue.row, job.queue.row)
             if goes:
                 refused.clear()
             else:

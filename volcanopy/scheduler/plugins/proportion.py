@@ -47,7 +47,7 @@ class Proportion(Plugin[NoArguments]):
         self._active[jobs.queue[self.cluster.job_rows()]] = True
         pending: Ints = np.where(queue_demand.held_back(queues), 0, ledger.queue_pending)
         self._requested: Ints = ledger.queue_allocated + pending
-        self._inqueue = self._with_those_below(queue_demand.asked_by_admitted(self.cluster))
+        self._inqueue = self._with_those_below(queue_demand.reserved_for_admitted(self.cluster))
         self.deserved, self._own = self._fill(self._requested)
         self._shares: list[list[int]] = self._own.T.tolist()
         self._owed: Ints | None = None
@@ -102,7 +102,7 @@ class Proportion(Plugin[NoArguments]):
     def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """The share that a queue would deserve if its waiting jobs were admitted covers the claim."""
         if self._owed is None:
-            self._owed = self._fill(self._requested + queue_demand.asked_by_waiting(self.cluster, self._limit))[1]
+            self._owed = self._fill(self._requested + queue_demand.requested_by_waiting(self.cluster, self._limit))[1]
         pods = self.cluster.axis.index["pods"]
         owed = self._owed[:, queue.row]
         return queue.is_open and queue_demand.first_short(claim.values, owed, claim.values, pods) is None

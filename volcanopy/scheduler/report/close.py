@@ -18,7 +18,7 @@ from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import SCHEDULED, Status
 from volcanopy.scheduler.report.explanation import Explainer
-from volcanopy.scheduler.report.queue_status import books
+from volcanopy.scheduler.report.queue_status import queue_statuses
 from volcanopy.scheduler.session.session import Session
 
 _REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAILED)])
@@ -28,9 +28,9 @@ def close(session: Session) -> list[Effect]:
     """All effects of a session, in order of application."""
     why = Explainer(session)
     told = [*_groups(session, why), *_homeless(session, why), *_groupless(session)]
-    kept = books(session)
-    session.observer.queues(kept)
-    return [*session.effects, *_nominations(session), *told, *kept.effects()]
+    statuses = queue_statuses(session)
+    session.observer.queues(statuses)
+    return [*session.effects, *_nominations(session), *told, *statuses.effects()]
 
 
 def _nominations(session: Session) -> Iterator[Effect]:

@@ -1,7 +1,6 @@
-"""The books of the queues: what each of the tree holds, is due, keeps, borrows and waits for when a session ends.
+"""The statuses of queues at the end of a session: allocated, deserved, guaranteed, borrowed and waiting amounts.
 
-All amounts are of a queue together with the queues below it. Nothing is gone through queue by queue or task by task:
-what did not change is a column that is there already.
+All amounts are of a queue together with its descendants. They are computed for all queues at once.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ import numpy as np
 from volcanopy.api import quantity
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
-from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask
 from volcanopy.scheduler.model.snapshot import QueueTable
 from volcanopy.scheduler.model.task_status import Status
@@ -20,122 +18,124 @@ from volcanopy.scheduler.session.session import Session
 
 
 @dataclass(frozen=True, eq=False)
-class Books:
-    """(R, Q) amounts; without a plugin that says what queues are due, ``deserved``, ``limit`` and ``borrowed`` are None."""
+class QueueStatuses:
+    """(R, Q) amounts; ``deserved``, ``limit`` and ``borrowed`` are None without a plugin that defines deserved shares."""
 
     axis: Axis
     queues: QueueTable
     allocated: Ints
-    """What pods hold."""
+    """Allocated to pods."""
     deserved: Ints | None
-    """What the queue is due now."""
+    """The deserved share."""
     limit: Ints | None
-    """The most that the queue may hold now; UNLIMITED where there is no such limit."""
+    """The effective capability; UNLIMITED where there is none."""
     guaranteed: Ints
-    """What is kept for the queue, whether it uses it or not."""
+    """The guarantee, and what the queue does not lend."""
     borrowed: Ints | None
-    """What is held above what is due."""
+    """Allocated above the deserved share."""
     waiting: Ints
-    """What pods ask for that have no place, and admitted or waiting jobs for pods that are not made yet."""
+    """Requested by pods without a node, and by waiting jobs whose pods do not exist yet."""
     share: Floats | None
-    """(Q,): the largest ratio of what is held to what is due; 1 where something is held and nothing is due."""
+    """(Q,): the largest ratio of allocated to deserved; 1 where something is allocated and nothing deserved."""
 
     def effects(self) -> list[SetQueue]:
-        """What is to be written: the queues whose statuses tell something else, in the order of their names."""
-        nothing = np.zeros_like(self.allocated)
-        now = [self.allocated, self.deserved, self.guaranteed, self.borrowed, self.waiting]
-        amounts = np.stack([nothing if one is None else _countable(one) for one in now])
+        """Return the changed queue statuses, ordered by name."""
+        zero = np.zeros_like(self.allocated)
+        tables = [self.allocated, self.deserved, self.guaranteed, self.borrowed, self.waiting]
+        amounts = np.stack([zero if table is None else _reportable(table) for table in tables])
         shares = self._hundredths()
         queues = self.queues
         changed = (amounts != queues.reported).any(axis=(0, 1)) | (shares != queues.reported_share)
         rows = [row for row in np.flatnonzero(changed).tolist() if queues.objects[row] is not None]
-        made = []
+        effects = []
         for row in sorted(rows, key=queues.names.__getitem__):
-            held, deserved, guaranteed, borrowed, waiting = [self._texts(column) for column in amounts[:, :, row]]
-            told = observed_queue_status.told(int(shares[row]))
-            made.append(SetQueue(queues.names[row], held, deserved, guaranteed, borrowed, waiting, told))
-        return made
+            texts = [self._texts(column) for column in amounts[:, :, row]]
+            allocated, deserved, guaranteed, borrowed, waiting = texts
+            share = observed_queue_status.told(int(shares[row]))
+            effects.append(SetQueue(queues.names[row], allocated, deserved, guaranteed, borrowed, waiting, share))
+        return effects
 
     def _hundredths(self) -> Ints:
         if self.share is None or self.deserved is None:
             return np.full(len(self.queues), observed_queue_status.NO_SHARE, dtype=np.int64)
-        concerned = self.allocated.any(axis=0) | self.deserved.any(axis=0)
+        used = self.allocated.any(axis=0) | self.deserved.any(axis=0)
         shares = np.minimum(np.rint(self.share * 100), observed_queue_status.MOST).astype(np.int64)
-        return np.where(concerned, shares, observed_queue_status.NO_SHARE)
+        return np.where(used, shares, observed_queue_status.NO_SHARE)
 
     def _texts(self, amounts: Ints) -> Mapping[str, str]:
         named = zip(self.axis.names, amounts.tolist(), strict=True)
         return quantity.texts({name: units for name, units in named if units})
 
 
-def books(session: Session) -> Books:
-    """The books as the session leaves them."""
-    queues, ledger = session.snapshot.queues, session.ledger
-    held = queues.rolled_up(ledger.queue_allocated - _pipelined(session))
-    claims: QueueShares | None = session.hooks.queue_shares()
-    guaranteed = queues.covering(summable(queues.guarantee.values if claims is None else claims.kept))
+def queue_statuses(session: Session) -> QueueStatuses:
+    """Return the statuses of all queues at the end of a session."""
+    queues, ledger, axis = session.snapshot.queues, session.ledger, session.snapshot.axis
+    allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session))
+    shares = session.hooks.queue_shares()
+    guaranteed = queues.covering(summable(queues.guarantee.values if shares is None else shares.kept))
     waiting = queues.rolled_up(summable(_waiting(session)))
-    axis = session.snapshot.axis
-    if claims is None:
-        return Books(axis, queues, held, None, None, guaranteed, None, waiting, None)
-    deserved = claims.deserved
+    if shares is None:
+        return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None)
+    deserved = shares.deserved
     counts = deserved > 0
-    # Who is due cpus without a word about pods has not borrowed the places of its pods.
-    counts[[place for place in range(len(axis)) if place != axis.index["pods"]]] = True
-    borrowed = np.where(counts, np.maximum(held - deserved, 0), 0)
-    return Books(axis, queues, held, deserved, claims.limit, guaranteed, borrowed, waiting, share(held, deserved))
+    # A deserved share without a number of pods does not limit the pods: they are not borrowed.
+    counts[[dim for dim in range(len(axis)) if dim != axis.index["pods"]]] = True
+    borrowed = np.where(counts, np.maximum(allocated - deserved, 0), 0)
+    share = allocated_share(allocated, deserved)
+    return QueueStatuses(axis, queues, allocated, deserved, shares.limit, guaranteed, borrowed, waiting, share)
 
 
-def share(held: Ints, deserved: Ints) -> Floats:
-    """(Q,): the largest ratio of (R, Q) what is held to what is due, of what is due at all; 1 where that is nothing."""
-    due: Mask = deserved > 0
-    ratios = np.divide(held, deserved, out=np.zeros(held.shape, dtype=np.float64), where=due)
-    owed_nothing = ~due.any(axis=0)
-    return np.where(owed_nothing, held.any(axis=0), ratios.max(axis=0, initial=0.0)).astype(np.float64)
+def allocated_share(allocated: Ints, deserved: Ints) -> Floats:
+    """(Q,): the largest ratio of (R, Q) allocated to deserved amounts, of resources that are deserved.
+
+    Where no resource is deserved it is 1 if anything is allocated, else 0.
+    """
+    has_share: Mask = deserved > 0
+    ratios = np.divide(allocated, deserved, out=np.zeros(allocated.shape, dtype=np.float64), where=has_share)
+    without = ~has_share.any(axis=0)
+    return np.where(without, allocated.any(axis=0), ratios.max(axis=0, initial=0.0)).astype(np.float64)
 
 
 def summable(values: Ints) -> Ints:
-    """The same (R, M) amounts, cut down where all of them together are more than can be counted."""
+    """Return (R, M) amounts, reduced where their sum would overflow."""
     if not values.size or (values.sum(axis=1, dtype=np.float64) < UNLIMITED).all():
         return values
     cut: Ints = np.minimum(values, UNLIMITED // values.shape[1])
     return cut
 
 
-def _countable(amounts: Ints) -> Ints:
-    """What can be written: an amount without end is not told, nor is what no longer fits the numbers."""
-    told: Ints = np.where((amounts >= UNLIMITED) | (amounts < 0), 0, amounts)
-    return told
+def _reportable(amounts: Ints) -> Ints:
+    """Return the amounts, with 0 for unlimited and negative ones, which are not reported."""
+    reported: Ints = np.where((amounts >= UNLIMITED) | (amounts < 0), 0, amounts)
+    return reported
 
 
 def _waiting(session: Session) -> Ints:
-    """(R, Q): what the jobs of each queue ask for and have not been given."""
+    """(R, Q): the requests of pods without a node, and the rest of the minimal resources of waiting jobs."""
     snapshot, ledger = session.snapshot, session.ledger
     jobs, tasks = snapshot.jobs, snapshot.tasks
     sums = np.zeros_like(ledger.queue_allocated)
     rows = session.job_rows
     phase = ledger.phase[rows]
-    coming = (phase == "Pending") | (phase == "Inqueue")
-    asks = coming | (jobs.counts[Status.PENDING, rows] > 0)
-    rows, coming = rows[asks], coming[asks]
+    starting = (phase == "Pending") | (phase == "Inqueue")
+    waits = starting | (jobs.counts[Status.PENDING, rows] > 0)
+    rows, starting = rows[waits], starting[waits]
     if not len(rows):
         return sums
     pending = jobs.pending.values[:, rows]
-    unborn = coming & jobs.has_min_resources[rows]
-    there = jobs.allocated.values[:, rows] + pending
-    more = np.where(unborn, np.maximum(summable(jobs.min_resources.values[:, rows]) - there, 0), 0)
-    asked = pending - snapshot.gated[:, rows] + more
-    np.add.at(sums.T, jobs.queue[rows], asked.T)
+    requested = jobs.allocated.values[:, rows] + pending
+    rest = np.maximum(summable(jobs.min_resources.values[:, rows]) - requested, 0)
+    more = np.where(starting & jobs.has_min_resources[rows], rest, 0)
+    np.add.at(sums.T, jobs.queue[rows], (pending - snapshot.gated[:, rows] + more).T)
     moved = np.unique(ledger.moved[:])
     now = ledger.status[moved]
     placed = moved[(tasks.status[moved] == Status.PENDING) & (now != Status.PENDING) & (now != Status.PIPELINED)]
-    given = snapshot.shapes.request.values.T[tasks.shape[placed]]
-    np.subtract.at(sums.T, jobs.queue[tasks.job[placed]], given)
+    np.subtract.at(sums.T, jobs.queue[tasks.job[placed]], snapshot.shapes.request.values.T[tasks.shape[placed]])
     return sums
 
 
 def _pipelined(session: Session) -> Ints:
-    """(R, Q): what tasks ask for that have a place only on room that is being freed."""
+    """(R, Q): the requests of tasks placed on resources that are being freed."""
     table, jobs = session.snapshot.tasks, session.snapshot.jobs
     sums = np.zeros_like(session.ledger.queue_allocated)
     for row in np.flatnonzero(session.ledger.status == Status.PIPELINED).tolist():

@@ -14,7 +14,7 @@ from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import Plan, SetQueue, document
 from volcanopy.scheduler.model.resources import UNLIMITED
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.scheduler.report.queue_status import books, share
+from volcanopy.scheduler.report.queue_status import allocated_share, queue_statuses
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, config, decide, world
 from volcanopy.testing.random_worlds import Case
@@ -224,7 +224,7 @@ def test_amounts_beyond_all_counting_are_not_told_rather_than_told_wrongly(plugi
 
 
 class Listening(Observer):
-    """Keeps the books that a cycle leaves."""
+    """Keeps the queue statuses at the end of a cycle."""
 
     kept: QueueAmounts
 
@@ -239,7 +239,7 @@ def under(session: Session, queue: int) -> list[int]:
 
 
 def slow(session: Session, row: int) -> dict[str, list[int]]:
-    """The books of one queue: every task, every job looked at."""
+    """The amounts of one queue, task by task and job by job."""
     snapshot, ledger = session.snapshot, session.ledger
     tasks, jobs, size = snapshot.tasks, snapshot.jobs, len(snapshot.axis)
     mine = set(under(session, row))
@@ -280,7 +280,7 @@ def claimed(session: Session, own: list[list[int]], row: int) -> list[int]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
-def test_the_books_are_those_that_somebody_would_keep_who_looks_at_every_task(case: Case) -> None:
+def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
     state = State()
     for thing in world(case.world):
         state.upsert(thing)
@@ -289,7 +289,7 @@ def test_the_books_are_those_that_somebody_would_keep_who_looks_at_every_task(ca
     session = Session(state.snapshot(NOW), rules, listening)
     for name in rules.actions:
         actions[name](session, rules.action_arguments.get(name, {}))
-    kept = books(session)
+    kept = queue_statuses(session)
     # groups whose queue nobody made take no part; neither do pods without a group
     counted = set(session.job_rows.tolist())
     homeless = [job for job in range(len(session.snapshot.jobs)) if job not in counted]
@@ -315,7 +315,7 @@ def test_the_books_are_those_that_somebody_would_keep_who_looks_at_every_task(ca
 
 def test_the_share_of_a_queue_without_claims_is_all_or_nothing() -> None:
     held, due = np.array([[0, 1, 1]]), np.array([[0, 0, 4]])
-    assert share(held, due).tolist() == [0.0, 1.0, 0.25]
+    assert allocated_share(held, due).tolist() == [0.0, 1.0, 0.25]
 
 
 def test_a_plan_does_not_depend_on_who_listens() -> None:
