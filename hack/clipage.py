@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from volcanopy.cli.main import everything
+from volcanopy.cli.main import all_commands
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 _WIDTH = 100
@@ -29,7 +29,7 @@ fish are also available.
 
 def page() -> str:
     """The text of docs/cli.md."""
-    root = everything()
+    root = all_commands()
     parts = [_HEAD]
     for path in _commands(root, ()):
         title = " ".join(("volcanopy", *path))

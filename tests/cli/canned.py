@@ -94,9 +94,13 @@ def forbidden(verb: str, what: str = "batchjobs", namespace: str = "default") ->
     return refusal(403, "Forbidden", message)
 
 
+NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+"""The time of fixed worlds; commands get it by the environment variable ``CLOCK``."""
+
+
 def ago(**span: float) -> str:
-    """A moment so long ago, as the API writes it."""
-    return (datetime.now(UTC) - timedelta(**span)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """A time before ``NOW``, as the API writes it."""
+    return (NOW - timedelta(**span)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def a_job(
@@ -104,7 +108,7 @@ def a_job(
 ) -> Json:
     """A job as its controller leaves it; ``more`` is of its status."""
     task = {"name": "worker", "replicas": 4, "template": {"spec": {"containers": [{"name": "c", "image": "trainer"}]}}}
-    state = {"phase": phase, "reason": "Told", "message": message, "lastTransitionTime": created}
+    state = {"phase": phase, "reason": "PodGroupPending", "message": message, "lastTransitionTime": created}
     return {
         "apiVersion": "batch.volcanopy.io/v1alpha1",
         "kind": "BatchJob",

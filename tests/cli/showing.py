@@ -1,18 +1,21 @@
 """What commands show of a fixed world, in a pipe and in a real terminal: the cases of the golden texts in ``golden/``.
 
 ``python -m tests.cli.showing`` writes the texts anew: review the difference like code. In the texts, the escape
-character of a terminal is written as ``␛``, and all ages stay the same for most of an hour.
+character of a terminal is written as ``␛``. Commands run at a fixed time, so that ages and dates are always the same.
 """
 
-import re
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
-from tests.cli.canned import JOBS, Canned, a_job, ago, canned
+from tests.cli.canned import JOBS, NOW, Canned, a_job, ago, canned
 from tests.cli.driving import drive, in_terminal
+from volcanopy.cli.framework.durations import CLOCK
 from volcanopy.kube.client.kinds import Json
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -42,6 +45,8 @@ CASES = (
     Case("get-piped-json", ("job", "get", "done", "-o", "json")),
     Case("get-terminal-missing", ("job", "get", "dome"), 100),
     Case("describe-piped", ("job", "describe", "waits")),
+    Case("podgroup-describe-piped", ("podgroup", "describe", "waits-uid-of-waits")),
+    Case("job-list-help", ("job", "list", "--help")),
     Case("podgroup-terminal", ("podgroup", "list"), 100),
     Case("pod-piped", ("pod", "list", "-o", "wide")),
     Case("help-terminal", ("--help",), 100),
@@ -76,8 +81,6 @@ def _furnish(server: Canned) -> None:
         a_job("runs", "Running", "4 of 4 pods running", created=ago(days=20, hours=1), running=4, retryCount=1),
         a_job("waits", "Pending", WHY, created=ago(hours=9, minutes=2), pending=4),
     ]
-    # The dates stand in documents as they are; there they have to be the same each day.
-    jobs[0]["metadata"]["creationTimestamp"] = jobs[0]["status"]["state"]["lastTransitionTime"] = made
     server.has(JOBS.format("default"), *jobs)
     server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs", *jobs)
     group = {
@@ -148,21 +151,18 @@ def _event() -> Json:
     }
 
 
-def shown(case: Case, config: Path) -> str:
-    """What the command shows, with its exit status."""
+def shown(case: Case, config: Path, now: datetime = NOW) -> str:
+    """Return the output of the command at a time, with its exit status."""
     if case.columns:
         more = {"NO_COLOR": "1"} if case.no_color else {}
-        status, said = in_terminal(*case.words, kubeconfig=config, columns=case.columns, **more)
-        text = said.replace(_ESCAPE, "␛")
+        clock = {CLOCK: now.isoformat()}
+        status, output = in_terminal(*case.words, kubeconfig=config, columns=case.columns, **clock, **more)
+        text = output.replace(_ESCAPE, "␛")
     else:
-        done = drive(*case.words, kubeconfig=config)
-        status, text = done.status, done.out + done.err
-    return f"$ volcanopy {' '.join(case.words)}\n{_steady(text)}(exit status {status})\n"
-
-
-def _steady(text: str) -> str:
-    """Without the dates, which are those of today."""
-    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<date>", text)
+        with mock.patch.dict(os.environ, {CLOCK: now.isoformat()}):
+            outcome = drive(*case.words, kubeconfig=config)
+        status, text = outcome.status, outcome.out + outcome.err
+    return f"$ volcanopy {' '.join(case.words)}\n{text}(exit status {status})\n"
 
 
 def write() -> None:

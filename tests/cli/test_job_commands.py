@@ -27,7 +27,7 @@ def test_a_job_is_run_waited_for_looked_at_and_deleted(volcanopy: Run) -> None:
     waited = volcanopy("job", "wait", "hello", "--for=completed", "--timeout=30s")
     assert waited == Outcome(0, "batchjob.batch.volcanopy.io/hello condition met\n", "")
     headings, row = volcanopy("job", "list").lines[:2]
-    assert headings.split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "WHY"]
+    assert headings.split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "REASON"]
     assert row.split()[:6] == ["hello", "Completed", "1", "1", "1", "default"]
     assert 'the command ["echo", "-n", "hello"]' in volcanopy("job", "logs", "hello").out
     assert volcanopy("job", "list", "-o", "name").out == "batchjob.batch.volcanopy.io/hello\n"
@@ -36,12 +36,12 @@ def test_a_job_is_run_waited_for_looked_at_and_deleted(volcanopy: Run) -> None:
     for part in (
         "Phase:             Completed, Succeeded",
         "hello-main-0",
-        "1 ready of 1, 1 needed together",
+        "1/1 ready, minimum 1",
         "Events:",
     ):
         assert part in told
     assert volcanopy("job", "delete", "batchjob.batch.volcanopy.io/hello").out.endswith("/hello deleted\n")
-    assert "there is no job 'hello'" in volcanopy("job", "get", "hello").sentence()
+    assert 'job "hello" not found' in volcanopy("job", "get", "hello").sentence()
 
 
 def test_run_follows_a_job_to_its_end_and_fails_when_it_does(volcanopy: Run) -> None:
@@ -52,7 +52,7 @@ def test_run_follows_a_job_to_its_end_and_fails_when_it_does(volcanopy: Run) -> 
     assert {line.split("]")[0] for line in good.lines[1:]} == {"[pod/short-main-0/main", "[pod/short-main-1/main"}
     bad = volcanopy(*words, "--name", "wrong", "--annotation", "sim.volcanopy.io/exit-code=3")
     assert bad.status == 1
-    assert bad.sentence().startswith("job wrong is Failed: ")
+    assert bad.sentence().startswith('job "wrong" is Failed: ')
     for name in ("short", "wrong"):
         volcanopy("job", "delete", name)
 
@@ -104,11 +104,11 @@ def test_a_job_that_cannot_start_says_why_in_the_list_in_logs_and_when_waited_fo
     assert told.status == 0
     late = volcanopy("job", "wait", "large", "--for=running", "--timeout", "2s")
     assert late.status == 1
-    assert late.sentence() == f"timed out waiting for job large to be running; it is Pending: {why}"
+    assert late.sentence() == f'timed out waiting for job "large" to be running: it is Pending: {why}'
     assert volcanopy("job", "list", "--phase", "pending").lines[1].endswith(why)
     logs = volcanopy("job", "logs", "large")
     assert logs.status == 1
-    assert "pod large-task-0 has not started: it has no node yet (and 3 more)" in logs.sentence()
+    assert 'pod "large-task-0" has not started: it has no node yet (and 3 more)' in logs.sentence()
     assert volcanopy("job", "delete", "large").status == 0
 
 
@@ -116,7 +116,7 @@ def test_waiting_ends_as_soon_as_the_phase_can_no_longer_come(volcanopy: Run) ->
     submitted(volcanopy, batch_job("fails", 1, "1", duration="50ms", exit_code="1"))
     ended = volcanopy("job", "wait", "fails", "--for", "completed", "--timeout", "30s")
     assert ended.status == 1
-    assert ended.sentence().startswith("job fails is Failed and stays so: ")
+    assert ended.sentence().startswith('job "fails" cannot become Completed: it is Failed: ')
     assert volcanopy("job", "wait", "fails", "--for=phase=Failed").status == 0
     assert volcanopy("job", "wait", "fails", "--for=finished").status == 0
     volcanopy("job", "delete", "fails")
@@ -140,7 +140,7 @@ def test_a_job_is_suspended_resumed_restarted_and_ended_by_commands(volcanopy: R
     assert said["Terminated"] == "to see it terminate"
     late = volcanopy("job", "suspend", "steady")
     assert late.status == 1
-    sentence = "job steady is Terminated: only one that is Pending, Running or Restarting can be suspended"
+    sentence = 'job "steady" is Terminated: only jobs in phase Pending, Running or Restarting can be suspended'
     assert late.sentence() == sentence
     volcanopy("job", "delete", "steady")
 
@@ -150,10 +150,12 @@ def test_an_elastic_job_is_scaled_and_what_no_server_would_take_is_said_before(v
     assert volcanopy("job", "scale", "elastic", "--replicas", "3").out.endswith("/elastic scaled\n")
     assert volcanopy("job", "get", "elastic").lines[1].split()[3:5] == ["1", "3"]
     stale = volcanopy("job", "scale", "elastic", "--replicas", "4", "--current-replicas", "2")
-    assert stale.sentence() == "task task of job elastic has 3 replicas, not 2: left as it is"
+    assert stale.sentence() == (
+        '--current-replicas: task "task" of job "elastic" has 3 replicas, not 2: nothing was changed'
+    )
     none = volcanopy("job", "scale", "elastic", "--replicas", "0", "--min", "0")
-    assert (none.status, "give at least 1 replicas" in none.sentence()) == (2, True)
-    assert "has no task 'ps': it has task" in volcanopy("job", "scale", "elastic", "-r", "2", "-t", "ps").sentence()
+    assert (none.status, "use --replicas 1 or more" in none.sentence()) == (2, True)
+    assert 'has no task "ps", only task' in volcanopy("job", "scale", "elastic", "-r", "2", "-t", "ps").sentence()
     volcanopy("job", "delete", "elastic")
 
 
@@ -170,7 +172,7 @@ def test_logs_are_followed_until_the_job_has_ended(volcanopy: Run) -> None:
     assert len(one) == 1
     assert one[0].startswith("simulated: ended with exit code 0"), "one pod alone needs no prefix"
     assert volcanopy("job", "logs", "chatty", "--task", "nope").sentence() == (
-        "job chatty has no task 'nope': it has task, late"
+        '--task: job "chatty" has no task "nope", only task, late'
     )
     volcanopy("job", "delete", "chatty")
 
@@ -180,13 +182,13 @@ def test_of_several_names_those_that_are_there_are_served_and_the_others_said(vo
     got = volcanopy("job", "get", "many-a", "many-x", "many-b", "-o", "name")
     assert got.status == 1
     assert [line.rpartition("/")[2] for line in got.lines] == ["many-a", "many-b"]
-    assert "there is no job 'many-x'" in got.sentence()
+    assert 'job "many-x" not found' in got.sentence()
     assert "did you mean" in got.sentence()
     gone = volcanopy("job", "delete", "many-a", "many-x", "many-b")
     assert (gone.status, len(gone.lines)) == (1, 2)
     assert volcanopy("job", "delete", "many-a", "--ignore-not-found") == Outcome(0, "", "")
     assert volcanopy("job", "list", "-q", "nope") == Outcome(
-        0, "", "No jobs in queue nope found in namespace test-job-commands.\n"
+        0, "", 'No jobs in queue "nope" found in namespace "test-job-commands".\n'
     )
     elsewhere = volcanopy("job", "get", "many-a", "-n", "default")
-    assert "there is no job 'many-a' in namespace default" in elsewhere.sentence()
+    assert 'job "many-a" not found in namespace "default"' in elsewhere.sentence()

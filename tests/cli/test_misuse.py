@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from tests.cli.canned import JOBS, Canned, a_job, forbidden, refusal
 from tests.cli.driving import drive
-from volcanopy.cli.main import GROUPS, everything
+from volcanopy.cli.main import GROUPS, all_commands
 
 DEFAULT = JOBS.format("default")
 
@@ -26,7 +26,7 @@ def leaves(group: TyperGroup, words: tuple[str, ...] = ()) -> Iterator[tuple[tup
             yield (*words, name), command
 
 
-COMMANDS = dict(leaves(everything()))
+COMMANDS = dict(leaves(all_commands()))
 MORE: dict[tuple[str, ...], list[str]] = {("queue", "update"): ["--weight", "2"]}
 """What a command wants besides."""
 ASKING = {words: command for words, command in COMMANDS.items() if words[0] in GROUPS}
@@ -152,24 +152,27 @@ def test_a_cluster_without_volcanopy_says_so(words: tuple[str, ...], folder: Pat
         (["job", "lits"], "No such command 'lits'. Did you mean 'list'?; see `volcanopy job --help`"),
         (["job", "run"], "Missing option '--image'; see `volcanopy job run --help`"),
         (["job", "get"], "Missing argument 'NAME'; see `volcanopy job get --help`"),
-        (["job", "delete"], "which job? give NAME, or -l LABELS, or --all"),
-        (["job", "delete", "a", "--all"], "give names, or -l, or --all, or files: not several of them"),
-        (["job", "wait", "a", "--for", "complete"], "'complete' is no phase of a job: did you mean Completed?"),
-        (["job", "wait", "a", "--for", "label=x"], "--for: 'label=x' is neither a phase"),
-        (["job", "wait", "a", "--timeout", "soon"], "--timeout: 'soon' is no duration, such as 30s, 5m or 1h30m"),
-        (["job", "get", "pods/a"], "pods/a: this command is about batchjobs, not pods"),
-        (["job", "list", "-A", "-n", "x"], "give -n or -A: not both"),
+        (["job", "delete"], "no job selected: give NAME, -l LABELS or --all"),
+        (["job", "delete", "a", "--all"], "use only one of NAME, -l, --all and -f"),
+        (["job", "wait", "a", "--for", "complete"], "'complete' is not a phase of a job: did you mean Completed?"),
+        (["job", "wait", "a", "--for", "label=x"], "--for: 'label=x' is invalid: use a phase"),
+        (
+            ["job", "wait", "a", "--timeout", "soon"],
+            "--timeout: 'soon' is not a duration: use a number with a unit, such as 30s, 5m or 1h30m",
+        ),
+        (["job", "get", "pods/a"], "pods/a: expected a name of batchjobs, not of pods"),
+        (["job", "list", "-A", "-n", "x"], "use only one of -n and -A"),
         (["job", "run", "--image", "i", "--cpu", "lots"], "--cpu: 'lots' is not a quantity"),
-        (["job", "run", "--image", "i", "--cpu", "-1"], "--cpu: '-1' must not be negative"),
+        (["job", "run", "--image", "i", "--cpu", "-1"], "--cpu: '-1' is negative: use 0 or more"),
         (["job", "run", "--image", "i", "--name", "Big_Job"], "--name: 'Big_Job'"),
         (["job", "run", "--image", "i", "--min", "3"], "--min: "),
-        (["job", "run", "--image", "i", "-e", "HOME"], "--env: 'HOME' must be name=value"),
-        (["job", "submit", "-f", "/nonexistent"], "/nonexistent: there is no such file"),
+        (["job", "run", "--image", "i", "-e", "HOME"], "--env: 'HOME' is invalid: use name=value"),
+        (["job", "submit", "-f", "/nonexistent"], "/nonexistent: no such file"),
         (["job", "logs", "a", "--index", "x"], "Invalid value for '--index'"),
         (["job", "scale", "a", "-r", "many"], "Invalid value for '-r' / '--replicas'"),
         (["job", "list", "-o", "html"], "Invalid value for '-o' / '--output'"),
-        (["-n", "x", "crd"], "options of `crd` are given after it: volcanopy crd --help"),
-        (["pod", "list", "--phase", "Runing"], "--phase: 'Runing' is no phase of a pod"),
+        (["-n", "x", "crd"], "options of `crd` follow the command: see `volcanopy crd --help`"),
+        (["pod", "list", "--phase", "Runing"], "--phase: 'Runing' is not a phase of a pod"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
@@ -189,12 +192,12 @@ def test_a_name_that_is_not_there_is_answered_with_near_ones_and_with_other_name
     server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs")
     config = server.kubeconfig(tmp_path)
     near = drive("job", "get", "trainign", kubeconfig=config)
-    assert near.sentence() == "there is no job 'trainign' in namespace default; did you mean training or training-2?"
+    assert near.sentence() == ('job "trainign" not found in namespace "default"; did you mean training or training-2?')
     server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs", a_job("trainign", "Running", namespace="lab"))
     elsewhere = drive("job", "get", "trainign", kubeconfig=config)
     assert (
         elsewhere.sentence()
-        == "there is no job 'trainign' in namespace default; there is one in namespace lab: give -n lab"
+        == 'job "trainign" not found in namespace "default"; it exists in namespace lab: use -n lab'
     )
     assert (near.status, elsewhere.status) == (1, 1)
 
@@ -204,7 +207,7 @@ def test_who_may_not_list_is_not_offered_near_names(server: Canned, tmp_path: Pa
     server.answers["GET", DEFAULT] = forbidden("list")
     server.answers["GET", f"{DEFAULT}/x"] = refusal(404, "NotFound", 'batchjobs "x" not found', "x")
     assert drive("job", "get", "x", kubeconfig=server.kubeconfig(tmp_path)).sentence() == (
-        "there is no job 'x' in namespace default"
+        'job "x" not found in namespace "default"'
     )
 
 

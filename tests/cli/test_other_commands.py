@@ -23,10 +23,10 @@ def test_a_flow_is_made_watched_told_and_deleted(volcanopy: Run, tmp_path: Path)
     assert [line.split()[-1] for line in volcanopy("jobflow", "run", "-f", file).lines][:4] != ["created"] * 4
 
     headings, row = volcanopy("jobflow", "list").lines
-    assert headings.split() == ["NAME", "PHASE", "DONE", "AGE", "JOBS"]
+    assert headings.split() == ["NAME", "PHASE", "COMPLETED", "AGE", "REASON"]
     assert row.startswith("pipeline")
     told = volcanopy("jobflow", "describe", "pipeline").out
-    for part in ("pipeline-clean-more", "clean,clean-more", "When One Fails:    stop"):
+    for part in ("pipeline-clean-more", "clean,clean-more", "Failure Policy:    stop"):
         assert part in told
     assert json.loads(volcanopy("jobflow", "get", "pipeline", "-o", "json").out)["kind"] == "JobFlow"
 
@@ -42,14 +42,14 @@ def test_a_flow_is_made_watched_told_and_deleted(volcanopy: Run, tmp_path: Path)
 
     gone = volcanopy("jobflow", "delete", "-f", file)
     assert (gone.status, len(gone.lines)) == (0, 5)
-    assert volcanopy("jobflow", "list").err == "No jobflows found in namespace test-other-commands.\n"
+    assert volcanopy("jobflow", "list").err == 'No jobflows found in namespace "test-other-commands".\n'
     assert volcanopy("jobtemplate", "delete", "fetch").status == 1
 
 
 def test_a_file_without_what_the_command_is_about_is_refused(volcanopy: Run) -> None:
     refused = volcanopy("jobtemplate", "create", "-f", EXAMPLES / "02-gang")
     assert refused.status == 2
-    assert refused.sentence().startswith("there is no JobTemplate in ")
+    assert refused.sentence().startswith("no JobTemplate in ")
 
 
 def test_pods_and_pod_groups_tell_why_they_wait(volcanopy: Run, kubeconfig: Path) -> None:
@@ -68,12 +68,12 @@ def test_pods_and_pod_groups_tell_why_they_wait(volcanopy: Run, kubeconfig: Path
     assert "Insufficient cpu" in waiting
     assert "small-task" not in waiting
     assert (
-        volcanopy("pod", "list", "--queue", "nope").err == "No pods of jobs found in namespace test-other-commands.\n"
+        volcanopy("pod", "list", "--queue", "nope").err == 'No pods of jobs found in namespace "test-other-commands".\n'
     )
-    assert "there is no job 'smal' in namespace" in volcanopy("pod", "list", "-j", "smal").sentence()
+    assert 'job "smal" not found in namespace' in volcanopy("pod", "list", "-j", "smal").sentence()
 
     groups = volcanopy("podgroup", "list").lines
-    assert groups[0].split() == ["NAME", "PHASE", "MIN", "RUNNING", "QUEUE", "AGE", "WHY"]
+    assert groups[0].split() == ["NAME", "PHASE", "MIN", "RUNNING", "QUEUE", "AGE", "REASON"]
     stands = {row.split()[0].partition("-")[0]: row.split()[1:3] for row in groups[1:]}
     assert stands == {"large": ["Inqueue", "4"], "small": ["Running", "2"]}
     name = groups[1].split()[0]

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.canned import Canned
 from tests.cli.driving import COMMAND, Run, drive, in_terminal, read_until, terminal
 from tests.cli.showing import CASES, GOLDEN, Case, shown, world
-from volcanopy.cli.main import everything
+from volcanopy.cli.main import all_commands
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_every_golden_text_has_its_case() -> None:
 
 
 def test_no_help_is_cut_off_in_a_terminal_of_eighty_columns() -> None:
-    root = everything()
+    root = all_commands()
     for name in ("", *(name for name, one in root.commands.items() if hasattr(one, "commands"))):
         told = drive(*([name] if name else []), "--help").out
         assert "..." not in told.partition("Commands:")[2], told

@@ -1,6 +1,6 @@
-"""Completion in shells: the scripts that ``volcanopy completion`` prints, and the answers to kubectl for its plugin.
+"""Shell completion: the scripts of ``volcanopy completion``, and completions for kubectl's plugin.
 
-A shell, or kubectl, calls the program itself with what has been typed so far; ``VARIABLE`` of the environment says so.
+A shell, or kubectl, calls the program with the words typed so far; the environment variable ``VARIABLE`` marks the call.
 """
 
 import os
@@ -10,16 +10,16 @@ from typer.completion import get_completion_inspect_parameters, shell_complete
 
 PROGRAM = "volcanopy"
 _NO_FILES = ":4"
-"""What kubectl understands as: nothing else is to be completed."""
+"""Directive for kubectl not to complete file names."""
 
 
 def register_shells() -> None:
-    """Let Typer know how each shell asks; it does so only on the way to options that we do not offer."""
+    """Register the shells with Typer, which does so only for options that we do not offer."""
     get_completion_inspect_parameters()
 
 
 def script(shell: str) -> None:
-    """Print the script for a shell, to be sourced."""
+    """Print the script for a shell."""
     from volcanopy.cli.main import VARIABLE, root
 
     register_shells()
@@ -27,12 +27,12 @@ def script(shell: str) -> None:
 
 
 def kubectl() -> None:
-    """Answer kubectl, which calls ``kubectl_complete-volcanopy`` with the words after its plugin's name."""
+    """Print completions for kubectl, which calls ``kubectl_complete-volcanopy`` with the words after the plugin's name."""
     from volcanopy.cli.main import VARIABLE, root
 
-    words = [PROGRAM, *sys.argv[1:]]
-    # The words stand in lines: that is how bash hands them over, and what is read here.
-    os.environ.update({"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1), VARIABLE: "complete_bash"})
+    line = [PROGRAM, *sys.argv[1:]]
+    # One word a line, as bash passes them to the completion of Typer.
+    os.environ.update({"COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(line) - 1), VARIABLE: "complete_bash"})
     try:
         root().main(prog_name=PROGRAM, complete_var=VARIABLE)
     except SystemExit:

@@ -1,7 +1,7 @@
-"""The command ``volcanopy``, as ``kubectl volcanopy`` too; what a command does is imported when it is called.
+"""Entry point of ``volcanopy`` and ``kubectl volcanopy``; modules of commands are imported when they are called.
 
-``GROUPS`` names the modules of the commands that speak to a cluster; how to write one stands in
-:mod:`volcanopy.cli.framework`.
+``GROUPS`` names the modules of the commands that connect to a cluster; :mod:`volcanopy.cli.framework` describes how to
+add one.
 """
 
 import difflib
@@ -20,21 +20,23 @@ from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Cluster, Document
 
 VARIABLE = "_VOLCANOPY_COMPLETE"
-"""The variable of the environment through which a shell asks how a word goes on."""
+"""Environment variable with which a shell requests completions."""
 
+_RESOURCES = "volcanopy.cli.commands.resources"
 GROUPS = {
     "job": ("volcanopy.cli.commands.job", "Run, list, follow, suspend, scale and end batch jobs."),
-    "explain": ("volcanopy.cli.commands.explain", "Say why a job waits, and how a queue stands."),
-    "queue": ("volcanopy.cli.commands.queue", "Make, list, draw, open, close, hold and change queues."),
-    "pod": ("volcanopy.cli.commands.pod", "List the pods of jobs."),
-    "podgroup": ("volcanopy.cli.commands.podgroup", "Look at pod groups: what the scheduler places as a whole."),
-    "jobflow": ("volcanopy.cli.commands.jobflow", "Run and look at flows: jobs that run after one another."),
-    "jobtemplate": ("volcanopy.cli.commands.jobtemplate", "Keep the templates that flows make jobs from."),
+    "explain": ("volcanopy.cli.commands.explain", "Explain why a job waits, or the state of a queue."),
+    "queue": ("volcanopy.cli.commands.queue", "Create, list, draw, open, close, hold and update queues."),
+    "pod": (f"{_RESOURCES}:pod", "List the pods of jobs."),
+    "podgroup": (f"{_RESOURCES}:pod_group", "List and describe pod groups, the gangs of the scheduler."),
+    "jobflow": (f"{_RESOURCES}:job_flow", "Run and list job flows: jobs that depend on each other."),
+    "jobtemplate": (f"{_RESOURCES}:job_template", "Create and list job templates, used by job flows."),
 }
-"""The groups of commands: their modules, and what they are for."""
+"""Groups of commands: their module, with the name of the application if it is not ``app``, and their help."""
+_HELP = "Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."
 
 app = typer.Typer(
-    help="A batch system for Kubernetes: gangs, queues and fair shares; also without a cluster.",
+    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,14 +44,14 @@ app = typer.Typer(
     context_settings=SETTINGS,
 )
 local = typer.Typer(
-    help="A whole cluster on this machine, with simulated nodes.", no_args_is_help=True, context_settings=SETTINGS
+    help="Run a whole cluster with simulated nodes on this machine.", no_args_is_help=True, context_settings=SETTINGS
 )
 app.add_typer(local, name="local")
 app.add_typer(services.app)
 
 
 class Shell(StrEnum):
-    """The shells whose language we write."""
+    """Shells with completion."""
 
     bash = "bash"
     zsh = "zsh"
@@ -57,27 +59,27 @@ class Shell(StrEnum):
 
 
 class Output(StrEnum):
-    """How a plan is printed."""
+    """Output formats of a plan."""
 
     text = "text"
     json = "json"
 
 
-SchedulerFile = Annotated[Path | None, typer.Option(help="The scheduler configuration; the default one otherwise.")]
+SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
+Nodes = Annotated[int, typer.Option(min=0, help="Number of simulated nodes.")]
+NodeFile = Annotated[Path | None, typer.Option(help="File with Node manifests to simulate instead.")]
 
 
 @local.command("up")
 def local_up(
-    nodes: Annotated[int, typer.Option(min=0, help="How many nodes to simulate.")] = 3,
-    cluster: Annotated[Path | None, typer.Option(help="A file with the Node manifests to simulate instead.")] = None,
-    kubeconfig: Annotated[Path, typer.Option(help="Where to write the kubeconfig.")] = Path("volcanopy.kubeconfig"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The API server's port; 0 takes a free one.")] = 0,
+    nodes: Nodes = 3,
+    cluster: NodeFile = None,
+    kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
     scheduler_config: SchedulerFile = None,
-    persist: Annotated[
-        Path | None, typer.Option(help="A file that keeps the cluster's objects from one start to the next.")
-    ] = None,
+    persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
 ) -> None:
-    """Start a cluster on this machine and keep it until Ctrl-C."""
+    """Start a cluster on this machine until Ctrl-C."""
     from volcanopy.cli.local import up
 
     up(nodes=nodes, cluster=cluster, kubeconfig=kubeconfig, port=port, persist=persist, config=scheduler_config)
@@ -88,12 +90,12 @@ def local_run(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Manifests: files, folders, or - for standard input.")
     ],
-    nodes: Annotated[int, typer.Option(min=0, help="How many nodes to simulate.")] = 3,
-    cluster: Annotated[Path | None, typer.Option(help="A file with the Node manifests to simulate instead.")] = None,
+    nodes: Nodes = 3,
+    cluster: NodeFile = None,
     scheduler_config: SchedulerFile = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds after which to give up.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Maximum time for the jobs in seconds.")] = 300.0,
 ) -> None:
-    """Start a cluster, run the jobs of files on it, and end with them."""
+    """Start a cluster, run the jobs of manifests, and stop it."""
     from volcanopy.cli.local import run
 
     run(files=files, nodes=nodes, cluster=cluster, timeout=timeout, config=scheduler_config)
@@ -107,14 +109,14 @@ def plan_command(
             "-f",
             "--filename",
             metavar="FILE",
-            help="Manifests, such as kubectl get -o yaml prints; - for standard input. Repeatable.",
+            help="Manifests, such as of kubectl get -o yaml; - for standard input. Repeatable.",
         ),
     ],
-    config: Annotated[Path | None, typer.Option(help="The scheduler configuration; the default one otherwise.")] = None,
-    now: Annotated[str | None, typer.Option(help="The moment to decide for, in RFC 3339.")] = None,
-    output: Annotated[Output, typer.Option("-o", "--output", help="How to print it.")] = Output.text,
+    config: SchedulerFile = None,
+    now: Annotated[str | None, typer.Option(help="Time of the decision in RFC 3339; by default now.")] = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="Output format.")] = Output.text,
 ) -> None:
-    """Tell what the scheduler would decide, and why others wait."""
+    """Print the scheduler's decisions for manifests, with reasons."""
     from volcanopy.cli.plan import plan
 
     plan(files, config, now, as_json=output is Output.json)
@@ -129,22 +131,24 @@ async def snapshot_command(
     cluster: Cluster,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="The scheduler configuration, if not in a ConfigMap."),
+        typer.Option("--config", metavar="FILE", help="Scheduler configuration, if it is not in a ConfigMap."),
     ] = None,
     config_map: Annotated[
         str,
-        typer.Option("--config-map", metavar="NAMESPACE/NAME", help="The ConfigMap with it, if not the chart's own."),
+        typer.Option(
+            "--config-map", metavar="NAMESPACE/NAME", help="ConfigMap of the configuration; by default the chart's."
+        ),
     ] = "",
     scheduler_name: Annotated[
-        str, typer.Option("--scheduler-name", metavar="NAME", help="The scheduler whose pods are waiting.")
+        str, typer.Option("--scheduler-name", metavar="NAME", help="Scheduler of the pods.")
     ] = "volcanopy",
     default_queue: Annotated[
-        str, typer.Option("--default-queue", metavar="NAME", help="The queue of pod groups that name none.")
+        str, typer.Option("--default-queue", metavar="NAME", help="Queue of pod groups without one.")
     ] = "default",
 ) -> None:
-    """Print all that the scheduler sees, to plan again elsewhere.
+    """Print the scheduler's input as manifests.
 
-    How the scheduler is configured is part of it. It holds no secrets and no environment of containers, but the names, labels and annotations of what there is.
+    `volcanopy plan` reads them. They include the scheduler configuration, and names, labels and annotations of objects, but no Secrets and no environment of containers.
     """
     from volcanopy.cli.snapshot import snapshot
 
@@ -155,12 +159,15 @@ async def snapshot_command(
 def convert_command(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Volcano's manifests: files, folders, or - for standard input."),
+        typer.Argument(metavar="FILE...", help="Volcano manifests: files, folders, or - for standard input."),
     ],
-    output: Annotated[Path | None, typer.Option(help="The file to write to; standard output otherwise.")] = None,
-    strict: Annotated[bool, typer.Option(help="End with an error when something was not carried over.")] = False,
+    output: Annotated[Path | None, typer.Option(help="File to write; by default standard output.")] = None,
+    strict: Annotated[bool, typer.Option(help="Fail when a field could not be converted.")] = False,
 ) -> None:
-    """Turn Volcano's manifests into ours; say what was lost."""
+    """Convert manifests from Volcano to volcanopy.
+
+    Fields without an equivalent are reported.
+    """
     from volcanopy.cli.convert import convert
 
     convert(files, output, strict=strict)
@@ -169,108 +176,116 @@ def convert_command(
 @app.command("crd")
 def crd_command(
     output_dir: Annotated[
-        Path | None, typer.Option(help="The folder to write to, a file for each kind; standard output otherwise.")
+        Path | None, typer.Option(help="Folder for one file per kind; by default standard output.")
     ] = None,
 ) -> None:
-    """Write the custom resource definitions."""
-    from volcanopy.cli.crd import crd
+    """Print the custom resource definitions."""
+    from volcanopy.api.crd import render_crds
 
-    crd(output_dir)
+    files = render_crds()
+    if output_dir is None:
+        sys.stdout.write("---\n".join(files.values()))
+        return
+    try:
+        output_dir.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (output_dir / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"--output-dir: {error.filename} cannot be written: {error.strerror}", 2) from None
+    print(f"{len(files)} definitions written to {output_dir}", file=sys.stderr)
 
 
 @command(app, "version", examples=["volcanopy version --client"])
 def version_command(
     cluster: Cluster,
-    client: Annotated[bool, typer.Option("--client", help="This program's version only.")] = False,
+    client: Annotated[bool, typer.Option("--client", help="Version of this program only.")] = False,
     output: Annotated[
-        Document | None, typer.Option("-o", "--output", help="As a document.", show_default=False)
+        Document | None, typer.Option("-o", "--output", help="Output format.", show_default=False)
     ] = None,
 ) -> None:
     """Print the versions of this program and of the cluster."""
     from volcanopy.cli.version import version
 
-    version(cluster, output, alone=client)
+    version(cluster, output, client_only=client)
 
 
 @command(app, "completion", examples=["source <(volcanopy completion bash)"])
-def completion_command(
-    shell: Annotated[Shell, typer.Argument(help="Whose language to write it in.")],
-) -> None:
-    """Print the script that completes words in a shell."""
+def completion_command(shell: Annotated[Shell, typer.Argument(help="Shell.")]) -> None:
+    """Print the completion script of a shell."""
     from volcanopy.cli.completion import script
 
     script(shell.value)
 
 
 @app.callback()
-def everywhere(
+def check_options(
     ctx: typer.Context,
     kubeconfig: Annotated[Path | None, KUBECONFIG] = None,
     context: Annotated[str | None, CONTEXT] = None,
     namespace: Annotated[str | None, NAMESPACE] = None,
 ) -> None:
-    """A batch system for Kubernetes: gangs, queues and fair shares; also without a cluster."""
-    asked = ctx.invoked_subcommand or ""
-    if (kubeconfig or context or namespace) and asked not in {*GROUPS, "version", "snapshot"}:
-        raise CommandError(f"options of `{asked}` are given after it: volcanopy {asked} --help", 2)
+    """Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."""
+    name = ctx.invoked_subcommand or ""
+    if (kubeconfig or context or namespace) and name not in {*GROUPS, "version", "snapshot"}:
+        raise CommandError(f"options of `{name}` follow the command: see `volcanopy {name} --help`", 2)
 
 
 def root() -> TyperGroup:
-    """All commands as one: those that speak to a cluster first, each group imported when it is wanted."""
+    """Return all commands; groups that connect to a cluster come first and are imported when they are called."""
     if VARIABLE in os.environ:
         from volcanopy.cli.completion import register_shells
 
         register_shells()
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
-    lazy = {name: LazyGroup(name, module, said) for name, (module, said) in GROUPS.items()}
+    lazy = {name: LazyGroup(name, module, text) for name, (module, text) in GROUPS.items()}
     group.commands = {**lazy, **group.commands}
     return group
 
 
-def everything() -> TyperGroup:
-    """The same with all groups imported: for those who want to see every command."""
+def all_commands() -> TyperGroup:
+    """Return all commands with their groups imported."""
     group = root()
-    for one in group.commands.values():
-        if isinstance(one, LazyGroup):
-            one.load()
+    for subcommand in group.commands.values():
+        if isinstance(subcommand, LazyGroup):
+            subcommand.load()
     return group
 
 
 def main() -> None:
-    """Run the command; whatever goes wrong is one sentence on standard error."""
+    """Run the command; an error is one sentence on standard error."""
     called = Path(sys.argv[0]).name
     program = "kubectl volcanopy" if called.startswith("kubectl-") else "volcanopy"
     try:
         status = root().main(prog_name=program, complete_var=VARIABLE, standalone_mode=False)
     except typer.TyperException as fault:
-        status = _misused(fault)
-    except CommandError as stop:
-        print(f"volcanopy: {stop}", file=sys.stderr)
-        status = stop.status
+        status = _usage_error(fault)
+    except CommandError as error:
+        print(f"volcanopy: {error}", file=sys.stderr)
+        status = error.status
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing is left to be written when Python ends.
+        # The reader of our output has gone: Python must not write the rest when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _misused(fault: typer.TyperException) -> int:
-    """What was wrong with the command line, as a sentence with the way to the help."""
+def _usage_error(fault: typer.TyperException) -> int:
+    """Print what is wrong with the command line, with a pointer to the help."""
     context = getattr(fault, "ctx", None)
     text = " ".join(fault.format_message().split()).rstrip(".").replace("Value error, ", "")
     if type(fault).__name__ == "NoArgsIsHelpError":
         print(fault.format_message())
         return 2
     if context is not None and (option := getattr(fault, "option_name", "")) and text.startswith("No such option"):
-        text = f"No such option: {option}{_near(option, context.command)}"
-    where = f"{context.command_path} --help" if context is not None else "volcanopy --help"
-    print(f"volcanopy: {text}; see `{where}`", file=sys.stderr)
+        text = f"No such option: {option}{_suggestion(option, context.command)}"
+    help_command = f"{context.command_path} --help" if context is not None else "volcanopy --help"
+    print(f"volcanopy: {text}; see `{help_command}`", file=sys.stderr)
     return 2
 
 
-def _near(option: str, asked: TyperCommand) -> str:
-    """What may have been meant by an option that a command does not have, as a clause."""
-    every = [name for one in asked.params for name in one.opts if name.startswith("--")]
-    near = [name for name in every if name.startswith(option)] or difflib.get_close_matches(option, every, n=2)
-    return f", did you mean {' or '.join(near)}?" if near else ""
+def _suggestion(option: str, subcommand: TyperCommand) -> str:
+    """Return the similar options of a command, as a clause."""
+    options = [name for parameter in subcommand.params for name in parameter.opts if name.startswith("--")]
+    similar = [name for name in options if name.startswith(option)] or difflib.get_close_matches(option, options, n=2)
+    return f", did you mean {' or '.join(similar)}?" if similar else ""

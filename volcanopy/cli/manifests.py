@@ -15,7 +15,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: what looks like a date stays text."""
+    """YAML as Kubernetes reads it: dates stay text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -26,7 +26,7 @@ _Loader.yaml_implicit_resolvers = {
 
 @dataclass(frozen=True)
 class Manifest:
-    """One object as it was written, with where it stands."""
+    """An object of a file, with its place there."""
 
     source: str
     number: int
@@ -44,24 +44,25 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """``namespace/name``, as far as the manifest says them."""
+        """``namespace/name``, without the parts that are missing."""
         metadata = self.body.get("metadata") or {}
         return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
 
     @property
     def place(self) -> str:
-        """Where it stands, for messages."""
+        """File, document, kind and name, for messages."""
         return f"{self.source}, document {self.number} ({self.kind} {self.name})"
 
 
 def read(paths: Iterable[str]) -> list[Manifest]:
-    """All objects of files, of the manifests in folders, or of standard input for ``-``; raises Stop."""
-    found: list[Manifest] = []
-    for path in paths:
-        for source, text in _texts(path):
-            for number, document in enumerate(_documents(source, text), start=1):
-                found.extend(_objects(source, number, document))
-    return found
+    """Return all objects of files, of the manifests in folders, or of standard input for ``-``; raises CommandError."""
+    return [
+        manifest
+        for path in paths
+        for source, text in _texts(path)
+        for number, document in enumerate(_documents(source, text), start=1)
+        for manifest in _objects(source, number, document)
+    ]
 
 
 def _texts(path: str) -> Iterator[tuple[str, str]]:
@@ -69,14 +70,14 @@ def _texts(path: str) -> Iterator[tuple[str, str]]:
         yield "standard input", sys.stdin.read()
         return
     place = Path(path)
-    files = sorted(one for one in place.iterdir() if one.suffix in SUFFIXES) if place.is_dir() else [place]
+    files = sorted(file for file in place.iterdir() if file.suffix in SUFFIXES) if place.is_dir() else [place]
     if not files:
-        raise CommandError(f"{path}: the folder holds no manifest ({', '.join(SUFFIXES)})")
+        raise CommandError(f"{path}: no manifest ({', '.join(SUFFIXES)}) in this folder")
     for file in files:
         try:
             yield str(file), file.read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise CommandError(f"{file}: there is no such file") from None
+            raise CommandError(f"{file}: no such file") from None
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
@@ -88,23 +89,21 @@ def _documents(source: str, text: str) -> list[Any]:
             try:
                 return [json.loads(stripped)]
             except json.JSONDecodeError:
-                pass  # flow-style YAML begins with a brace too, and says better what is wrong
+                pass  # flow-style YAML begins with a brace too, and the YAML error is more precise
         return [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", line {min(mark.line + 1, max(len(text.splitlines()), 1))}"
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise CommandError(f"{source}{where}: this is not YAML: {problem}") from None
+        raise CommandError(f"{source}{where}: invalid YAML: {problem}") from None
 
 
 def _objects(source: str, number: int, document: Any) -> Iterator[Manifest]:
     if not isinstance(document, dict):
-        raise CommandError(f"{source}, document {number}: a manifest must be a mapping with apiVersion and kind")
+        raise CommandError(f"{source}, document {number}: not a mapping: a manifest has apiVersion and kind")
     for key in ("apiVersion", "kind"):
         if not isinstance(document.get(key), str) or not document[key]:
-            raise CommandError(
-                f"{source}, document {number}: {key} is missing: every manifest must name its apiVersion and kind"
-            )
+            raise CommandError(f"{source}, document {number}: {key} is missing")
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for item in document["items"]:
             if isinstance(item, dict):

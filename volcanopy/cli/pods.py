@@ -1,99 +1,74 @@
-"""``volcanopy pod list``: the pods of jobs, all or those of a job, a task or a queue."""
+"""Columns and filters of the pods of jobs."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 from volcanopy.api import names
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.kinds import JOBS, PODS, key_of, labels_of, spec_of, status_of
-from volcanopy.cli.framework.lists import Wanted, show_list
+from volcanopy.cli.framework.kinds import JOBS, PODS, read
+from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.objects import bare_name, find_object
-from volcanopy.cli.framework.options import Cluster, Scope, Show
-from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style
-from volcanopy.cli.jobs.pods import readiness, restarts, state, task_of
-from volcanopy.kube.client.kinds import Json
+from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
+from volcanopy.cli.jobs.pods import Pod, readiness, restarts, state, task_of
+from volcanopy.kube.client.api_client import Client
 
-_UNPLACED = "<none>"
+if TYPE_CHECKING:
+    from volcanopy.cli.commands.resources import PodFilter
 
-
-def _job(pod: Json, _: datetime) -> str:
-    return labels_of(pod).get(names.JOB_NAME, "")
-
-
-def _why(pod: Json, _: datetime) -> str:
-    """Why a pod has no node, in the scheduler's words."""
-    if spec_of(pod).get("nodeName"):
-        return ""
-    conditions = status_of(pod).get("conditions") or ()
-    said = next((one.get("message") for one in conditions if one.get("type") == "PodScheduled"), "")
-    return " ".join((said or "").split())
+_NONE = "<none>"
+_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+_STYLES = {
+    **dict.fromkeys(("Completed", "Succeeded"), "Completed"),
+    **dict.fromkeys(("Pending", "Terminating", "ContainerCreating", "PodInitializing", "SchedulingGated"), "Pending"),
+    "Running": "Running",
+}
 
 
-def _style(word: str) -> str:
-    if word in {"Completed", "Succeeded"}:
-        return phase_style("Completed")
-    if word in {"Pending", "Terminating", "ContainerCreating", "PodInitializing", "SchedulingGated"}:
-        return phase_style("Pending")
-    return phase_style("Running") if word == "Running" else phase_style("Failed")
+def _reason(pod: Pod) -> str:
+    """Return the scheduler's message why the pod has no node."""
+    messages = [condition.message for condition in pod.status.conditions if condition.type == "PodScheduled"]
+    return messages[0] if messages and not pod.spec.node_name else ""
 
 
 VIEW = View(
     PODS,
+    Pod,
     (
         NAME,
-        Column("JOB", _job),
+        Column("JOB", lambda pod, _: pod.label(names.JOB_NAME)),
         Column("TASK", lambda pod, _: task_of(pod)),
         Column("READY", lambda pod, _: readiness(pod)),
-        Column("STATUS", lambda pod, _: state(pod), style=_style),
+        Column("STATUS", lambda pod, _: state(pod), style=lambda text: phase_style(_STYLES.get(text, "Failed"))),
         Column("RESTARTS", restarts),
-        Column("NODE", lambda pod, _: spec_of(pod).get("nodeName") or _UNPLACED),
+        Column("NODE", lambda pod, _: pod.spec.node_name or _NONE),
         AGE,
-        Column("IP", lambda pod, _: status_of(pod).get("podIP") or _UNPLACED, wide=True),
-        Column("QUEUE", lambda pod, _: labels_of(pod).get(names.QUEUE_NAME, ""), wide=True),
-        Column("WHY", _why, wide=True, sentence=True),
+        Column("IP", lambda pod, _: pod.status.pod_ip or _NONE, wide=True),
+        Column("QUEUE", lambda pod, _: pod.label(names.QUEUE_NAME), wide=True),
+        reason_column(_reason, wide=True),
     ),
 )
 """``volcanopy pod list``."""
 
 
-@dataclass(frozen=True)
-class Which:
-    """Which pods: of one job or of all, of a task, of a queue, of a group."""
-
-    job: str = ""
-    task: str = ""
-    queue: str = ""
-    phase: str = ""
-
-
-async def list_pods(cluster: Cluster, scope: Scope, show: Show, which: Which) -> None:
-    """Print the pods; raises Stop when the one job that is named is not there."""
-    labels = [scope.selector] if scope.selector else []
-    labels.append(f"{names.JOB_NAME}={bare_name(JOBS, which.job)}" if which.job else names.JOB_NAME)
-    if which.task:
-        labels.append(f"{names.TASK_SPEC}={which.task}")
-    if which.queue:
-        labels.append(f"{names.QUEUE_NAME}={which.queue}")
-    wanted_phase = _phase(which.phase)
-
-    def keep(pod: Json) -> bool:
-        return not wanted_phase or status_of(pod).get("phase", "Pending") == wanted_phase
-
-    async with cluster.client() as client:
-        namespace = scope.of(client)
-        if which.job and namespace is not None:
-            which_job = await find_object(client, JOBS, namespace, which.job)
-            what = f"pods of job {key_of(which_job).name}"
-        else:
-            what = "pods of jobs"
-        await show_list(client, VIEW, Wanted(namespace, ",".join(labels), keep=keep, what=what), show)
+async def query(client: Client, namespace: str | None, selector: str, filters: "PodFilter") -> Query:
+    """Return the pods that match the filters; raises CommandError when the job does not exist."""
+    labels = [selector] if selector else []
+    labels.append(f"{names.JOB_NAME}={bare_name(JOBS, filters.job)}" if filters.job else names.JOB_NAME)
+    if filters.task:
+        labels.append(f"{names.TASK_SPEC}={filters.task}")
+    if filters.queue:
+        labels.append(f"{names.QUEUE_NAME} in ({','.join(filters.queue)})")
+    phase = _phase_named(filters.phase) if filters.phase else ""
+    title = "pods of jobs"
+    if filters.job and namespace is not None:
+        job = read(BatchJob, await find_object(client, JOBS, namespace, filters.job))
+        title = f'pods of job "{job.metadata.name}"'
+    matches = (lambda pod: pod.status.phase == phase) if phase else None
+    return Query(namespace, ",".join(labels), matches=matches, title=title)
 
 
-def _phase(text: str) -> str:
-    phases = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-    if not text:
-        return ""
-    known = next((one for one in phases if one.lower() == text.lower()), None)
-    if known is None:
-        raise CommandError(f"--phase: {text!r} is no phase of a pod: there are {', '.join(phases)}", 2)
-    return known
+def _phase_named(text: str) -> str:
+    phase = next((phase for phase in _PHASES if phase.lower() == text.lower()), None)
+    if phase is None:
+        raise CommandError(f"--phase: {text!r} is not a phase of a pod: use one of {', '.join(_PHASES)}", 2)
+    return phase

@@ -1,8 +1,9 @@
-"""``volcanopy version``: of this program, of the cluster, and of what that serves of ours."""
+"""``volcanopy version``: versions of this program, of the cluster, and of our API groups that it serves."""
 
 import asyncio
 import json
 import sys
+from typing import Any
 
 import volcanopy
 from volcanopy.cli.errors import cluster_error
@@ -11,48 +12,45 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
 
-_OURS = "volcanopy.io"
+_DOMAIN = "volcanopy.io"
 _DEADLINE = 5.0
-"""Seconds for each question: who asks for a version does not want to wait for a cluster."""
+"""Seconds for each request."""
 
 
-def version(cluster: Cluster, output: Document | None, *, alone: bool) -> None:
-    """Print them; that no cluster answers is said on standard error, and is no failure."""
+def version(cluster: Cluster, output: Document | None, *, client_only: bool) -> None:
+    """Print the versions; an error of the cluster is printed to standard error and is not a failure."""
     from volcanopy.cli.framework import documents
 
-    said: Json = {"clientVersion": volcanopy.__version__}
-    if not alone:
+    versions: Json = {"clientVersion": volcanopy.__version__}
+    if not client_only:
         try:
-            said |= asyncio.run(_served(cluster))
+            versions |= asyncio.run(_cluster_versions(cluster))
         except KubeError as fault:
             print(f"volcanopy: {cluster_error(fault) or fault}", file=sys.stderr)
     if output in {Document.json, Document.yaml}:
-        sys.stdout.write(documents.text(said, output))
+        sys.stdout.write(documents.text(versions, output))
         return
-    print(f"volcanopy {said['clientVersion']}")
-    if "serverVersion" in said:
-        print(f"cluster {said['serverVersion']} at {said['server']}")
-        for group, versions in said["groups"].items():
-            print(f"serves {group}/{', '.join(versions)}")
-        if not said["groups"]:
-            print(f"serves no group of {_OURS}: volcanopy is not installed there")
+    print(f"volcanopy {versions['clientVersion']}")
+    if "serverVersion" in versions:
+        print(f"cluster {versions['serverVersion']} at {versions['server']}")
+        for group, served in versions["groups"].items():
+            print(f"serves {group}/{', '.join(served)}")
+        if not versions["groups"]:
+            print(f"serves no API group of {_DOMAIN}: volcanopy is not installed")
 
 
-async def _served(cluster: Cluster) -> Json:
+async def _cluster_versions(cluster: Cluster) -> Json:
+    async def get(client: Client, path: str) -> Any:
+        return json.loads(await client.get_raw(path, deadline=_DEADLINE))
+
     async with cluster.client() as client:
-        asked = asyncio.gather(_asked(client, "/version"), _asked(client, "/apis"))
-        server, groups = await asked
+        server, groups = await asyncio.gather(get(client, "/version"), get(client, "/apis"))
         return {
             "serverVersion": server["gitVersion"],
             "server": client.connection.url,
             "groups": {
-                one["name"]: [version["version"] for version in one["versions"]]
-                for one in sorted(groups["groups"], key=lambda one: str(one["name"]))
-                if one["name"] == _OURS or one["name"].endswith(f".{_OURS}")
+                group["name"]: [version["version"] for version in group["versions"]]
+                for group in sorted(groups["groups"], key=lambda group: str(group["name"]))
+                if group["name"] == _DOMAIN or group["name"].endswith(f".{_DOMAIN}")
             },
         }
-
-
-async def _asked(client: Client, path: str) -> Json:
-    answer: Json = json.loads(await client.get_raw(path, deadline=_DEADLINE))
-    return answer

@@ -34,6 +34,9 @@ CASES = (
     Case("queue-list-terminal", ("queue", "list"), 100),
     Case("queue-tree-piped", ("queue", "tree")),
     Case("queue-tree-terminal", ("queue", "tree"), 120),
+    Case("queue-tree-narrow", ("queue", "tree"), 80),
+    Case("queue-describe", ("queue", "describe", "research")),
+    Case("queue-delete-help", ("queue", "delete", "--help")),
     Case("queue-tree-memory", ("queue", "tree", "research", "--resource", "memory")),
     Case("queue-tree-unknown", ("queue", "tree", "--resource", "gpu"), 100),
     Case("queue-help", ("queue", "--help")),
@@ -68,6 +71,7 @@ def _furnish(server: Canned) -> None:
     server.answers["GET", f"{_SCHEDULING}/podgroups"] = refusal(403, "Forbidden", "no")
     server.has(f"{_SCHEDULING}/queues", *_queues(made))
     server.answers["GET", f"{_SCHEDULING}/queues/secret"] = refusal(403, "Forbidden", "no")
+    server.has("/api/v1/namespaces/default/events")
     server.has("/api/v1/namespaces/default/pods", *(_pod(number) for number in range(4)))
     for path in ("/api/v1/namespaces", "/api/v1/nodes", "/api/v1/pods", "/api/v1/resourcequotas"):
         server.answers["GET", path] = _may_not_list(path.rpartition("/")[2])

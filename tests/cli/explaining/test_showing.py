@@ -1,10 +1,12 @@
 """What ``explain``, ``queue`` and ``snapshot`` look like, letter by letter."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.cli.canned import NOW
 from tests.cli.explaining.showing import CASES, GOLDEN, world
 from tests.cli.showing import Case, shown
 
@@ -25,3 +27,13 @@ def test_it_looks_as_it_did(case: Case, config: Path) -> None:
 
 def test_every_golden_text_has_its_case() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == {case.name for case in CASES}
+
+
+def test_ages_depend_on_the_injected_clock_only(config: Path) -> None:
+    """The age of a queue is 5h30m20s: it must not depend on the minute in which the test runs."""
+    case = Case("queue-list-piped", ("queue", "list"))
+    ages = [
+        {row.split()[-1] for row in shown(case, config, NOW + timedelta(seconds=later)).splitlines()[2:-1]}
+        for later in (0, 39, 40)
+    ]
+    assert ages == [{"5h30m"}, {"5h30m"}, {"5h31m"}]

@@ -48,7 +48,7 @@ def test_queues_are_made_changed_looked_at_and_deleted(volcanopy: Run) -> None:
     ok(volcanopy("queue", "update", "qc-one", "--capability", ""))
     assert "capability" not in spec_of(volcanopy, "qc-one")
     headings, *rows = ok(volcanopy("queue", "list")).splitlines()
-    assert headings.split()[:6] == ["NAME", "PARENT", "STATE", "STOP", "WEIGHT", "HOLDS"]
+    assert headings.split()[:6] == ["NAME", "PARENT", "STATE", "STOP", "WEIGHT", "ALLOCATED"]
     assert ["qc-one", "root", "Open", "None", "3"] in [row.split()[:5] for row in rows]
     assert ok(volcanopy("queue", "list", "--below", "qc-one", "-o", "name")) == ""
     assert "Weight:            3" in ok(volcanopy("queue", "describe", "qc-one"))
@@ -60,7 +60,7 @@ def test_a_change_is_only_tried_when_asked(volcanopy: Run) -> None:
     assert (made["kind"], made["metadata"], made["spec"]) == ("Queue", {"name": "qc-one"}, {"weight": 5})
     assert ok(volcanopy("queue", "create", "qc-one", "--dry-run=server")) == f"{KIND}/qc-one created (server dry run)\n"
     missing = volcanopy("queue", "get", "qc-one")
-    assert (missing.status, missing.sentence()) == (1, "there is no queue 'qc-one'")
+    assert (missing.status, missing.sentence()) == (1, 'queue "qc-one" not found')
     ok(volcanopy("queue", "create", "-f", "-", stdin=yaml.safe_dump(made)))
     assert spec_of(volcanopy, "qc-one")["weight"] == 5
     for verb in ("hold", "drain", "close"):
@@ -72,7 +72,7 @@ def test_a_change_is_only_tried_when_asked(volcanopy: Run) -> None:
 def test_a_queue_is_held_drained_and_resumed(volcanopy: Run) -> None:
     ok(volcanopy("queue", "create", "qc-one"))
     assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one held\n"
-    assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one unchanged, it is held\n"
+    assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one unchanged: already held\n"
     assert spec_of(volcanopy, "qc-one")["stopPolicy"] == "Hold"
     assert "queue qc-one is held: nothing new starts" in ok(volcanopy("explain", "queue", "qc-one"))
     assert ok(volcanopy("queue", "drain", "qc-one")) == f"{KIND}/qc-one drained\n"
@@ -80,7 +80,7 @@ def test_a_queue_is_held_drained_and_resumed(volcanopy: Run) -> None:
     assert ok(volcanopy("queue", "resume", "qc-one")) == f"{KIND}/qc-one resumed\n"
     assert spec_of(volcanopy, "qc-one")["stopPolicy"] == "None"
     refused = volcanopy("queue", "hold", "root")
-    assert (refused.status, "queue root cannot be held" in refused.sentence()) == (1, True)
+    assert (refused.status, 'queue "root" cannot be held' in refused.sentence()) == (1, True)
 
 
 def test_a_queue_closes_with_those_below_it_and_opens_again(volcanopy: Run) -> None:
@@ -88,16 +88,16 @@ def test_a_queue_closes_with_those_below_it_and_opens_again(volcanopy: Run) -> N
     ok(volcanopy("queue", "create", "qc-low", "--parent", "qc-top"))
     assert ok(volcanopy("queue", "close", "qc-top", "--wait", "--reason", "holidays")) == f"{KIND}/qc-top closed\n"
     assert ok(volcanopy("queue", "wait", "qc-low", "--for=closed")) == f"{KIND}/qc-low condition met\n"
-    assert ok(volcanopy("queue", "close", "qc-top")) == f"{KIND}/qc-top unchanged, it is closed\n"
+    assert ok(volcanopy("queue", "close", "qc-top")) == f"{KIND}/qc-top unchanged: already closed\n"
     refused = volcanopy("queue", "open", "qc-low")
     assert refused.status == 1
     assert refused.sentence() == (
-        "queue qc-low cannot be opened while queue qc-top above it is closed: volcanopy queue open qc-top"
+        'queue "qc-low" cannot be opened: its parent "qc-top" is closed; run `volcanopy queue open qc-top` first'
     )
     assert ok(volcanopy("queue", "open", "qc-top", "--wait")) == f"{KIND}/qc-top opened\n"
     ok(volcanopy("queue", "wait", "qc-low", "--for=open"))
     root = volcanopy("queue", "close", "root")
-    assert (root.status, root.sentence()) == (1, "queue root stays open: close the queues below it")
+    assert (root.status, root.sentence()) == (1, 'queue "root" cannot be closed: close the queues below it')
 
 
 def test_empty_is_a_queue_when_nothing_below_it_is_unfinished(volcanopy: Run) -> None:
@@ -120,7 +120,7 @@ def test_empty_is_a_queue_when_nothing_below_it_is_unfinished(volcanopy: Run) ->
     ok(volcanopy("job", "wait", "lasts", "--for=running"))
     late = volcanopy("queue", "wait", "qc-top", "--for=empty", "--timeout=500ms")
     assert late.status == 1
-    assert late.sentence().startswith("timed out waiting for queue qc-top to be empty; it is open, with ")
+    assert late.sentence().startswith('timed out waiting for queue "qc-top" to be empty: it is open with ')
     drawn = ok(volcanopy("queue", "tree", "qc-top", "--resource", "cpu")).splitlines()
     assert [line.split()[0] for line in drawn[:2]] == ["QUEUE", "qc-top"]
     assert drawn[2].startswith("└─ qc-low")
@@ -131,23 +131,23 @@ def test_empty_is_a_queue_when_nothing_below_it_is_unfinished(volcanopy: Run) ->
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("queue", "create"), 2, "give the NAME of a queue, or -f FILE"),
-        (("queue", "create", "x", "-f", "y"), 2, "give the NAME of a queue, or -f FILE, not both"),
+        (("queue", "create"), 2, "give either NAME or -f FILE"),
+        (("queue", "create", "x", "-f", "y"), 2, "give either NAME or -f FILE, not both"),
         (
             ("queue", "create", "qc-one", "--capability", "cpu"),
             2,
-            "--capability: 'cpu' is no amount, such as cpu=4 or memory=8Gi",
+            "--capability: 'cpu' is invalid: use NAME=QUANTITY, such as cpu=4 or memory=8Gi",
         ),
         (
             ("queue", "update", "default"),
             2,
-            "nothing to change: give --weight, --capability, or what else is to be different",
+            "no field to update: give an option such as --weight or --capability",
         ),
-        (("queue", "get", "defalt"), 1, "there is no queue 'defalt'; did you mean default?"),
-        (("queue", "tree", "defalt"), 1, "there is no queue 'defalt'; did you mean default?"),
-        (("explain", "queue", "defalt"), 1, "there is no queue 'defalt'; did you mean default?"),
-        (("queue", "hold"), 2, "which queue? give NAME, or -l LABELS, or --all"),
-        (("explain", "job", "nobody"), 1, "there is no job 'nobody' in namespace test-queue-commands"),
+        (("queue", "get", "defalt"), 1, 'queue "defalt" not found; did you mean default?'),
+        (("queue", "tree", "defalt"), 1, 'queue "defalt" not found; did you mean default?'),
+        (("explain", "queue", "defalt"), 1, 'queue "defalt" not found; did you mean default?'),
+        (("queue", "hold"), 2, "no queue selected: give NAME, -l LABELS or --all"),
+        (("explain", "job", "nobody"), 1, 'job "nobody" not found in namespace "test-queue-commands"'),
         (("snapshot", "--config-map", "a/b"), 1, "--config-map: a/b: there is none"),
         (("snapshot", "--config", "/nowhere"), 2, "--config: /nowhere cannot be read: No such file or directory"),
         (("snapshot", "--config", "/x", "--config-map", "a"), 2, "give --config or --config-map, not both"),

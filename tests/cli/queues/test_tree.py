@@ -1,4 +1,4 @@
-"""The tree of queues as it is drawn: who stands where, and how long the bars are."""
+"""The drawing of the queue tree: order, bars, columns that fit the terminal."""
 
 from typing import Any
 
@@ -6,18 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcanopy.api.scheduling_read import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explaining.text import plain
-from volcanopy.cli.queues.tree import WIDTH, Amounts, amounts_of, bar, chosen_resource, document, lines, twigs
+from volcanopy.cli.framework.kinds import read
+from volcanopy.cli.queues.tree import BAR, Amounts, amounts_of, bar, branches, document, lines, select_resource
 from volcanopy.kube.client.kinds import Json
 
 
-def a_queue(name: str, parent: str = "", spec: Json | None = None, **status: Any) -> Json:
-    return {
+def a_queue(name: str, parent: str = "", spec: Json | None = None, **status: Any) -> Queue:
+    body = {
         "metadata": {"name": name},
         "spec": ({"parent": parent} if parent else {}) | (spec or {}),
         "status": {"state": "Open", **status},
     }
+    return read(Queue, body)
 
 
 ROOT = a_queue("root", allocated={"cpu": "18", "memory": "1Gi"}, deserved={"cpu": "24", "memory": "64Gi"})
@@ -30,69 +33,86 @@ QUEUES = [
 ]
 
 
-def test_the_tree_is_drawn_with_bars_to_one_scale() -> None:
-    assert plain(lines(twigs(QUEUES), "cpu")) == (
-        "QUEUE         CPU                              HOLDS   DESERVES   MAY HOLD   WAITING   JOBS   STATE\n"
-        "root          ██████████████████████▒▒▒▒▒▒▒▒      18         24          -         -      0   Open\n"
-        "├─ ml         ███████████████▓▓▓▓▓                16         12          -         8      3   Open\n"
-        "│  ├─ serve                                        0          -          -         -      0   Open, Hold\n"
-        "│  └─ train   ███████████████▓▓▓▓▓                16         12          -         -      2   Open\n"
-        "└─ web        ██······                             2          2          6         -      1   Open\n"
+def test_the_tree_has_bars_of_one_scale() -> None:
+    assert plain(lines(branches(QUEUES), "cpu")) == (
+        "QUEUE        CPU                          ALLOCATED  DESERVED  CAPABILITY  PENDING  JOBS  STATE\n"
+        "root         ████████████████████▒▒▒▒▒▒▒         18        24           -        -     0  Open\n"
+        "├─ ml        ██████████████▓▓▓▓                  16        12           -        8     3  Open\n"
+        "│  ├─ serve                                       0         -           -        -     0  Open, Hold\n"
+        "│  └─ train  ██████████████▓▓▓▓                  16        12           -        -     2  Open\n"
+        "└─ web       ██·····                              2         2           6        -     1  Open\n"
         "\n"
-        "█ holds  ▓ has borrowed  ▒ deserves besides  · may hold besides"
+        "█ allocated  ▓ borrowed  ▒ deserved  · capability"
     )
 
 
-def test_a_part_of_the_tree_begins_with_its_own_queue() -> None:
-    assert [twig.stem + twig.queue["metadata"]["name"] for twig in twigs(QUEUES, "ml")] == [
+@pytest.mark.parametrize("width", [100, 90, 80, 70, 60, 50, 40])
+def test_the_tree_fits_the_terminal(width: int) -> None:
+    rows = plain(lines(branches(QUEUES), "cpu", width)).split("\n\n")[0].split("\n")
+    assert max(map(len, rows)) <= width
+    assert rows[0].split()[-1] == "STATE"
+    assert all(row.split()[-1] in {"Open", "Hold"} for row in rows[1:])
+
+
+def test_narrow_terminals_lose_columns_in_a_fixed_order() -> None:
+    def headings(width: int) -> list[str]:
+        return plain(lines(branches(QUEUES), "cpu", width)).split("\n")[0].split()[2:-1]
+
+    assert headings(80) == ["ALLOCATED", "DESERVED", "CAPABILITY", "JOBS"]
+    assert headings(60) == ["ALLOCATED", "DESERVED", "JOBS"]
+    assert headings(45) == ["ALLOCATED"]
+
+
+def test_a_subtree_begins_with_its_root() -> None:
+    assert [branch.stem + branch.name for branch in branches(QUEUES, "ml")] == [
         "ml",
         "├─ serve",
         "└─ train",
     ]
 
 
-def test_queues_whose_parent_may_not_be_seen_are_drawn_side_by_side() -> None:
-    assert [twig.stem for twig in twigs([a_queue("a", "gone"), a_queue("b", "gone")])] == ["", ""]
+def test_queues_with_unreadable_parents_are_drawn_as_roots() -> None:
+    assert [branch.stem for branch in branches([a_queue("a", "gone"), a_queue("b", "gone")])] == ["", ""]
 
 
 def test_the_document_is_the_tree() -> None:
     (root,) = document(QUEUES)["queues"]
-    assert [one["name"] for one in root["children"]] == ["ml", "web"]
-    assert [one["name"] for one in root["children"][0]["children"]] == ["serve", "train"]
+    assert [child["name"] for child in root["children"]] == ["ml", "web"]
+    assert [child["name"] for child in root["children"][0]["children"]] == ["serve", "train"]
 
 
-def test_the_scarcest_resource_is_drawn_unless_another_is_asked_for() -> None:
-    assert chosen_resource(QUEUES) == "cpu"
-    assert chosen_resource(QUEUES, "memory") == "memory"
+def test_the_scarcest_resource_is_the_default() -> None:
+    assert select_resource(QUEUES) == "cpu"
+    assert select_resource(QUEUES, "memory") == "memory"
     idle = a_queue("root", deserved={"cpu": "1", "memory": "1Gi", "pods": "9"}, allocated={"pods": "9"})
-    assert chosen_resource([idle]) == "cpu"
-    assert chosen_resource([a_queue("root")]) == "cpu"
-    with pytest.raises(CommandError, match=r"^--resource: no queue speaks of 'gpu', only of cpu, memory$"):
-        chosen_resource(QUEUES, "gpu")
+    assert select_resource([idle]) == "cpu"
+    assert select_resource([a_queue("root")]) == "cpu"
+    with pytest.raises(CommandError, match=r"^--resource: no queue has 'gpu'; use one of cpu, memory$"):
+        select_resource(QUEUES, "gpu")
 
 
 @given(
     st.builds(
         Amounts,
-        held=st.integers(0, 10**6),
+        allocated=st.integers(0, 10**6),
         deserved=st.integers(0, 10**6),
         capability=st.none() | st.integers(0, 10**6),
-        waiting=st.integers(0, 10**6),
+        pending=st.integers(0, 10**6),
     ),
     st.integers(0, 10**6),
 )
-def test_a_bar_is_as_wide_as_all_others_and_longer_for_more(amounts: Amounts, more: int) -> None:
-    scale = max(amounts.held + more, amounts.deserved, amounts.capability or 0)
-    first, second = bar(amounts, scale), bar(amounts._replace(held=amounts.held + more), scale)
-    assert len("".join(part.text for part in first)) == len("".join(part.text for part in second)) == WIDTH
+def test_bars_have_one_width_and_grow_with_the_amount(amounts: Amounts, more: int) -> None:
+    scale = max(amounts.allocated + more, amounts.deserved, amounts.capability or 0)
+    first, second = bar(amounts, scale), bar(amounts._replace(allocated=amounts.allocated + more), scale)
+    assert len("".join(part.text for part in first)) == len("".join(part.text for part in second)) == BAR
 
-    def held(parts: list[Any]) -> int:
+    def allocated(parts: list[Any]) -> int:
         return sum(len(part.text) for part in parts[:2]) if scale else 0
 
-    assert held(first) <= held(second)
-    assert not amounts.held or held(first) > 0
+    assert allocated(first) <= allocated(second)
+    assert not amounts.allocated or allocated(first) > 0
 
 
-def test_amounts_are_those_of_the_resource() -> None:
+def test_amounts_of_a_resource() -> None:
     assert amounts_of(QUEUES[1], "cpu") == Amounts(2000, 2000, 6000, 0)
     assert amounts_of(QUEUES[1], "memory") == Amounts(0, 0, None, 0)

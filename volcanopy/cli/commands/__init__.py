@@ -1,1 +1,1 @@
-"""The groups of commands that speak to a cluster: each module defines the options and imports what it does late."""
+"""Groups of commands: each module declares options and imports what the commands need when they are called."""

@@ -1,4 +1,4 @@
-"""``volcanopy explain``: why a job waits, and how a queue stands."""
+"""``volcanopy explain``: why a job waits, and the state of a queue."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,31 +12,32 @@ from volcanopy.cli.framework.options import Cluster, Place
 app = typer.Typer(rich_markup_mode=None)
 
 
-class Told(StrEnum):
-    """How an explanation is printed."""
+class OutputFormat(StrEnum):
+    """Output formats of an explanation."""
 
     text = "text"
     json = "json"
     yaml = "yaml"
 
 
-Output = Annotated[Told, typer.Option("-o", "--output", help="How to print it.")]
+Output = Annotated[OutputFormat, typer.Option("-o", "--output", help="Output format.")]
 SystemNamespace = Annotated[
-    str, typer.Option("--system-namespace", metavar="NAME", help="Where the scheduler runs, to see that it does.")
+    str,
+    typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler, to read its lease."),
 ]
 
 
 @command(app, "job", examples=["volcanopy explain job train", "volcanopy explain job train -n research -o json"])
 async def explain_job(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name.", autocompletion=names_of("job"))],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=names_of("job"))],
     cluster: Cluster,
     place: Place,
-    output: Output = Told.text,
+    output: Output = OutputFormat.text,
     system_namespace: SystemNamespace = "volcanopy-system",
 ) -> None:
-    """Say why a job waits, and what would let it start.
+    """Explain why a job waits, and what unblocks it.
 
-    At which gate, for whom, and which nodes refuse it. It needs no rights but to read the job and its pod group; with more, it says more.
+    Shows the gates that the job passes, what blocks it, and why nodes are filtered. Requires only read access to the job and its pod group; more access gives more details.
     """
     from volcanopy.cli.explaining.job import account_of
     from volcanopy.cli.explaining.printing import show
@@ -50,13 +51,13 @@ async def explain_job(
 
 @command(app, "queue", examples=["volcanopy explain queue research", "volcanopy explain queue research -o yaml"])
 async def explain_queue(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The queue's name.", autocompletion=names_of("queue"))],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=names_of("queue"))],
     cluster: Cluster,
-    output: Output = Told.text,
+    output: Output = OutputFormat.text,
 ) -> None:
-    """Say how a queue stands, and who waits in it.
+    """Explain the state of a queue and the jobs that wait in it.
 
-    What it holds, deserves and may still take, which queue above it ends that, and who waits at which gate.
+    Shows what is allocated, deserved and available, which parent queue limits it, and the gates of waiting jobs.
     """
     from volcanopy.cli.explaining.printing import show
     from volcanopy.cli.explaining.queue import account_of

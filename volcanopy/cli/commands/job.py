@@ -1,30 +1,59 @@
-"""``volcanopy job``: the commands for batch jobs, with their options."""
+"""``volcanopy job``: commands for batch jobs."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.name_completion import names_of, names_of_group
-from volcanopy.cli.framework.options import QUEUE, Chosen, Cluster, Deletion, Place, Scope, Show, Written
+from volcanopy.cli.framework.name_completion import names_of
+from volcanopy.cli.framework.options import (
+    NAME,
+    QUEUE,
+    Cluster,
+    Files,
+    Place,
+    Selection,
+    Timeout,
+    WriteOptions,
+)
+from volcanopy.cli.framework.resource import Resource, add_commands
 
 app = typer.Typer(rich_markup_mode=None)
 
-Names = Annotated[
-    list[str], typer.Argument(metavar="NAME", hidden=True, help="Names of jobs.", autocompletion=names_of_group)
-]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="A sentence that the job's status will tell.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is carried out.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="How long to wait, such as 30s or 5m.")]
-Files = Annotated[
-    list[str],
-    typer.Option("-f", "--filename", metavar="FILE", help="Manifests: a file, a folder, or - for standard input."),
-]
+Name = Annotated[str, NAME]
+Message = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Message for the status of the job.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the controller has processed it.")]
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Filters of jobs."""
+
+    queue: Annotated[list[str] | None, QUEUE] = None
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only jobs in this phase. Repeatable.")
+    ] = None
+
+
+JOB = Resource(
+    "job",
+    "jobs",
+    "volcanopy.cli.jobs.views",
+    details="tasks, pods, conditions and events",
+    deletion=" and their pods",
+    filter=JobFilter,
+    list_examples=(
+        "list",
+        "list -A --queue research --phase Pending",
+        "list -l team=blue -o wide --watch",
+    ),
+)
 
 
 class Restart(StrEnum):
-    """Whether a container that ends is started again in its pod."""
+    """Restart policies of containers."""
 
     Never = "Never"
     OnFailure = "OnFailure"
@@ -40,57 +69,71 @@ class Restart(StrEnum):
     ],
 )
 async def run(
-    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="The container's image.")],
+    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Image of the container.")],
     cluster: Cluster,
     place: Place,
-    written: Written,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND ARGS...]", help="What to run.", show_default=False)
+    write: WriteOptions,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND ARGS...]", help="Command of the container.", show_default=False),
     ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The job's name; job-xxxxx if not given.")] = "",
-    replicas: Annotated[int, typer.Option("-r", "--replicas", min=1, help="How many pods.")] = 1,
-    least: Annotated[
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the job; by default job-xxxxx.")] = "",
+    replicas: Annotated[int, typer.Option("-r", "--replicas", min=1, help="Number of pods.")] = 1,
+    minimum: Annotated[
         int | None,
-        typer.Option("-m", "--min", min=1, metavar="N", help="How many must start together; all if not given."),
+        typer.Option(
+            "-m", "--min", min=1, metavar="N", help="Number of pods that must start together; by default all."
+        ),
     ] = None,
-    cpu: Annotated[str, typer.Option("--cpu", metavar="QUANTITY", help="Cpu of a pod, as request and limit.")] = "1",
-    memory: Annotated[str, typer.Option("--memory", metavar="QUANTITY", help="Memory of a pod, likewise.")] = "100Mi",
+    cpu: Annotated[str, typer.Option("--cpu", metavar="QUANTITY", help="CPU request and limit of a pod.")] = "1",
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="QUANTITY", help="Memory request and limit of a pod.")
+    ] = "100Mi",
     resource: Annotated[
-        list[str] | None, typer.Option("--resource", metavar="NAME=QUANTITY", help="Something else. Repeatable.")
+        list[str] | None,
+        typer.Option("--resource", metavar="NAME=QUANTITY", help="Request and limit of another resource. Repeatable."),
     ] = None,
     queue: Annotated[
         str,
-        typer.Option("-q", "--queue", metavar="NAME", help="The queue to wait in.", autocompletion=names_of("queue")),
+        typer.Option("-q", "--queue", metavar="NAME", help="Queue of the job.", autocompletion=names_of("queue")),
     ] = "",
-    priority_class: Annotated[str, typer.Option("--priority-class", metavar="NAME", help="Its PriorityClass.")] = "",
-    task: Annotated[str, typer.Option("--task", metavar="NAME", help="What its pods are called after it.")] = "main",
-    env: Annotated[list[str] | None, typer.Option("-e", "--env", metavar="NAME=VALUE", help="Repeatable.")] = None,
-    label: Annotated[list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Repeatable.")] = None,
+    priority_class: Annotated[
+        str, typer.Option("--priority-class", metavar="NAME", help="PriorityClass of the job.")
+    ] = "",
+    task: Annotated[str, typer.Option("--task", metavar="NAME", help="Name of the task, part of pod names.")] = "main",
+    env: Annotated[
+        list[str] | None, typer.Option("-e", "--env", metavar="NAME=VALUE", help="Environment variable. Repeatable.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Label of job and pods. Repeatable.")
+    ] = None,
     annotation: Annotated[
-        list[str] | None, typer.Option("--annotation", metavar="NAME=VALUE", help="Repeatable.")
+        list[str] | None,
+        typer.Option("--annotation", metavar="NAME=VALUE", help="Annotation of job and pods. Repeatable."),
     ] = None,
     plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="NAME[=ARGS]", help="A job plugin, such as svc. Repeatable.")
+        list[str] | None, typer.Option("--plugin", metavar="NAME[=ARGS]", help="Job plugin, such as svc. Repeatable.")
     ] = None,
-    restart: Annotated[Restart, typer.Option("--restart", help="Of containers in their pod.")] = Restart.Never,
+    restart: Annotated[Restart, typer.Option("--restart", help="Restart policy of containers.")] = Restart.Never,
     max_retry: Annotated[
-        int | None, typer.Option("--max-retry", min=0, metavar="N", help="Restarts that fail it.")
+        int | None, typer.Option("--max-retry", min=0, metavar="N", help="Number of restarts that fail the job.")
     ] = None,
     ttl: Annotated[
-        int | None, typer.Option("--ttl", min=0, metavar="SECONDS", help="Deleted so long after its end.")
+        int | None, typer.Option("--ttl", min=0, metavar="SECONDS", help="Time until a finished job is deleted.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Print its logs until it ends; fail if it does.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print the logs until the job finishes; fail if the job fails.")
+    ] = False,
 ) -> None:
-    """Make a job of equal pods from options."""
-    from volcanopy.cli.jobs import following
+    """Create a job of equal pods from options."""
     from volcanopy.cli.jobs import run as job_run
 
-    asked = job_run.Asked(
+    options = job_run.JobOptions(
         name=name,
         image=image,
         task=task,
         replicas=replicas,
-        least=least,
+        minimum=minimum,
         cpu=cpu,
         memory=memory,
         resources=resource or (),
@@ -103,11 +146,9 @@ async def run(
         restart=restart.value,
         max_retry=max_retry,
         ttl=ttl,
-        command=words or (),
+        command=arguments or (),
     )
-    made = await job_run.run(cluster, place, written, asked)
-    if follow and made is not None:
-        await following.to_the_end(cluster, *made)
+    await job_run.run(cluster, place, write, options, follow=follow)
 
 
 @command(app, "submit", examples=["volcanopy job submit -f job.yaml", "volcanopy job submit -f jobs/ --dry-run=server"])
@@ -115,60 +156,18 @@ async def submit(
     files: Files,
     cluster: Cluster,
     place: Place,
-    written: Written,
+    write: WriteOptions,
     force_conflicts: Annotated[
-        bool, typer.Option("--force-conflicts", help="Take over fields that others have set.")
+        bool, typer.Option("--force-conflicts", help="Overwrite fields of other field managers.")
     ] = False,
 ) -> None:
-    """Apply manifests of jobs, and of what stands beside them."""
-    from volcanopy.cli.framework.apply import put
+    """Apply jobs and the other objects of manifests."""
+    from volcanopy.cli.framework.apply import apply_files
 
-    await put(cluster, place.namespace, files, written, about="BatchJob", apply=True, take_over=force_conflicts)
-
-
-@command(
-    app,
-    "list",
-    examples=[
-        "volcanopy job list",
-        "volcanopy job list -A --queue research --phase Pending",
-        "volcanopy job list -l team=blue -o wide --watch",
-    ],
-)
-async def list_jobs(
-    cluster: Cluster,
-    scope: Scope,
-    show: Show,
-    queue: Annotated[list[str] | None, QUEUE] = None,
-    phase: Annotated[
-        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only those in this phase. Repeatable.")
-    ] = None,
-) -> None:
-    """List jobs: phase, pods, queue, age, and why they wait."""
-    from volcanopy.cli.jobs import lists
-
-    await lists.list_jobs(cluster, scope, show, queue or (), phase or ())
+    await apply_files(cluster, place.namespace, files, write, kind="BatchJob", force_conflicts=force_conflicts)
 
 
-@command(app, "get", examples=["volcanopy job get training -o yaml", "volcanopy job get training --watch"])
-async def get(names: Names, cluster: Cluster, place: Place, show: Show) -> None:
-    """Show jobs by name, as a table or as whole objects."""
-    from volcanopy.cli.framework.lists import show_named
-    from volcanopy.cli.jobs.columns import VIEW
-
-    async with cluster.client() as client:
-        await show_named(client, VIEW, place.of(client), names, show)
-
-
-@command(app, "describe", examples=["volcanopy job describe training"])
-async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
-    """Tell all about jobs: tasks, pods, conditions and events."""
-    from volcanopy.cli.framework.kinds import JOBS
-    from volcanopy.cli.framework.lists import describe_chosen
-    from volcanopy.cli.jobs.description import description
-
-    async with cluster.client() as client:
-        await describe_chosen(client, JOBS, place.of(client), which, description)
+add_commands(app, JOB, "list", "get", "describe")
 
 
 @command(
@@ -181,112 +180,101 @@ async def describe(which: Chosen, cluster: Cluster, place: Place) -> None:
     ],
 )
 async def logs(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", hidden=True, help="Name of a job.", autocompletion=names_of_group)
-    ],
+    name: Name,
     cluster: Cluster,
     place: Place,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job has ended.")] = False,
-    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only the pods of this task.")] = "",
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the job finishes.")] = False,
+    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of this task.")] = "",
     index: Annotated[
         int | None, typer.Option("--index", min=0, metavar="N", help="Only the pod with this index.")
     ] = None,
-    container: Annotated[str, typer.Option("-c", "--container", metavar="NAME", help="Not the first container.")] = "",
+    container: Annotated[
+        str, typer.Option("-c", "--container", metavar="NAME", help="Name of the container; by default the first.")
+    ] = "",
     all_containers: Annotated[bool, typer.Option("--all-containers", help="All containers of each pod.")] = False,
-    previous: Annotated[bool, typer.Option("-p", "--previous", help="Of the run before the last restart.")] = False,
+    previous: Annotated[bool, typer.Option("-p", "--previous", help="Logs before the last restart.")] = False,
     tail: Annotated[
-        int | None, typer.Option("--tail", min=0, metavar="N", help="Only so many last lines of each.")
+        int | None, typer.Option("--tail", min=0, metavar="N", help="Number of last lines of each log.")
     ] = None,
-    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Only what is newer, such as 10m.")] = "",
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="Begin each line with its time.")] = False,
+    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Maximum age of lines, such as 10m.")] = "",
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Time of each line.")] = False,
     prefix: Annotated[
         bool | None,
         typer.Option(
-            "--prefix/--no-prefix",
-            help="Begin each line with its pod; if there are several, by default.",
-            show_default=False,
+            "--prefix/--no-prefix", help="Pod of each line; by default with several logs.", show_default=False
         ),
     ] = None,
 ) -> None:
-    """Print what the pods of a job write."""
+    """Print the logs of a job's pods."""
     from volcanopy.cli.framework.durations import seconds
-    from volcanopy.cli.jobs.logs import Reading
-    from volcanopy.cli.jobs.logs import logs as read
+    from volcanopy.cli.jobs import logs as job_logs
 
-    reading = Reading(
+    options = job_logs.LogOptions(
         task=task,
         index=index,
         container=container,
-        every_container=all_containers,
+        all_containers=all_containers,
         previous=previous,
         tail=tail,
         seconds=max(1, round(seconds("--since", since))) if since else None,
         timestamps=timestamps,
         prefix=prefix,
     )
-    await read(cluster, place, name, reading, on=follow)
+    await job_logs.logs(cluster, place, name, options, follow=follow)
 
 
-def _wish_command(verb: str, said: str, example: str) -> None:
-    """A command that leaves a wish for the controller: they differ in what is wished for."""
+def _add_command(verb: str, text: str) -> None:
+    """Add a command that sends a Command object to the job controller."""
 
     async def act(
-        which: Chosen,
+        selection: Selection,
         cluster: Cluster,
         place: Place,
-        written: Written,
-        reason: Reason = "",
-        wait_for_it: Wait = False,
+        write: WriteOptions,
+        message: Message = "",
+        wait: Wait = False,
         timeout: Timeout = "60s",
     ) -> None:
-        from volcanopy.cli.framework.durations import seconds
-        from volcanopy.cli.jobs.commands import wish
+        from volcanopy.cli.framework.durations import timeout_seconds
+        from volcanopy.cli.jobs import commands
 
-        limit = seconds("--timeout", timeout) if wait_for_it else None
-        await wish(cluster, place, written, which, verb, reason, limit)
+        limit = timeout_seconds(timeout) if wait else None
+        await commands.send(cluster, place, write, selection, verb, message, limit)
 
-    act.__doc__ = said
-    command(app, verb, examples=[example])(act)
+    command(app, verb, examples=JOB.examples(f"{verb} training --wait"), noun=JOB.noun, text=text)(act)
 
 
-_wish_command("suspend", "Stop the pods of jobs until they are resumed.", "volcanopy job suspend training --wait")
-_wish_command("resume", "Let suspended jobs go on: their pods are made anew.", "volcanopy job resume training")
-_wish_command("restart", "Stop all pods of jobs and start anew; costs a retry.", "volcanopy job restart training")
-_wish_command("terminate", "End jobs for good, as Terminated.", "volcanopy job terminate training")
-_wish_command("complete", "End jobs for good, as Completed.", "volcanopy job complete training")
+_add_command("suspend", "Suspend jobs: delete their pods until they are resumed.")
+_add_command("resume", "Resume suspended jobs: create their pods again.")
+_add_command("restart", "Restart jobs: delete all pods and create them again.\n\nA restart counts as a retry.")
+_add_command("terminate", "Terminate jobs for good, with phase Terminated.")
+_add_command("complete", "Complete jobs for good, with phase Completed.")
 
 
 @command(app, "scale", examples=["volcanopy job scale training --task worker --replicas 6"])
 async def scale(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", hidden=True, help="Name of a job.", autocompletion=names_of_group)
-    ],
-    replicas: Annotated[int, typer.Option("-r", "--replicas", min=0, metavar="N", help="How many pods of the task.")],
+    name: Name,
+    replicas: Annotated[int, typer.Option("-r", "--replicas", min=0, metavar="N", help="Number of pods of the task.")],
     cluster: Cluster,
     place: Place,
-    written: Written,
-    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="The task, if there are several.")] = "",
+    write: WriteOptions,
+    task: Annotated[
+        str, typer.Option("-t", "--task", metavar="NAME", help="Name of the task; required if there are several.")
+    ] = "",
     current: Annotated[
-        int | None, typer.Option("--current-replicas", min=0, metavar="N", help="Only if it has so many now.")
+        int | None, typer.Option("--current-replicas", min=0, metavar="N", help="Required current number of pods.")
     ] = None,
-    least: Annotated[
-        int | None, typer.Option("-m", "--min", min=0, metavar="N", help="Change its minAvailable too.")
+    minimum: Annotated[
+        int | None, typer.Option("-m", "--min", min=0, metavar="N", help="New minAvailable of the task.")
     ] = None,
 ) -> None:
-    """Give a task of a job more or fewer pods while it runs."""
+    """Change the number of pods of a task."""
     from volcanopy.cli.jobs import scale as job_scale
 
-    await job_scale.scale(cluster, place, written, name, task, replicas, current, least)
+    await job_scale.scale(cluster, place, write, name, task, replicas, current, minimum)
 
 
-@command(app, "delete", examples=["volcanopy job delete training", "volcanopy job delete -l team=blue"])
-async def delete(which: Chosen, cluster: Cluster, place: Place, written: Written, how: Deletion) -> None:
-    """Delete jobs and their pods."""
-    from volcanopy.cli.framework import delete as deletion
-    from volcanopy.cli.framework.kinds import JOBS
-
-    async with cluster.client() as client:
-        await deletion.delete(client, JOBS, place.of(client), written, which, how)
+add_commands(app, JOB, "delete")
 
 
 @command(
@@ -296,27 +284,27 @@ async def delete(which: Chosen, cluster: Cluster, place: Place, written: Written
         "volcanopy job wait training --for=completed --timeout=10m",
         "volcanopy job wait -l team=blue --for=phase=Running",
     ],
+    noun=JOB.noun,
 )
 async def wait(
-    which: Chosen,
+    selection: Selection,
     cluster: Cluster,
     place: Place,
-    wanted: Annotated[
+    goal: Annotated[
         str,
         typer.Option(
             "--for",
-            metavar="WHAT",
+            metavar="GOAL",
             help="A phase, such as completed, running or failed; finished; deleted; phase=NAME; condition=NAME.",
         ),
     ] = "completed",
     timeout: Timeout = "30s",
 ) -> None:
-    """Wait until jobs have come to a phase, or no longer can.
+    """Wait until jobs reach a phase.
 
-    Fails when the time is up, and as soon as a job cannot come to that phase any more.
+    Fails at the timeout, and as soon as a job cannot reach the phase any more.
     """
-    from volcanopy.cli.framework.durations import seconds
+    from volcanopy.cli.framework.durations import timeout_seconds
     from volcanopy.cli.jobs import wait as job_wait
 
-    limit = -1.0 if timeout.startswith("-") else seconds("--timeout", timeout)
-    await job_wait.wait(cluster, place, which, job_wait.goal(wanted), limit)
+    await job_wait.wait(cluster, place, selection, job_wait.goal(goal), timeout_seconds(timeout))

@@ -1,5 +1,6 @@
-"""``volcanopy queue``: the commands for queues, with their options."""
+"""``volcanopy queue``: commands for queues."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -7,21 +8,46 @@ import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of, names_of_group
-from volcanopy.cli.framework.options import Chosen, Cluster, Deletion, Document, Place, Show, Written
-from volcanopy.cli.queues.spec_options import Fields
+from volcanopy.cli.framework.options import Cluster, Document, Place, Selection, Timeout, WriteOptions
+from volcanopy.cli.framework.resource import Resource, add_commands
+from volcanopy.cli.queues.spec_options import SpecOptions
 
 app = typer.Typer(rich_markup_mode=None)
 
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="A sentence that is told with it.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is carried out.")]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="How long to wait, such as 30s or 5m.")]
-Selector = Annotated[
-    str, typer.Option("-l", "--selector", metavar="LABELS", help="Only those with labels such as a=b,c!=d,e.")
-]
+Message = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Message for the events of the queue.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the controller has processed it.")]
+
+
+@dataclass(frozen=True)
+class QueueFilter:
+    """Filter by position in the tree."""
+
+    below: Annotated[
+        str,
+        typer.Option(
+            "--below",
+            metavar="NAME",
+            help="Only queues below this queue, at any depth.",
+            autocompletion=names_of("queue"),
+        ),
+    ] = ""
+
+
+QUEUE = Resource(
+    "queue",
+    "queues",
+    "volcanopy.cli.queues.views",
+    details="settings, resources and waiting pod groups",
+    deletion=".\n\nThe cluster rejects the deletion of queues with child queues or pods",
+    namespaced=False,
+    example="research",
+    filter=QueueFilter,
+    list_examples=("list", "list -o wide --watch"),
+)
 
 
 class State(StrEnum):
-    """What can be waited for."""
+    """Goals of ``queue wait``."""
 
     open = "open"
     closed = "closed"
@@ -40,50 +66,32 @@ class State(StrEnum):
 )
 async def create(
     cluster: Cluster,
-    asked: Fields,
-    written: Written,
+    options: SpecOptions,
+    write: WriteOptions,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", show_default=False, help="New names.")
+        list[str] | None, typer.Argument(metavar="[NAME...]", show_default=False, help="Names of the queues.")
     ] = None,
     files: Annotated[
-        list[str] | None, typer.Option("-f", "--filename", metavar="FILE", help="Manifests instead. Repeatable.")
+        list[str] | None, typer.Option("-f", "--filename", metavar="FILE", help="Manifests. Repeatable.")
     ] = None,
 ) -> None:
-    """Make queues from options, or from the manifests of files."""
+    """Create queues from options or manifests."""
     from volcanopy.cli.errors import CommandError
     from volcanopy.cli.queues import changes
 
     if bool(names) == bool(files):
-        raise CommandError("give the NAME of a queue, or -f FILE" + (", not both" if names else ""), 2)
+        raise CommandError("give either NAME or -f FILE" + (", not both" if names else ""), 2)
     if names:
-        await changes.create(cluster, written, names, asked)
+        await changes.create(cluster, write, names, options)
         return
-    from volcanopy.cli.framework.apply import put
+    from volcanopy.cli.framework.apply import apply_files
 
-    if asked.spec():
-        raise CommandError("with -f the files say what the queues are: no other option does", 2)
-    await put(cluster, None, files or [], written, about="Queue", apply=False)
+    if options.spec():
+        raise CommandError("-f: options for fields of a queue need NAME; set the fields in the manifests", 2)
+    await apply_files(cluster, None, files or [], write, kind="Queue", create_only=True)
 
 
-@command(app, "list", examples=["volcanopy queue list", "volcanopy queue list -o wide --watch"])
-async def list_queues(
-    cluster: Cluster,
-    show: Show,
-    selector: Selector = "",
-    below: Annotated[
-        str,
-        typer.Option(
-            "--below",
-            metavar="NAME",
-            help="Only those below this queue, at any depth.",
-            autocompletion=names_of("queue"),
-        ),
-    ] = "",
-) -> None:
-    """List queues: what they hold, and how many wait and run."""
-    from volcanopy.cli.queues import lists
-
-    await lists.list_queues(cluster, show, selector, below)
+add_commands(app, QUEUE, "list")
 
 
 @command(
@@ -95,100 +103,73 @@ async def tree(
     cluster: Cluster,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="[NAME]", show_default=False, help="The queue to begin with.", autocompletion=names_of_group
-        ),
+        typer.Argument(metavar="[NAME]", show_default=False, help="Root of the tree.", autocompletion=names_of_group),
     ] = "",
     resource: Annotated[
-        str, typer.Option("--resource", metavar="NAME", help="What to draw; the scarcest resource if not given.")
+        str, typer.Option("--resource", metavar="NAME", help="Resource to show; by default the scarcest.")
     ] = "",
     output: Annotated[
-        Document | None, typer.Option("-o", "--output", help="Print the tree as a document.", show_default=False)
+        Document | None,
+        typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),
     ] = None,
 ) -> None:
     """Draw the queues as a tree, with a bar for each.
 
-    The bar shows what it holds, deserves and may hold of a resource, all to one scale.
+    The bar shows the allocated amount of a resource, the deserved share and the capability; all bars have one scale.
     """
-    from volcanopy.cli.queues import lists
+    from volcanopy.cli.queues.tree import print_tree
 
-    await lists.draw(cluster, name, resource, output.value if output else "text")
-
-
-@command(app, "get", examples=["volcanopy queue get research -o yaml", "volcanopy queue get research --watch"])
-async def get(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names of queues.", autocompletion=names_of_group)],
-    cluster: Cluster,
-    show: Show,
-) -> None:
-    """Show queues by name, as a table or as whole objects."""
-    from volcanopy.cli.framework.lists import show_named
-    from volcanopy.cli.queues.columns import VIEW
-
-    async with cluster.client() as client:
-        await show_named(client, VIEW, None, names, show)
+    await print_tree(cluster, name, resource, output.value if output else "text")
 
 
-@command(app, "describe", examples=["volcanopy queue describe research"])
-async def describe(which: Chosen, cluster: Cluster) -> None:
-    """Tell all about queues: what they claim, and who waits."""
-    from volcanopy.cli.framework.kinds import QUEUES
-    from volcanopy.cli.framework.lists import describe_chosen
-    from volcanopy.cli.queues.description import description
-
-    async with cluster.client() as client:
-        await describe_chosen(client, QUEUES, None, which, description)
+add_commands(app, QUEUE, "get", "describe")
 
 
-def _wish_command(verb: str, said: str, example: str) -> None:
-    """A command that leaves a wish for the controller."""
+def _add_command(verb: str, text: str) -> None:
+    """Add a command that sends a Command object to the queue controller."""
 
     async def act(
-        which: Chosen,
+        selection: Selection,
         cluster: Cluster,
         place: Place,
-        written: Written,
-        reason: Reason = "",
-        wait_for_it: Wait = False,
+        write: WriteOptions,
+        message: Message = "",
+        wait: Wait = False,
         timeout: Timeout = "60s",
     ) -> None:
-        from volcanopy.cli.framework.durations import seconds
-        from volcanopy.cli.queues.commands import wish
+        from volcanopy.cli.framework.durations import timeout_seconds
+        from volcanopy.cli.queues import commands
 
-        limit = seconds("--timeout", timeout) if wait_for_it else None
-        await wish(cluster, place, written, which, verb, reason, limit)
+        limit = timeout_seconds(timeout) if wait else None
+        await commands.send(cluster, place, write, selection, verb, message, limit)
 
-    act.__doc__ = said
-    command(app, verb, examples=[example])(act)
+    command(app, verb, examples=QUEUE.examples(f"{verb} research --wait"), noun=QUEUE.noun, text=text)(act)
 
 
-_wish_command("open", "Let queues take jobs again, with those that closed with them.", "volcanopy queue open research")
-_wish_command(
-    "close",
-    "Let queues take no more jobs, nor those below them.\n\nWhat is in them runs to its end.",
-    'volcanopy queue close research --reason "holidays" --wait',
+_add_command("open", "Open queues for new jobs.\n\nAlso opens the queues below them that were closed with them.")
+_add_command(
+    "close", "Close queues for new jobs.\n\nAlso closes the queues below them. Their jobs continue until they finish."
 )
 
 
-def _stop_command(verb: str, said: str, example: str) -> None:
-    """A command that sets what stops a queue."""
+def _add_stop_command(verb: str, text: str) -> None:
+    """Add a command that sets the stop policy."""
 
-    async def act(which: Chosen, cluster: Cluster, written: Written) -> None:
-        from volcanopy.cli.queues.changes import stop
+    async def act(selection: Selection, cluster: Cluster, write: WriteOptions) -> None:
+        from volcanopy.cli.queues.changes import set_stop_policy
 
-        await stop(cluster, written, which, verb)
+        await set_stop_policy(cluster, write, selection, verb)
 
-    act.__doc__ = said
-    command(app, verb, examples=[example])(act)
+    command(app, verb, examples=QUEUE.examples(f"{verb} research"), noun=QUEUE.noun, text=text)(act)
 
 
-_stop_command("hold", "Start nothing new in queues and below them for a while.", "volcanopy queue hold research")
-_stop_command(
+_add_stop_command("hold", "Hold queues: admit no further jobs.\n\nAlso applies to the queues below them.")
+_add_stop_command(
     "drain",
-    "Start nothing new in queues, and evict what runs there.\n\nIt waits again, and goes on when the queue is resumed.",
-    "volcanopy queue drain research",
+    "Drain queues: admit no further jobs, and evict running pods.\n\n"
+    "Also applies to the queues below them. The evicted jobs wait until the queue is resumed.",
 )
-_stop_command("resume", "Let queues that were held or drained go on.", "volcanopy queue resume research")
+_add_stop_command("resume", "Resume held or drained queues.")
 
 
 @command(
@@ -199,43 +180,33 @@ _stop_command("resume", "Let queues that were held or drained go on.", "volcanop
         "volcanopy queue update research --capability cpu=64,memory=256Gi --no-reclaimable",
         "volcanopy queue update research --capability ''",
     ],
+    noun=QUEUE.noun,
 )
-async def update(which: Chosen, cluster: Cluster, asked: Fields, written: Written) -> None:
-    """Change the claims of queues.
+async def update(selection: Selection, cluster: Cluster, options: SpecOptions, write: WriteOptions) -> None:
+    """Update the spec of queues.
 
-    What is given takes the place of what was there, an empty text takes it away.
+    A resource list replaces the present one; an empty text removes the field.
     """
     from volcanopy.cli.queues import changes
 
-    await changes.update(cluster, written, which, asked)
+    await changes.update(cluster, write, selection, options)
 
 
-@command(app, "delete", examples=["volcanopy queue delete research", "volcanopy queue delete -l team=blue"])
-async def delete(which: Chosen, cluster: Cluster, written: Written, how: Deletion) -> None:
-    """Delete queues that nobody needs any more.
-
-    The cluster refuses those that others are below, or pods run in.
-    """
-    from volcanopy.cli.framework import delete as deletion
-    from volcanopy.cli.framework.kinds import QUEUES
-
-    async with cluster.client() as client:
-        await deletion.delete(client, QUEUES, None, written, which, how)
+add_commands(app, QUEUE, "delete")
 
 
-@command(app, "wait", examples=["volcanopy queue wait research --for=empty --timeout=10m"])
+@command(app, "wait", examples=["volcanopy queue wait research --for=empty --timeout=10m"], noun=QUEUE.noun)
 async def wait(
-    which: Chosen,
+    selection: Selection,
     cluster: Cluster,
-    wanted: Annotated[State, typer.Option("--for", help="What to wait for.")] = State.open,
+    goal: Annotated[State, typer.Option("--for", help="State to wait for.")] = State.open,
     timeout: Timeout = "30s",
 ) -> None:
     """Wait until queues are open, closed, empty or deleted.
 
-    Empty are those in which, and below which, nothing unfinished is. It fails when the time is up.
+    A queue is empty when neither it nor the queues below it have unfinished jobs. Fails at the timeout.
     """
-    from volcanopy.cli.framework.durations import seconds
+    from volcanopy.cli.framework.durations import timeout_seconds
     from volcanopy.cli.queues import commands
 
-    limit = -1.0 if timeout.startswith("-") else seconds("--timeout", timeout)
-    await commands.wait(cluster, which, commands.GOALS[wanted.value], limit)
+    await commands.wait(cluster, selection, commands.GOALS[goal.value], timeout_seconds(timeout))

@@ -6,9 +6,10 @@ asked next has none yet.
 
 from collections.abc import Mapping, Sequence
 
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.explaining.account import Gate, Mark, counted
-from volcanopy.cli.framework.kinds import spec_of, status_of
-from volcanopy.cli.jobs.columns import needed, queue
+from volcanopy.cli.framework.kinds import read, spec_of, status_of
+from volcanopy.cli.jobs.status import minimum, queue
 from volcanopy.kube.client.kinds import Json
 
 NAMES = ("admitted", "enqueued", "share", "gang", "topology", "nodes")
@@ -79,15 +80,19 @@ def _text(name: str, mark: Mark, job: Json, found: Json | None, why: Json) -> st
     if mark is Mark.HELD:
         return _missing(why)
     if mark is Mark.PASSED and name == "admitted":
-        return f"queue {queue(job)} is open" if found is not None and _open(found) else f"in queue {queue(job)}"
+        return (
+            f"queue {queue(read(BatchJob, job))} is open"
+            if found is not None and _open(found)
+            else f"in queue {queue(read(BatchJob, job))}"
+        )
     if mark is Mark.PASSED and name == "gang":
         status = status_of(job)
         there = sum(int(status.get(kind, 0)) for kind in ("pending", "running", "succeeded", "failed"))
-        return f"{counted(there, 'pod')} of {needed(job)} needed {'is' if there == 1 else 'are'} there"
+        return f"{counted(there, 'pod')} of {minimum(read(BatchJob, job))} needed {'is' if there == 1 else 'are'} there"
     numbers = why.get("numbers") or {}
     fit = numbers.get("fit", "0")
     if mark is Mark.UNASKED and name == "nodes" and fit != "0":
-        return f"{fit} of {numbers.get('needed', needed(job))} pods had found a place"
+        return f"{fit} of {numbers.get('needed', minimum(read(BatchJob, job)))} pods had found a place"
     return ""
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from volcanopy.api import names
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.explaining import gates, troubles
 from volcanopy.cli.explaining.account import JobAccount, PodsAlike, counted, listed
 from volcanopy.cli.framework.durations import since, span
-from volcanopy.cli.framework.kinds import key_of, spec_of, status_of
-from volcanopy.cli.jobs.columns import message, needed, phase, queue
+from volcanopy.cli.framework.kinds import key_of, read, spec_of, status_of
+from volcanopy.cli.jobs.status import message, minimum, phase, queue
 from volcanopy.kube.client.kinds import Json
 
 PATIENCE = 30.0
@@ -41,12 +42,12 @@ class JobFacts:
 def account_of(facts: JobFacts) -> JobAccount:
     """What is to be said about the job."""
     job = facts.job
-    where, stands = key_of(job), phase(job)
+    where, stands = key_of(job), phase(read(BatchJob, job))
     base = JobAccount(
         name=where.name,
         namespace=where.namespace,
         phase=stands,
-        queue=queue(job),
+        queue=queue(read(BatchJob, job)),
         stands="",
         verdict="",
         tasks=tuple(_waiting_tasks(job)),
@@ -68,7 +69,7 @@ def _elsewhere(facts: JobFacts, stands: str) -> tuple[str, str]:
     state = status_of(job).get("state") or {}
     moment = state.get("lastTransitionTime")
     ago = f" {since(moment, facts.now)} ago" if moment else ""
-    said = " ".join(message(job).split())
+    said = " ".join(message(read(BatchJob, job)).split())
     why = f": {said}" if said else ""
     left = counted(int(status_of(job).get("terminating", 0)), "pod")
     resume = f"`volcanopy job resume {key_of(job).name}` lets it go on"
@@ -86,7 +87,7 @@ def _elsewhere(facts: JobFacts, stands: str) -> tuple[str, str]:
 
 
 def _running(facts: JobFacts, base: JobAccount) -> JobAccount:
-    said = " ".join(message(facts.job).split())
+    said = " ".join(message(read(BatchJob, facts.job)).split())
     trouble = troubles.trouble(base.pods)
     unplaced = next((one for one in base.pods if one.state == troubles.UNPLACED), None)
     why = status_of(facts.group).get("explanation") or {} if facts.group is not None else {}
@@ -146,7 +147,7 @@ def _on_its_way(facts: JobFacts, pods: Sequence[PodsAlike], tasks: Sequence[str]
     """The verdict for a job that nobody refuses anything, and the word for it."""
     job, status = facts.job, status_of(facts.job)
     if not gates.is_enqueued(facts.group):
-        said = " ".join(message(job).split()) or "the scheduler has yet to look at it"
+        said = " ".join(message(read(BatchJob, job)).split()) or "the scheduler has yet to look at it"
         return said if said.startswith("waits ") else f"waits: {said}", "waits"
     started = sum(int(status.get(kind, 0)) for kind in ("running", "succeeded", "failed"))
     unplaced = [one for one in pods if one.state == troubles.UNPLACED]
@@ -158,7 +159,7 @@ def _on_its_way(facts: JobFacts, pods: Sequence[PodsAlike], tasks: Sequence[str]
         return f"waits: the scheduler has yet to find nodes for {counted(number, 'pod')}", "waits"
     if tasks:
         return f"waits: {'; '.join(tasks)}", "waits"
-    return f"starts: {started} of {needed(job)} pods that it needs run or have run", "starts"
+    return f"starts: {started} of {minimum(read(BatchJob, job))} pods that it needs run or have run", "starts"
 
 
 def _unseen(facts: JobFacts) -> str:
@@ -170,7 +171,7 @@ def _unseen(facts: JobFacts) -> str:
             return "it was made a moment ago, and the job controller has yet to look at it"
         return f"the job controller has not looked at it for {span(age)}: is it running?"
     if facts.queue_missing:
-        return f"queue {queue(job)} does not exist"
+        return f"queue {queue(read(BatchJob, job))} does not exist"
     if group is None:
         if any("pod group" in one for one in facts.unread):
             return ""

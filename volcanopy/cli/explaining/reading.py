@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from volcanopy.api import names
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.explaining.job import JobFacts
 from volcanopy.cli.explaining.queue import QueueFacts
-from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, QUEUES, key_of, spec_of
+from volcanopy.cli.framework.durations import current_time
+from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, PODS, QUEUES, key_of, read, spec_of
 from volcanopy.cli.framework.objects import find_object
-from volcanopy.cli.jobs.columns import queue as queue_of
-from volcanopy.cli.jobs.pods import pods_of
+from volcanopy.cli.jobs.pods import pods_in_order, selector_of
+from volcanopy.cli.jobs.status import queue as queue_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -44,19 +45,19 @@ async def job_facts(client: Client, namespace: str, given: str, system: str) -> 
     """What is known of the job of that name; raises Stop when there is none. ``system`` is where the scheduler's lease is."""
     job = await find_object(client, JOBS, namespace, given)
     asking = Asking()
-    name = queue_of(job)
+    name = queue_of(read(BatchJob, job))
     group_name = f"{key_of(job).name}-{job['metadata']['uid']}"
     reading: Awaitable[Json] = client.get(POD_GROUPS, namespace, group_name)
     group, queue, pods, lease = await asyncio.gather(
         asking.may(reading, "the job's pod group"),
         _queue(asking, client, name),
-        asking.may(pods_of(client, job), f"the pods of namespace {namespace}"),
+        asking.may(_pods(client, job), f"the pods of namespace {namespace}"),
         _lease(client, system),
     )
     there, missing = queue
     return JobFacts(
         job=job,
-        now=datetime.now(UTC),
+        now=current_time(),
         group=group,
         queue=there,
         queue_missing=missing,
@@ -64,6 +65,13 @@ async def job_facts(client: Client, namespace: str, given: str, system: str) -> 
         lease=lease,
         unread=tuple(sorted(asking.unread)),
     )
+
+
+async def _pods(client: Client, job: Json) -> list[Json]:
+    key = key_of(job)
+    listing = await client.list(PODS, key.namespace, label_selector=selector_of(key.name))
+    bodies = {key_of(body).name: body for body in listing.items}
+    return [bodies[pod.metadata.name] for pod in pods_in_order(listing.items, read(BatchJob, job))]
 
 
 async def _queue(asking: Asking, client: Client, name: str) -> tuple[Json | None, bool]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from volcanopy.cli.explaining.account import PodsAlike, counted, listed
-from volcanopy.cli.framework.kinds import status_of
-from volcanopy.cli.jobs.pods import task_of
+from volcanopy.cli.framework.kinds import read, status_of
+from volcanopy.cli.jobs.pods import Pod, task_of
 from volcanopy.kube.client.kinds import Json
 
 UNPLACED, STUCK, CRASHING, FAILED, LEAVING, STARTING = (
@@ -33,7 +33,7 @@ def alike(pods: Sequence[Json]) -> tuple[PodsAlike, ...]:
             state,
             message,
             tuple(one["metadata"]["name"] for one in members),
-            task_of(members[0]) if len({task_of(one) for one in members}) == 1 else "",
+            task_of(read(Pod, members[0])) if len({task_of(read(Pod, one)) for one in members}) == 1 else "",
         )
         for (state, message), members in found.items()
     ]

@@ -1,6 +1,7 @@
-"""Manifests from files into the cluster: created, or applied so that what exists becomes what the files say."""
+"""Creation and server-side apply of manifests from files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volcanopy.api.crd import RESOURCES
@@ -8,7 +9,7 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.cli.errors import CommandError, cluster_error
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.objects import for_each
-from volcanopy.cli.framework.options import Cluster, Written
+from volcanopy.cli.framework.options import Cluster, WriteOptions
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.kube.client.api_client import Patch
 from volcanopy.kube.client.errors import KubeError, NotFound
@@ -19,123 +20,110 @@ if TYPE_CHECKING:
     from volcanopy.local.manifests import Creator
 
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "Queue", "JobTemplate")
-"""Kinds that others refer to, in the order in which they are made; everything else follows in its own order."""
+"""Kinds that others refer to, in the order of their creation; other kinds follow in the order of the files."""
 
 
-async def put(
+async def apply_files(
     cluster: Cluster,
     namespace: str | None,
     files: Sequence[str],
-    written: Written,
+    write: WriteOptions,
     *,
-    about: str,
-    apply: bool,
-    take_over: bool = False,
-) -> list[Json]:
-    """Put all objects of the files into the cluster; gives those of the kind that the command is ``about``.
+    kind: str,
+    create_only: bool = False,
+    force_conflicts: bool = False,
+) -> None:
+    """Create or apply all objects of the files.
 
-    Raises Stop, before anything is sent, when there is no object of that kind in them, or one of ours that our own
-    models refuse. What the server refuses is said for each object, and the others are made nevertheless.
+    Raises CommandError, before anything is sent, when they contain no object of ``kind`` or an invalid one. What the
+    server rejects is reported for each object, and the others are applied nevertheless.
     """
     manifests = sorted(read(files), key=_rank)
-    if not any(one.kind == about for one in manifests):
-        raise CommandError(f"there is no {about} in {', '.join(files)}", 2)
+    if not any(manifest.kind == kind for manifest in manifests):
+        raise CommandError(f"no {kind} in {', '.join(files)}", 2)
     for manifest in manifests:
-        _check(manifest)
-    changes = Changes(written)
-    if changes.pretended:
-        made = [_pretend(manifest, namespace, changes) for manifest in manifests]
-        return [one for one in made if one["kind"] == about]
+        _validate(manifest)
+    changes = Changes(write)
+    if changes.client_only:
+        for manifest in manifests:
+            _print_only(manifest, namespace, changes)
+        return
     async with cluster.client() as client:
         from volcanopy.local.manifests import Creator
 
-        making = _Making(client, Creator(client), namespace or client.connection.namespace, changes, apply, take_over)
-        made = await for_each(manifests, making.put)
-    return [one for one in made if one.get("kind") == about]
+        where = namespace or client.connection.namespace
+        applier = _Applier(client, Creator(client), where, changes, create_only, force_conflicts)
+        await for_each(manifests, applier.apply)
 
 
 def _rank(manifest: Manifest) -> int:
     return _FIRST.index(manifest.kind) if manifest.kind in _FIRST else len(_FIRST)
 
 
-def _check(manifest: Manifest) -> None:
-    """Refuse what our own models refuse, with the place where it stands."""
-    found = (one.model for one in RESOURCES if one.kind == manifest.kind)
-    model = next((one for one in found if one.model_fields["api_version"].default == manifest.body["apiVersion"]), None)
+def _validate(manifest: Manifest) -> None:
+    """Raise CommandError where an object of a kind of ours is invalid."""
+    models = (resource.model for resource in RESOURCES if resource.kind == manifest.kind)
+    version = manifest.body["apiVersion"]
+    model = next((model for model in models if model.model_fields["api_version"].default == version), None)
     if model is None:
         return
     try:
         model.read(manifest.body, unknown="forbid")
     except InvalidObjectError as fault:
-        said = "; ".join(f"{one.path}: {one.message}" for one in fault.problems)
-        raise CommandError(f"{manifest.place}: {said}", 2) from None
+        raise CommandError(f"{manifest.place}: {'; '.join(map(str, fault.problems))}", 2) from None
 
 
-def _pretend(manifest: Manifest, namespace: str | None, changes: Changes) -> Json:
+def _print_only(manifest: Manifest, namespace: str | None, changes: Changes) -> None:
     body = manifest.body
-    if namespace and not (body.get("metadata") or {}).get("namespace"):
-        body = {**body, "metadata": {**(body.get("metadata") or {}), "namespace": namespace}}
+    metadata = body.get("metadata") or {}
+    if namespace and not metadata.get("namespace"):
+        body = {**body, "metadata": {**metadata, "namespace": namespace}}
     group, _, version = str(body["apiVersion"]).rpartition("/")
-    kind: Kind[Json] = Kind(group, version, manifest.kind, "", False, dict)
-    changes.tell(kind, body, "created")
-    return body
+    changes.report(Kind(group, version, manifest.kind, "", False, dict), body, "created")
 
 
-class _Making:
-    """Puts one manifest after the other into a cluster."""
+@dataclass(frozen=True)
+class _Applier:
+    """Applies one manifest after the other."""
 
-    def __init__(
-        self, client: "Client", creator: "Creator", namespace: str, changes: Changes, apply: bool, take_over: bool
-    ) -> None:
-        self._client, self._creator, self._namespace = client, creator, namespace
-        self._changes, self._apply, self._take_over = changes, apply, take_over
+    client: "Client"
+    creator: "Creator"
+    namespace: str
+    changes: Changes
+    create_only: bool
+    force_conflicts: bool
 
-    async def put(self, manifest: Manifest) -> Json:
-        """Create it, or apply it where there is one of its name."""
+    async def apply(self, manifest: Manifest) -> None:
+        """Create the object, or apply it where there is one of its name."""
         from volcanopy.local.manifests import RefusedError
 
         try:
-            return await self._put(manifest.body)
-        except RefusedError as refusal:
-            raise CommandError(f"{manifest.place}: {refusal.why}") from None
+            await self._apply(manifest.body)
+        except RefusedError as fault:
+            raise CommandError(f"{manifest.place}: {fault.why}") from None
         except KubeError as fault:
             raise CommandError(f"{manifest.place}: {cluster_error(fault) or fault}") from None
 
-    async def _put(self, body: Json) -> Json:
-        kind = await self._creator.kind(body)
+    async def _apply(self, body: Json) -> None:
+        kind = await self.creator.kind(body)
         metadata = body.get("metadata") or {}
-        namespace = (metadata.get("namespace") or self._namespace) if kind.namespaced else None
-        if not metadata.get("name") or not self._apply:
-            made = await self._client.create(kind, namespace, body, options=self._changes.options)
-            self._changes.tell(kind, made, "created")
-            return made
-        before = await self._present(kind, namespace, metadata["name"])
-        made = await self._client.patch(
-            kind,
-            namespace,
-            metadata["name"],
-            body,
-            Patch.APPLY,
-            force=self._take_over,
-            options=self._changes.options,
-        )
-        self._changes.tell(kind, made, _outcome(before, made))
-        return made
-
-    async def _present(self, kind: Kind[Json], namespace: str | None, name: str) -> Json | None:
+        name = metadata.get("name")
+        namespace = (metadata.get("namespace") or self.namespace) if kind.namespaced else None
+        if not name or self.create_only:
+            await self.changes.create(self.client, kind, namespace, body)
+            return
         try:
-            return await self._client.get(kind, namespace, name)
+            before: Json | None = await self.client.get(kind, namespace, name)
         except NotFound:
-            return None
+            before = None
+        applied = await self.client.patch(
+            kind, namespace, name, body, Patch.APPLY, force=self.force_conflicts, options=self.changes.options
+        )
+        unchanged = before is not None and _desired(before) == _desired(applied)
+        self.changes.report(kind, applied, "created" if before is None else "unchanged" if unchanged else "configured")
 
 
-def _outcome(before: Json | None, made: Json) -> str:
-    if before is None:
-        return "created"
-    return "unchanged" if _said(before) == _said(made) else "configured"
-
-
-def _said(body: Json) -> Json:
-    """What people say of an object: its controllers may write its status at the same moment."""
+def _desired(body: Json) -> Json:
+    """Return the object without what servers and controllers write."""
     metadata = {key: body["metadata"].get(key) for key in ("labels", "annotations", "ownerReferences", "finalizers")}
     return {**{key: part for key, part in body.items() if key != "status"}, "metadata": metadata}

@@ -1,48 +1,70 @@
-"""How a function becomes a command: bundles of options are laid out, coroutines run, faults become sentences.
+"""Commands from functions: bundles of options are expanded, coroutines run, errors become sentences.
 
 A Typer application sees one flat function; the command's own function gets whole values.
 """
 
 import asyncio
+import copy
 import dataclasses
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from importlib import import_module
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
-from volcanopy.cli.errors import CommandError
+from volcanopy.cli.errors import CommandError, cluster_error
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-"""Of every command and group."""
+"""Context settings of every command and group."""
 
 Function = Callable[..., Coroutine[Any, Any, None] | None]
 
 
-def command(
-    app: typer.Typer, name: str, *, examples: Sequence[str] = (), hidden: bool = False, **settings: Any
-) -> Callable[[Function], Function]:
-    """Register a function as the command ``name`` of an application; it stays as it is for those who call it.
+@dataclasses.dataclass(frozen=True)
+class Noun:
+    """The plural of a kind in help texts, and whether the kind has namespaces."""
 
-    ``examples`` are whole command lines, shown below the help; ``settings`` go to the command's context.
+    plural: str = "objects"
+    namespaced: bool = True
+
+    def fill(self, text: str) -> str:
+        """Return a help text with its placeholders replaced."""
+        plural = self.plural
+        if text.startswith("{plural}"):
+            plural = plural.capitalize()
+        in_namespace = " of the namespace" if self.namespaced else ""
+        return text.replace("{plural}", plural).replace("{in_namespace}", in_namespace)
+
+
+def command(
+    app: typer.Typer,
+    name: str,
+    *,
+    examples: Sequence[str] = (),
+    noun: Noun = Noun(),
+    bundles: Mapping[str, type[Any]] | None = None,
+    text: str = "",
+) -> Callable[[Function], Function]:
+    """Register a function as the command ``name`` of an application; the function itself stays unchanged.
+
+    ``examples`` are whole command lines, shown below the help. ``noun`` fills help texts; for cluster-scoped kinds the
+    options for namespaces are left out. ``bundles`` replace annotations of parameters; ``text`` replaces the docstring.
     """
 
     def register(function: Function) -> Function:
-        app.command(
-            name,
-            epilog=_epilog(examples),
-            context_settings={**SETTINGS, **settings},
-            hidden=hidden,
-        )(_flat(function))
+        epilog = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in examples) if examples else None
+        flat = _flat(function, noun, bundles or {})
+        flat.__doc__ = text or function.__doc__
+        app.command(name, epilog=epilog, context_settings=SETTINGS)(flat)
         return function
 
     return register
 
 
 class LazyGroup(TyperGroup):
-    """A group of commands whose module is imported when one of them is wanted, not to show that the group exists."""
+    """A group of commands whose module is imported when one of them is called, not to list the group."""
 
     def __init__(self, name: str, module: str, help: str) -> None:  # noqa: A002
         super().__init__(
@@ -51,10 +73,11 @@ class LazyGroup(TyperGroup):
         self._module = module
 
     def load(self) -> "LazyGroup":
-        """Import the commands, once."""
+        """Import the commands once; ``module`` is ``package.module:application``."""
         if not self.commands:
-            app = import_module(self._module).app
-            # A group, also where there is but one command.
+            module, _, attribute = self._module.partition(":")
+            app = getattr(import_module(module), attribute or "app")
+            # With a callback, an application of one command is a group too.
             app.callback()(lambda: None)
             group = typer.main.get_command(app)
             assert isinstance(group, TyperGroup)
@@ -62,39 +85,42 @@ class LazyGroup(TyperGroup):
         return self
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands, in the order in which they are written."""
+        """Return the names of the commands in the order of their registration."""
         return list(self.load().commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name."""
+        """Return the command of that name."""
         return self.load().commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments begin with."""
+        """Return the command that the arguments begin with."""
         return super(LazyGroup, self.load()).resolve_command(ctx, args)
 
 
-def _epilog(examples: Sequence[str]) -> str | None:
-    """The examples as they stand, a line each: the mark keeps them from being wrapped."""
-    return "Examples:\n\n\b\n" + "\n".join(f"  {one}" for one in examples) if examples else None
-
-
-def _flat(function: Function) -> Callable[..., None]:
-    """The function as Typer wants it: an option for each field of each bundle."""
+def _flat(function: Function, noun: Noun, annotations: Mapping[str, type[Any]]) -> Callable[..., None]:
+    """Return the function as Typer needs it: an option for each field of each bundle."""
     own: list[inspect.Parameter] = []
     shared: list[inspect.Parameter] = []
     bundles: dict[str, tuple[type[Any], list[str]]] = {}
+    omitted = frozenset() if noun.namespaced else frozenset({"namespace", "all_namespaces"})
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        bundle = parameter.annotation
+        bundle = annotations.get(parameter.name, parameter.annotation)
         if not (isinstance(bundle, type) and dataclasses.is_dataclass(bundle)):
-            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            annotation = _filled(parameter.annotation, noun)
+            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
             continue
         hints = get_type_hints(bundle, include_extras=True)
         fields = dataclasses.fields(bundle)
-        bundles[parameter.name] = (bundle, [one.name for one in fields])
+        bundles[parameter.name] = (bundle, [field.name for field in fields])
         shared += [
-            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-            for one in fields
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=_filled(hints[field.name], noun),
+            )
+            for field in fields
+            if field.name not in omitted
         ]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [context, *own, *shared]
@@ -102,34 +128,42 @@ def _flat(function: Function) -> Callable[..., None]:
     def flat(**given: Any) -> None:
         ctx: typer.Context = given.pop("ctx")
         for key, value in ctx.find_root().params.items():
-            if key in given and given[key] is None:
+            if key in {*given, *omitted} and given.get(key) is None:
                 given[key] = value
         for key, (bundle, names) in bundles.items():
-            given[key] = bundle(**{name: given.pop(name) for name in names})
-        _run(function, given)
+            given[key] = bundle(**{name: given[name] for name in names if name in given})
+        _run(function, {key: value for key, value in given.items() if key in own_names or key in bundles})
 
+    own_names = {parameter.name for parameter in own}
     flat.__name__ = function.__name__
-    flat.__doc__ = function.__doc__
-    flat.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": None}
     flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return flat
 
 
+def _filled(annotation: Any, noun: Noun) -> Any:
+    """Return the annotation with the placeholders of its help text replaced."""
+    kind, *infos = get_args(annotation) if hasattr(annotation, "__metadata__") else (annotation,)
+    if not infos or "{" not in (infos[0].help or ""):
+        return annotation
+    info = copy.copy(infos[0])
+    info.help = noun.fill(info.help)
+    return Annotated[kind, info]
+
+
 def _run(function: Function, given: Mapping[str, Any]) -> None:
-    """Call it; faults of the cluster are told as sentences."""
+    """Call the function; errors of the cluster are raised as CommandError."""
     try:
-        answer = function(**given)
-        if answer is not None:
-            asyncio.run(answer)
+        coroutine = function(**given)
+        if coroutine is not None:
+            asyncio.run(coroutine)
     except Exception as fault:
         first: BaseException = fault
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         if isinstance(first, CommandError):
             raise first from None
-        from volcanopy.cli.errors import cluster_error
-
-        stop = cluster_error(first)
-        if stop is None:
+        error = cluster_error(first)
+        if error is None:
             raise
-        raise stop from None
+        raise error from None

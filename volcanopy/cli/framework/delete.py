@@ -1,15 +1,16 @@
-"""Deleting objects, whatever their kind: by name, by label, by file, or all of a namespace; and waiting for their end."""
+"""Deletion of objects of any kind: by name, label or file, or all of a namespace; optionally waiting until they are gone."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.changes import Changes, until_gone
+from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.durations import seconds
 from volcanopy.cli.framework.kinds import key_of, word
 from volcanopy.cli.framework.objects import bare_name, for_each, not_found_error, select_objects
-from volcanopy.cli.framework.options import Chosen, Deletion, Dry, Written
+from volcanopy.cli.framework.options import DeleteOptions, Selection, WriteOptions
+from volcanopy.cli.framework.watch import wait_until_deleted
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
@@ -22,76 +23,85 @@ _PROPAGATION: dict[str, "Propagation"] = {"background": "Background", "foregroun
 
 
 async def delete(
-    client: Client, kind: Kind[Json], namespace: str | None, written: Written, which: Chosen, how: Deletion
+    client: Client,
+    kind: Kind[Json],
+    namespace: str | None,
+    write: WriteOptions,
+    selection: Selection,
+    options: DeleteOptions,
 ) -> None:
-    """Delete what is meant; names that are not there are said, and the others deleted."""
-    if sum(map(bool, (how.files, which.names, which.selector, which.everything))) > 1:
-        raise CommandError("give names, or -l, or --all, or files: not several of them", 2)
-    deleter = _Deleter(client, written, how)
-    if how.files:
-        await deleter.of_files(how.files, namespace)
-    elif which.names:
-        names = [bare_name(kind, name) for name in which.names]
-        await for_each(names, lambda name: deleter.named(kind, namespace, name))
+    """Delete the selected objects; missing names are reported, and the others deleted."""
+    if sum(map(bool, (options.files, selection.names, selection.selector, selection.all_objects))) > 1:
+        raise CommandError("use only one of NAME, -l, --all and -f", 2)
+    deleter = _Deleter(client, write, options)
+    if options.files:
+        await deleter.delete_files(options.files, namespace)
+    elif selection.names:
+        names = [bare_name(kind, name) for name in selection.names]
+        await for_each(names, lambda name: deleter.delete_named(kind, namespace, name))
     else:
-        bodies = await select_objects(client, kind, namespace, (), which.selector, everything=which.everything)
+        bodies = await select_objects(client, kind, namespace, selection)
         if not bodies:
-            print(f"No {kind.plural} found" + (f" in namespace {namespace}." if namespace else "."))
-        await for_each(bodies, lambda body: deleter.end(kind, body))
-    await deleter.until_gone()
+            print(f"No {kind.plural} found" + (f' in namespace "{namespace}".' if namespace else "."))
+        await for_each(bodies, lambda body: deleter.delete(kind, body))
+    await deleter.wait()
 
 
 class _Deleter:
-    """Deletes one object after the other, and remembers them."""
+    """Deletes objects and remembers them."""
 
-    def __init__(self, client: Client, written: Written, how: Deletion) -> None:
-        self._client, self._how = client, how
-        self._changes = Changes(written)
-        self._limit = seconds("--timeout", how.timeout)
-        self._ended: list[tuple[Kind[Json], Json]] = []
+    def __init__(self, client: Client, write: WriteOptions, options: DeleteOptions) -> None:
+        self._client, self._options = client, options
+        self._changes = Changes(write)
+        self._timeout = seconds("--timeout", options.timeout)
+        self._deleted: list[tuple[Kind[Json], Json]] = []
 
-    async def named(self, kind: Kind[Json], namespace: str | None, name: str) -> None:
-        """Delete the object of that name; raises Stop when there is none, unless that is fine."""
+    async def delete_named(self, kind: Kind[Json], namespace: str | None, name: str) -> None:
+        """Delete the object of that name; raises CommandError when it is missing, unless that is ignored."""
         try:
             body = await self._client.get(kind, namespace, name)
         except NotFound as fault:
-            if self._how.ignore_not_found and fault.details and fault.details.name:
+            if self._options.ignore_not_found and fault.details and fault.details.name:
                 return
             raise await not_found_error(self._client, kind, namespace, name, fault) from None
-        await self.end(kind, body)
+        await self.delete(kind, body)
 
-    async def of_files(self, files: Sequence[str], namespace: str | None) -> None:
-        """Delete the objects of manifests, what others refer to last."""
+    async def delete_files(self, files: Sequence[str], namespace: str | None) -> None:
+        """Delete the objects of manifests in reverse order."""
         from volcanopy.local.manifests import Creator, RefusedError
 
         creator = Creator(self._client)
 
-        async def one(manifest: Manifest) -> None:
+        async def delete_manifest(manifest: Manifest) -> None:
             try:
                 kind = await creator.kind(manifest.body)
-            except RefusedError as refusal:
-                raise CommandError(f"{manifest.place}: {refusal.why}") from None
+            except RefusedError as fault:
+                raise CommandError(f"{manifest.place}: {fault.why}") from None
             metadata = manifest.body.get("metadata") or {}
             if not metadata.get("name"):
-                raise CommandError(f"{manifest.place}: it has no name by which it could be deleted", 2)
+                raise CommandError(
+                    f"{manifest.place}: metadata.name is missing: only objects with a name can be deleted", 2
+                )
             where = (metadata.get("namespace") or namespace) if kind.namespaced else None
-            await self.named(kind, where, metadata["name"])
+            await self.delete_named(kind, where, metadata["name"])
 
-        await for_each(reversed(read(files)), one)
+        await for_each(reversed(read(files)), delete_manifest)
 
-    async def end(self, kind: Kind[Json], body: Json) -> None:
-        """Delete this very object."""
-        await self._changes.delete(self._client, kind, body, _PROPAGATION[self._how.cascade.value])
-        self._ended.append((kind, body))
+    async def delete(self, kind: Kind[Json], body: Json) -> None:
+        """Delete this object."""
+        await self._changes.delete(self._client, kind, body, _PROPAGATION[self._options.cascade.value])
+        self._deleted.append((kind, body))
 
-    async def until_gone(self) -> None:
-        """Wait until all that was deleted is gone; raises Stop when the time is up."""
-        if not self._how.wait or self._changes.written.dry_run is not Dry.none:
+    async def wait(self) -> None:
+        """Wait until all deleted objects are gone; raises CommandError at the timeout."""
+        if not self._options.wait or self._changes.dry_run:
             return
         try:
-            async with asyncio.timeout(self._limit):
-                for kind, body in self._ended:
-                    await until_gone(self._client, kind, body)
+            async with asyncio.timeout(self._timeout):
+                for kind, body in self._deleted:
+                    await wait_until_deleted(self._client, kind, body)
         except TimeoutError:
-            sentence = f"timed out after {self._how.timeout}: {word(kind)} {key_of(body).name} is asked to go, but is there yet"
-            raise CommandError(sentence) from None
+            message = (
+                f'timed out after {self._options.timeout}: {word(kind)} "{key_of(body).name}" is still being deleted'
+            )
+            raise CommandError(message) from None

@@ -1,126 +1,151 @@
-"""Descriptions: an object told in lines for people, with its conditions and what has happened to it."""
+"""Descriptions of objects in lines, with conditions and events."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from volcanopy.cli.framework.durations import age, since
-from volcanopy.cli.framework.kinds import EVENTS, key_of, status_of
+from volcanopy.api.read_model import Condition, Meta, ReadModel
+from volcanopy.cli.framework.durations import current_time, since
+from volcanopy.cli.framework.kinds import EVENTS, read
 from volcanopy.cli.framework.tables import table_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
-from volcanopy.kube.client.kinds import Json
 
 _WIDTH = 18
-"""Characters of the titles."""
+"""Width of the titles."""
 _HIDDEN = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
-class Description:
-    """Lines that are gathered, title by title."""
+class ObjectReference(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Kind and name of an event's object."""
 
-    def __init__(self, body: Json) -> None:
-        """Begins with what every object has."""
-        self.now = datetime.now(UTC)
+    kind: str = ""
+    name: str = ""
+
+
+class EventSeries(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Repetitions of an event."""
+
+    count: int = 0
+    last_observed_time: datetime | None = None
+
+
+class Event(ReadModel, frozen=True, kw_only=True, gc=False):
+    """An event of an object."""
+
+    metadata: Meta
+    involved_object: ObjectReference = ObjectReference()
+    type: str | None = ""
+    reason: str | None = ""
+    message: str | None = ""
+    count: int | None = None
+    series: EventSeries | None = None
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+
+    @property
+    def time(self) -> datetime | None:
+        """The time of the last occurrence."""
+        observed = self.series.last_observed_time if self.series else None
+        return observed or self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+
+    @property
+    def occurrences(self) -> int:
+        """How often the event occurred."""
+        return (self.series.count if self.series else 0) or self.count or 1
+
+
+class Description:
+    """Lines of a description, collected title by title."""
+
+    def __init__(self, metadata: Meta) -> None:
+        """Begins with the lines of every kind."""
+        self.now = current_time()
         self._lines: list[str] = []
-        metadata, where = body["metadata"], key_of(body)
-        self.line("Name", where.name)
-        if where.namespace:
-            self.line("Namespace", where.namespace)
-        self.pairs("Labels", metadata.get("labels"))
-        notes = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in _HIDDEN}
-        self.pairs("Annotations", notes)
-        for owner in metadata.get("ownerReferences") or ():
-            if owner.get("controller"):
-                self.line("Controlled By", f"{owner['kind']}/{owner['name']}")
-        if metadata.get("creationTimestamp"):
-            self.line("Created", f"{metadata['creationTimestamp']} ({age(body, self.now)} ago)")
+        self.line("Name", metadata.name)
+        self.line("Namespace", metadata.namespace)
+        self.pairs("Labels", metadata.labels)
+        self.pairs("Annotations", {key: text for key, text in metadata.annotations.items() if key not in _HIDDEN})
+        if owner := metadata.controller:
+            self.line("Controlled By", f"{owner.kind}/{owner.name}")
+        if created := metadata.creation_timestamp:
+            self.line("Created", f"{created:%Y-%m-%dT%H:%M:%SZ} ({since(created, self.now)} ago)")
 
     def line(self, title: str, text: Any) -> None:
-        """One title and what stands to it; nothing if that is empty."""
+        """Add a title with its text; nothing if that is empty."""
         if text not in (None, ""):
             self._lines.append(f"{title + ':':<{_WIDTH}} {text}")
 
-    def pairs(self, title: str, given: Mapping[str, Any] | None) -> None:
-        """A title with names and values, one a line."""
-        texts = [f"{name}={value}" for name, value in sorted((given or {}).items())] or ["<none>"]
+    def pairs(self, title: str, values: Mapping[str, Any]) -> None:
+        """Add a title with names and values, one a line."""
+        texts = [f"{name}={value}" for name, value in sorted(values.items())] or ["<none>"]
         self._lines.append(f"{title + ':':<{_WIDTH}} {texts[0]}")
-        self._lines += [f"{'':<{_WIDTH}} {one}" for one in texts[1:]]
+        self._lines += [f"{'':<{_WIDTH}} {text}" for text in texts[1:]]
 
     def table(self, title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """A title with a table below it; nothing if that has no row."""
+        """Add a title with a table below it; nothing without rows."""
         if rows := list(rows):
             self._lines += [f"{title}:", table_of(headings, rows)]
 
-    def conditions(self, body: Json) -> None:
-        """The object's conditions."""
+    def conditions(self, conditions: Iterable[Condition]) -> None:
+        """Add the object's conditions."""
         self.table(
             "Conditions",
             ("TYPE", "STATUS", "SINCE", "REASON", "MESSAGE"),
             (
                 (
-                    one.get("type", ""),
-                    one.get("status", ""),
-                    since(one.get("lastTransitionTime"), self.now),
-                    one.get("reason", ""),
-                    " ".join((one.get("message") or "").split()),
+                    condition.type,
+                    condition.status,
+                    since(condition.last_transition_time, self.now),
+                    condition.reason,
+                    " ".join(condition.message.split()),
                 )
-                for one in status_of(body).get("conditions") or ()
+                for condition in conditions
             ),
         )
 
-    def events(self, events: Sequence[Json] | None) -> None:
-        """What has happened, the latest last; None where they may not be read."""
+    async def events(self, client: Client, *objects: Meta) -> None:
+        """Add the events of objects, the latest last."""
+        events = await events_of(client, *objects)
         if events is None:
-            self.line("Events", "<you may not list events>")
-            return
-        if not events:
+            self.line("Events", "<forbidden: listing events>")
+        elif not events:
             self.line("Events", "<none>")
-            return
-        self.table(
-            "Events",
-            ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"),
-            (
+        else:
+            self.table(
+                "Events",
+                ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"),
                 (
-                    since(_moment(one), self.now) + (f" (x{count})" if (count := _count(one)) > 1 else ""),
-                    one.get("type", ""),
-                    one.get("reason", ""),
-                    f"{one['involvedObject'].get('kind', '').lower()}/{one['involvedObject'].get('name', '')}",
-                    " ".join((one.get("message") or "").split()),
-                )
-                for one in sorted(events, key=lambda one: (_moment(one) or "", one["metadata"]["name"]))
-            ),
-        )
+                    (
+                        since(event.time, self.now) + (f" (x{event.occurrences})" if event.occurrences > 1 else ""),
+                        event.type or "",
+                        event.reason or "",
+                        f"{event.involved_object.kind.lower()}/{event.involved_object.name}",
+                        " ".join((event.message or "").split()),
+                    )
+                    for event in events
+                ),
+            )
 
     def text(self) -> str:
-        """All of it."""
+        """Return all lines."""
         return "\n".join(self._lines)
 
 
-def _moment(event: Json) -> str | None:
-    series = event.get("series") or {}
-    moment: str | None = (
-        series.get("lastObservedTime")
-        or event.get("lastTimestamp")
-        or event.get("eventTime")
-        or event["metadata"].get("creationTimestamp")
-    )
-    return moment
-
-
-def _count(event: Json) -> int:
-    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
-
-
-async def events_of(client: Client, *bodies: Json) -> list[Json] | None:
-    """What has happened to these objects; None if we may not know."""
-    events: list[Json] = []
-    for body in bodies:
-        # What is cluster-scoped has its events in the default namespace.
-        namespace, uid = key_of(body).namespace or "default", body["metadata"]["uid"]
+async def events_of(client: Client, *objects: Meta) -> list[Event] | None:
+    """Return the events of these objects, the latest last; None if the user may not list them."""
+    events: list[Event] = []
+    for metadata in objects:
+        # Events of cluster-scoped objects are in the default namespace.
+        namespace = metadata.namespace or "default"
         try:
-            listing = await client.list(EVENTS, namespace, field_selector=f"involvedObject.uid={uid}")
+            listing = await client.list(EVENTS, namespace, field_selector=f"involvedObject.uid={metadata.uid}")
         except Forbidden:
             return None
-        events += listing.items
-    return events
+        events += (read(Event, body) for body in listing.items)
+    return sorted(events, key=lambda event: (event.time.timestamp() if event.time else 0.0, event.metadata.name))
+
+
+def amounts(quantities: Mapping[str, Any] | None, default: str = "-") -> str:
+    """Return quantities in one cell: ``cpu=4,memory=8Gi``."""
+    return ",".join(f"{name}={text}" for name, text in sorted((quantities or {}).items())) or default

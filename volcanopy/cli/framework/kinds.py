@@ -1,10 +1,15 @@
-"""The kinds that commands show, as whole objects, with the words that people call them by."""
+"""Kinds of objects that commands handle, their names on the command line, and the reading of their bodies."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from volcanopy.api import names
+from volcanopy.cli.errors import CommandError
 from volcanopy.kube.client.kinds import Json, Kind
+
+T = TypeVar("T")
 
 JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, dict)
 CRON_JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
@@ -27,39 +32,45 @@ _WORDS = {
 
 
 def word(kind: Kind[Any]) -> str:
-    """What people call one of them."""
+    """Return the noun for an object of the kind in messages."""
     return _WORDS.get(kind.kind, kind.kind.lower())
 
 
 def resource(kind: Kind[Any]) -> str:
-    """The kind as ``-o name`` says it: ``batchjob.batch.volcanopy.io``."""
+    """Return the kind as ``-o name`` prints it: ``batchjob.batch.volcanopy.io``."""
     return f"{kind.kind.lower()}.{kind.group}" if kind.group else kind.kind.lower()
+
+
+def read(model: type[T], body: Json) -> T:
+    """Return the read model of an object; the body keeps the fields that the model does not have.
+
+    Raises CommandError where a field has another type than in the model.
+    """
+    try:
+        return msgspec.convert(body, model)
+    except msgspec.ValidationError as fault:
+        raise CommandError(f'{model.__name__} "{key_of(body).name}" cannot be read: {fault}') from None
 
 
 @dataclass(frozen=True)
 class ObjectKey:
-    """The identity of an object as commands speak of it."""
+    """Namespace and name of an object; the namespace is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
 
 
 def key_of(body: Json) -> ObjectKey:
-    """Where an object is, and its name."""
+    """Return the namespace and name of an object."""
     metadata = body["metadata"]
     return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
 
 def status_of(body: Json) -> Json:
-    """The object's status, empty if it has none yet."""
+    """Return the object's status, empty if it has none."""
     return body.get("status") or {}
 
 
 def spec_of(body: Json) -> Json:
-    """The object's spec."""
+    """Return the object's spec, empty if it has none."""
     return body.get("spec") or {}
-
-
-def labels_of(body: Json) -> dict[str, str]:
-    """The object's labels."""
-    return body["metadata"].get("labels") or {}

@@ -1,7 +1,4 @@
-"""Names that a shell completes: asked of the cluster, quickly or not at all.
-
-A shell that completes a word must not be held up nor told of faults: then there is nothing to suggest.
-"""
+"""Completion of object names in shells: queried from the cluster within a deadline; errors give no names."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,31 +13,31 @@ _KINDS = {
     "queue": "QUEUES",
     "namespace": "NAMESPACES",
 }
-"""Whose names are completed, by the words of the command line."""
+"""Kinds with completion, by command group."""
 _DEADLINE = 4.0
-"""Seconds after which a person had rather type the name."""
+"""Seconds for the query."""
 
 Complete = Callable[[typer.Context, str], list[str]]
 
 
 def names_of_group(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The names of what the command's group is about: of jobs after ``volcanopy job get``."""
+    """Return names of the kind of the command's group: of jobs for ``volcanopy job get``."""
     group = ctx.parent.info_name if ctx.parent else ""
-    # What `explain job` and `explain queue` are about stands in their own names.
+    # `explain job` and `explain queue` name the kind in the command.
     return _names(ctx, group if group in _KINDS else ctx.info_name or "", incomplete)
 
 
-def names_of(what: str) -> Complete:
-    """A completion with the names of a kind, by its word."""
+def names_of(group: str) -> Complete:
+    """Return a completion with the names of a group's kind."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        return _names(ctx, what, incomplete)
+        return _names(ctx, group, incomplete)
 
     return complete
 
 
-def _names(ctx: typer.Context, what: str, incomplete: str) -> list[str]:
-    if what not in _KINDS:
+def _names(ctx: typer.Context, group: str, incomplete: str) -> list[str]:
+    if group not in _KINDS:
         return []
     import asyncio
 
@@ -48,17 +45,17 @@ def _names(ctx: typer.Context, what: str, incomplete: str) -> list[str]:
 
     given = {**ctx.find_root().params, **{key: value for key, value in ctx.params.items() if value}}
     try:
-        found = asyncio.run(_listed(what, given.get("kubeconfig"), given.get("context"), given.get("namespace")))
+        names = asyncio.run(_list(group, given.get("kubeconfig"), given.get("context"), given.get("namespace")))
     except KubeError:
         return []
-    return [name for name in found if name.startswith(incomplete)]
+    return [name for name in names if name.startswith(incomplete)]
 
 
-async def _listed(what: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> list[str]:
+async def _list(group: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> list[str]:
     from volcanopy.cli.framework import kinds
     from volcanopy.cli.framework.options import Cluster
 
-    kind = getattr(kinds, _KINDS[what])
+    kind = getattr(kinds, _KINDS[group])
     async with Cluster(kubeconfig, context).client() as client:
         where = (namespace or client.connection.namespace) if kind.namespaced else None
         listing = await client.list(kind, where, deadline=_DEADLINE)

@@ -1,4 +1,4 @@
-"""Single objects by their names: read, chosen from many, and what is said when one is not there."""
+"""Objects by name, label or all: reading them, errors for missing ones, and one action for many."""
 
 import asyncio
 import difflib
@@ -8,33 +8,34 @@ from typing import Any, TypeVar
 
 from volcanopy.cli.errors import CommandError, cluster_error, not_served
 from volcanopy.cli.framework.kinds import key_of, resource, word
+from volcanopy.cli.framework.options import Selection
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
 T = TypeVar("T")
 R = TypeVar("R")
-_LOOKED_AT = 2000
-"""Names among which a near one is sought."""
+_COMPARED = 2000
+"""Number of names that are compared with a missing one."""
 _SUGGESTED = 3
 
 
 def bare_name(kind: Kind[Json], given: str) -> str:
-    """The name, also of ``kind/name`` as ``-o name`` prints it; raises Stop for another kind, or no name."""
-    what, slash, name = given.rpartition("/")
+    """Return the name in ``name`` or ``kind/name``; raises CommandError for another kind or an empty name."""
+    prefix, slash, name = given.rpartition("/")
     if not slash:
-        what, name = "", given
-    if what and what.lower() not in {resource(kind), kind.plural, kind.kind.lower(), word(kind).replace(" ", "")}:
-        raise CommandError(f"{given}: this command is about {kind.plural}, not {what}", 2)
+        prefix, name = "", given
+    if prefix and prefix.lower() not in {resource(kind), kind.plural, kind.kind.lower(), word(kind).replace(" ", "")}:
+        raise CommandError(f"{given}: expected a name of {kind.plural}, not of {prefix}", 2)
     if not name:
-        raise CommandError(f"{given!r} is no name of a {word(kind)}", 2)
+        raise CommandError(f"{given!r} is not a name of a {word(kind)}", 2)
     return name
 
 
 async def list_objects(
     client: Client, kind: Kind[Json], namespace: str | None, selector: str = "", fields: str = ""
 ) -> list[Json]:
-    """The objects that the selectors choose; raises Stop where the cluster does not know the kind."""
+    """Return the objects that match the selectors; raises CommandError where the cluster does not serve the kind."""
     try:
         return (await client.list(kind, namespace, label_selector=selector, field_selector=fields)).items
     except NotFound:
@@ -42,7 +43,7 @@ async def list_objects(
 
 
 async def find_object(client: Client, kind: Kind[Json], namespace: str | None, given: str) -> Json:
-    """The object of that name; raises Stop with names that are near when there is none."""
+    """Return the object of that name; raises CommandError with similar names when there is none."""
     name = bare_name(kind, given)
     try:
         return await client.get(kind, namespace, name)
@@ -53,90 +54,78 @@ async def find_object(client: Client, kind: Kind[Json], namespace: str | None, g
 async def not_found_error(
     client: Client, kind: Kind[Json], namespace: str | None, name: str, fault: ApiError
 ) -> CommandError:
-    """What is said of an object that is not there: what is called nearly so, or where else there is one."""
+    """Return the error for a missing object, with similar names or other namespaces where it exists."""
     if not (fault.details and fault.details.name):
         return CommandError(not_served(f"{kind.kind} of {kind.api_version}"))
-    where = f" in namespace {namespace}" if namespace else ""
-    sentence = f"there is no {word(kind)} {name!r}{where}"
+    where = f' in namespace "{namespace}"' if namespace else ""
+    message = f'{word(kind)} "{name}" not found{where}'
     try:
         if namespace:
             elsewhere = await client.list(kind, field_selector=f"metadata.name={name}", deadline=5.0)
-            spaces = sorted({key_of(body).namespace for body in elsewhere.items} - {namespace})
-            if spaces:
-                return CommandError(f"{sentence}; there is one in {_spaces(spaces)}: give -n {spaces[0]}")
-        near = await _near(client, kind, namespace, name)
+            namespaces = sorted({key_of(body).namespace for body in elsewhere.items} - {namespace})
+            if namespaces:
+                return CommandError(f"{message}; it exists in {_namespaces(namespaces)}: use -n {namespaces[0]}")
+        listing = await client.list(kind, namespace, deadline=5.0)
     except KubeError:
-        # Who may read one object may not always list them: then there is nothing to suggest.
-        return CommandError(sentence)
-    return CommandError(f"{sentence}; did you mean {' or '.join(near)}?" if near else sentence)
+        # A user who may read one object may not be allowed to list them: then there is no suggestion.
+        return CommandError(message)
+    names = [key_of(body).name for body in listing.items[:_COMPARED]]
+    similar = difflib.get_close_matches(name, names, n=_SUGGESTED, cutoff=0.6)
+    return CommandError(f"{message}; did you mean {' or '.join(similar)}?" if similar else message)
 
 
-async def _near(client: Client, kind: Kind[Json], namespace: str | None, name: str) -> list[str]:
-    listing = await client.list(kind, namespace, deadline=5.0)
-    names = [key_of(body).name for body in listing.items[:_LOOKED_AT]]
-    return difflib.get_close_matches(name, names, n=_SUGGESTED, cutoff=0.6)
+def _namespaces(names: Sequence[str]) -> str:
+    more = " ..." if len(names) > _SUGGESTED else ""
+    return f"namespace{'s' if len(names) > 1 else ''} {', '.join(names[:_SUGGESTED])}{more}"
 
 
-def _spaces(names: Sequence[str]) -> str:
-    more = len(names) - _SUGGESTED
-    return f"namespace{'s' if len(names) > 1 else ''} " + ", ".join(names[:_SUGGESTED]) + (" ..." if more > 0 else "")
+async def select_objects(client: Client, kind: Kind[Json], namespace: str | None, selection: Selection) -> list[Json]:
+    """Return the selected objects.
 
-
-async def select_objects(
-    client: Client,
-    kind: Kind[Json],
-    namespace: str | None,
-    names: Sequence[str],
-    selector: str = "",
-    *,
-    everything: bool = False,
-) -> list[Json]:
-    """The objects that a command is about: those of the names, those that a selector chooses, or all.
-
-    Raises Stop when nothing, or several things at once, say which, or when a name is not there.
+    Raises CommandError when nothing or several things at once select, or when a name does not exist.
     """
-    if names and (selector or everything):
-        raise CommandError("give names, or -l, or --all: not several of them", 2)
-    if not names and not selector and not everything:
-        raise CommandError(f"which {word(kind)}? give NAME, or -l LABELS, or --all", 2)
-    if not names:
-        return await list_objects(client, kind, namespace, selector)
-    return await for_each(names, lambda name: find_object(client, kind, namespace, name))
+    if selection.names and not selection.by_name:
+        raise CommandError("use only one of NAME, -l and --all", 2)
+    if not selection.names and selection.by_name:
+        raise CommandError(f"no {word(kind)} selected: give NAME, -l LABELS or --all", 2)
+    if not selection.names:
+        return await list_objects(client, kind, namespace, selection.selector)
+    return await for_each(selection.names, lambda name: find_object(client, kind, namespace, name))
 
 
-async def for_each(things: Iterable[T], act: Callable[[T], Awaitable[R]], *, together: bool = False) -> list[R]:
-    """Do something for each of them, in order or all at once; what fails is said, and the rest is done.
+async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[R]], *, together: bool = False) -> list[R]:
+    """Call ``act`` for each item, in order or concurrently; failures are printed and the others continue.
 
-    The last failure ends the command: a :class:`PartialError` when others were done.
+    Raises the last failure: a :class:`PartialError` when other items succeeded.
     """
 
-    async def tried(thing: T) -> R | CommandError:
+    async def attempt(item: T) -> R | CommandError:
         try:
-            return await act(thing)
-        except CommandError as stop:
-            return stop
+            return await act(item)
+        except CommandError as error:
+            return error
         except KubeError as fault:
             return cluster_error(fault) or CommandError(str(fault))
 
     outcomes = (
-        await asyncio.gather(*(tried(thing) for thing in things))
+        await asyncio.gather(*(attempt(item) for item in items))
         if together
-        else [await tried(thing) for thing in things]
+        else [await attempt(item) for item in items]
     )
-    done = [one for one in outcomes if not isinstance(one, CommandError)]
-    failures = [one for one in outcomes if isinstance(one, CommandError)]
+    results = [outcome for outcome in outcomes if not isinstance(outcome, CommandError)]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, CommandError)]
     for failure in failures[:-1]:
         print(f"volcanopy: {failure}", file=sys.stderr)
-    if failures and done:
-        raise PartialError(failures[-1], done)
+    if failures and results:
+        raise PartialError(failures[-1], results)
     if failures:
         raise failures[-1]
-    return done
+    return results
 
 
 class PartialError(CommandError):
-    """Some could not be done; ``done`` is what came of the others."""
+    """Failure of some items; ``results`` are those of the others."""
 
-    def __init__(self, last: CommandError, done: list[Any]) -> None:
+    def __init__(self, last: CommandError, results: list[Any]) -> None:
         super().__init__(str(last), last.status)
-        self.done = done
+        self.results = results

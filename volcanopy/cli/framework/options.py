@@ -1,4 +1,7 @@
-"""The options that commands share, in bundles: a parameter of a command annotated with one of these gets them all."""
+"""Options that commands share, in bundles: a parameter annotated with a bundle becomes all options of the bundle.
+
+``{plural}`` in a help text is replaced with the plural of the group's kind.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How objects are printed."""
+    """Output formats of objects."""
 
     table = "table"
     wide = "wide"
@@ -27,127 +30,142 @@ class Format(StrEnum):
 
 
 class Document(StrEnum):
-    """How an object that was written is printed, if not as a line about what was done."""
+    """Output formats of a changed object; without one, the result is printed as a line."""
 
     json = "json"
     yaml = "yaml"
     name = "name"
 
 
-class Dry(StrEnum):
-    """How much of a change is only tried."""
+class DryRun(StrEnum):
+    """How far a change is carried out."""
 
     none = "none"
     client = "client"
     server = "server"
 
 
-KUBECONFIG = typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig file, if not $KUBECONFIG or the usual.")
-CONTEXT = typer.Option("--context", metavar="NAME", help="The context of the kubeconfig, if not its current one.")
+KUBECONFIG = typer.Option(
+    "--kubeconfig", metavar="FILE", help="Kubeconfig file; by default $KUBECONFIG or ~/.kube/config."
+)
+CONTEXT = typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; by default its current context.")
 NAMESPACE = typer.Option(
     "-n",
     "--namespace",
     metavar="NAME",
-    help="The namespace, if not the context's own.",
+    help="Namespace; by default that of the context.",
     autocompletion=names_of("namespace"),
 )
 NAMES = typer.Argument(
-    metavar="NAME", hidden=True, help="Their names.", show_default=False, autocompletion=names_of_group
+    metavar="NAME", hidden=True, help="Names of {plural}.", show_default=False, autocompletion=names_of_group
 )
-"""Names of what the group of commands is about; they may be left out."""
+NAME = typer.Argument(metavar="NAME", hidden=True, help="Name.", autocompletion=names_of_group)
 QUEUE = typer.Option(
-    "-q", "--queue", metavar="NAME", help="Only those in this queue.", autocompletion=names_of("queue")
+    "-q",
+    "--queue",
+    metavar="NAME",
+    help="Only {plural} in this queue. Repeatable.",
+    autocompletion=names_of("queue"),
 )
+FILES = typer.Option("-f", "--filename", metavar="FILE", help="Manifests: a file, a folder, or - for standard input.")
+
+Files = Annotated[list[str], FILES]
+Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Maximum time to wait, such as 30s or 5m.")]
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which cluster a command speaks to."""
+    """The cluster that a command connects to."""
 
     kubeconfig: Annotated[Path | None, KUBECONFIG] = None
     context: Annotated[str | None, CONTEXT] = None
 
     def connection(self) -> "Connection":
-        """Where it is and who we are to it; raises NoCluster."""
+        """Return address and credentials; raises NoCluster."""
         from volcanopy.kube.client.connection import Connection
 
         return Connection.load(self.kubeconfig, self.context)
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[Client]":
-        """A client of it; raises at once, with a sentence, when nobody answers there."""
-        from volcanopy.cli.framework.connection import reached
+        """Open a client; raises NoAnswer at once when no server listens there."""
+        from volcanopy.cli.framework.connection import check_connection
         from volcanopy.kube.client.api_client import Client
 
         connection = self.connection()
-        await reached(connection)
+        await check_connection(connection)
         async with Client(connection, field_manager="volcanopy-cli") as client:
             yield client
 
 
 @dataclass(frozen=True)
 class Place:
-    """The one namespace in which a command finds its object."""
+    """The namespace of a command's objects; cluster-scoped kinds have no such option."""
 
     namespace: Annotated[str | None, NAMESPACE] = None
 
     def of(self, client: "Client") -> str:
-        """The namespace: the one given, or else the context's."""
+        """Return the given namespace, by default that of the context."""
         return self.namespace or client.connection.namespace
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Which of many objects a command is about: where they are, and by which labels."""
+    """The namespaces and labels of listed objects."""
 
     namespace: Annotated[str | None, NAMESPACE] = None
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")] = False
     selector: Annotated[
-        str, typer.Option("-l", "--selector", metavar="LABELS", help="Only those with labels such as a=b,c!=d,e.")
+        str,
+        typer.Option("-l", "--selector", metavar="LABELS", help="Only {plural} with these labels, such as a=b,c!=d,e."),
     ] = ""
 
     def of(self, client: "Client") -> str | None:
-        """The namespace: the one given, or else the context's; None for all."""
+        """Return the given namespace, by default that of the context; None for all."""
         return None if self.all_namespaces else self.namespace or client.connection.namespace
 
 
 @dataclass(frozen=True)
-class Show:
-    """How a list is printed, and whether it goes on."""
+class ShowOptions:
+    """Output of a list, and whether it continues."""
 
-    output: Annotated[Format, typer.Option("-o", "--output", help="How to print it.")] = Format.table
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Go on with what changes, until Ctrl-C.")] = False
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Leave out the headings of the table.")] = False
+    output: Annotated[Format, typer.Option("-o", "--output", help="Output format.")] = Format.table
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Continue with changes until Ctrl-C.")] = False
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Table without headings.")] = False
 
 
 @dataclass(frozen=True)
-class Written:
-    """Whether a change is made or only tried, and how it is told."""
+class WriteOptions:
+    """Dry run of a change, and its output."""
 
     dry_run: Annotated[
-        Dry, typer.Option("--dry-run", help="client: send nothing; server: let the server check, and change nothing.")
-    ] = Dry.none
+        DryRun,
+        typer.Option("--dry-run", help="client: send nothing; server: validate on the server, store nothing."),
+    ] = DryRun.none
     output: Annotated[
         Document | None,
-        typer.Option(
-            "-o", "--output", help="Print the object, or its name, and not what was done.", show_default=False
-        ),
+        typer.Option("-o", "--output", help="Output format of the object instead of a line.", show_default=False),
     ] = None
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Which objects a command is about: those of these names, those with these labels, or all of the namespace."""
+class Selection:
+    """Selection of existing objects: by name, by label, or all."""
 
     names: Annotated[list[str] | None, NAMES] = None
     selector: Annotated[
-        str, typer.Option("-l", "--selector", metavar="LABELS", help="Those with labels such as a=b,c!=d,e.")
+        str, typer.Option("-l", "--selector", metavar="LABELS", help="{plural} with these labels, such as a=b,c!=d,e.")
     ] = ""
-    everything: Annotated[bool, typer.Option("--all", help="All of the namespace.")] = False
+    all_objects: Annotated[bool, typer.Option("--all", help="All {plural}{in_namespace}.")] = False
+
+    @property
+    def by_name(self) -> bool:
+        """Whether objects are selected one by one."""
+        return not self.selector and not self.all_objects
 
 
 class Cascade(StrEnum):
-    """What becomes of what an object owns when it is deleted."""
+    """Deletion of dependents of a deleted object."""
 
     background = "background"
     foreground = "foreground"
@@ -155,18 +173,18 @@ class Cascade(StrEnum):
 
 
 @dataclass(frozen=True)
-class Deletion:
-    """How objects are deleted, and those of which files."""
+class DeleteOptions:
+    """Options of a deletion."""
 
     files: Annotated[
         list[str] | None,
-        typer.Option("-f", "--filename", metavar="FILE", help="The objects of manifests. Repeatable."),
+        typer.Option("-f", "--filename", metavar="FILE", help="Manifests of the objects. Repeatable."),
     ] = None
-    ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="A missing one is no error.")] = False
-    cascade: Annotated[Cascade, typer.Option("--cascade", help="What it owns goes after it, before it, or stays.")] = (
-        Cascade.background
+    ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="Success if an object is missing.")] = (
+        False
     )
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until they are gone.")] = True
-    timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="How long to wait, such as 30s or 5m.")
-    ] = "60s"
+    cascade: Annotated[
+        Cascade, typer.Option("--cascade", help="Deletion of dependents: after the object, before it, or not at all.")
+    ] = Cascade.background
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are gone.")] = True
+    timeout: Timeout = "60s"

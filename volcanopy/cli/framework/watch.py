@@ -1,18 +1,20 @@
-"""WatchedObjects the objects of a kind as they change: for ``--watch``, and for commands that wait for something."""
+"""Watches of the objects of a kind: for ``--watch``, and for commands that wait for a change."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from volcanopy.cli.framework.kinds import key_of
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
 Changes = Sequence[Change[Json]]
 
 
 class WatchedObjects:
-    """A live copy of what is followed, and a way to await that something in it changes."""
+    """A live copy of watched objects, with an event for changes."""
 
     def __init__(self, reflector: Reflector[Json], also: "WatchedObjects | None" = None) -> None:
         self._reflector = reflector
@@ -20,16 +22,20 @@ class WatchedObjects:
 
     @property
     def objects(self) -> dict[str, Json]:
-        """The objects now, by ``namespace/name``."""
+        """The current objects by ``namespace/name``."""
         return self._reflector.objects
 
     @property
     def fault(self) -> str:
-        """What keeps us from hearing of changes now, if anything does."""
+        """The error that interrupts the watch at present; empty if there is none."""
         return self._reflector.fault
 
+    def with_uid(self, uid: str) -> Json | None:
+        """Return the object with this uid; None when it does not exist any more."""
+        return next((body for body in self.objects.values() if body["metadata"]["uid"] == uid), None)
+
     async def changed(self, timeout: float | None = None) -> bool:
-        """Return when something has changed since the last call (True), or after so many seconds (False)."""
+        """Wait for a change since the last call; returns False after ``timeout`` seconds without one."""
         try:
             async with asyncio.timeout(timeout):
                 await self._changed.wait()
@@ -39,7 +45,7 @@ class WatchedObjects:
         return True
 
     def note(self) -> None:
-        """Say that something has changed."""
+        """Record a change."""
         self._changed.set()
 
 
@@ -54,10 +60,10 @@ async def watch_objects(
     take: Callable[[Changes], object] | None = None,
     also: WatchedObjects | None = None,
 ) -> AsyncIterator[WatchedObjects]:
-    """Follow the objects that the selectors choose; those that exist are known when this is entered.
+    """Watch the objects that the selectors match; the existing ones are listed when the context is entered.
 
-    ``take`` is told each batch of changes, the first list included. With ``also``, what changes in the other is awaited too. Raises what the server says of a list or a watch
-    that it does not allow; later faults of the network are waited out.
+    ``take`` is called with each batch of changes, including the first list. With ``also``, ``changed`` returns for
+    changes of both watches. Raises ApiError where the server rejects the list or watch; network errors are retried.
     """
     listing = await client.list(kind, namespace, label_selector=selector, field_selector=fields, page=1)
     allowed = client.watch(
@@ -66,12 +72,12 @@ async def watch_objects(
     async with allowed:
         pass
     reflector = Reflector(client, kind, namespace, label_selector=selector, field_selector=fields)
-    followed = WatchedObjects(reflector, also)
+    watched = WatchedObjects(reflector, also)
 
     def sink(changes: Changes) -> None:
         if take is not None:
             take(changes)
-        followed.note()
+        watched.note()
 
     running = asyncio.create_task(reflector.run(sink))
     listed = asyncio.create_task(reflector.synced.wait())
@@ -79,8 +85,23 @@ async def watch_objects(
         await asyncio.wait((running, listed), return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
-        yield followed
+        yield watched
     finally:
         listed.cancel()
         running.cancel()
         await asyncio.wait((running, listed))
+
+
+async def wait_until_deleted(client: Client, kind: Kind[Json], body: Json) -> None:
+    """Wait until this object, identified by its uid, does not exist any more."""
+    key, uid = key_of(body), body["metadata"]["uid"]
+    namespace = key.namespace or None
+    try:
+        current = await client.get(kind, namespace, key.name)
+    except NotFound:
+        return
+    if current["metadata"]["uid"] != uid:
+        return
+    async with watch_objects(client, kind, namespace, fields=f"metadata.name={key.name}") as watched:
+        while watched.with_uid(uid) is not None:
+            await watched.changed()

@@ -1,7 +1,7 @@
-"""``volcanopy job logs``: what the pods of a job write, once or for as long as the job lasts.
+"""``volcanopy job logs``: logs of a job's pods, once or until the job finishes.
 
-While it is followed, a pod's containers are read from when they start, and again each time they are restarted; it ends
-when the job has come to its end and all has been read.
+When following, a container is read from its start, and again after each restart; the command ends when the job has
+finished and all logs are read.
 """
 
 import asyncio
@@ -13,47 +13,46 @@ from urllib.parse import urlencode
 
 import aiohttp
 
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.kinds import JOBS, PODS, key_of, spec_of, status_of
+from volcanopy.cli.framework.durations import WEEK
+from volcanopy.cli.framework.kinds import JOBS, PODS, read
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster, Place
 from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
-from volcanopy.cli.jobs.columns import message, phase
-from volcanopy.cli.jobs.phases import FINISHED, SUSPENDED
-from volcanopy.cli.jobs.pods import in_order, index_of, pods_of, selector_of
+from volcanopy.cli.jobs.pods import ContainerStatus, Pod, index_of, pods_in_order, pods_of, selector_of
+from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, summary
 from volcanopy.kube.cache.watch import Lines
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.transport import no_answer
 
-_AT_ONCE = 8
-"""Logs that are fetched at the same time."""
-_SILENCE = 7 * 86400.0
-"""Seconds for which a container may write nothing."""
+_PARALLEL = 8
+"""Maximum number of concurrent requests for logs."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Which logs, and how they are printed; ``prefix`` None leaves it to how many there are."""
+class LogOptions:
+    """Selection and format of logs; ``prefix`` None means a prefix if there are several logs."""
 
     task: str = ""
     index: int | None = None
     container: str = ""
-    every_container: bool = False
+    all_containers: bool = False
     previous: bool = False
     tail: int | None = None
     seconds: int | None = None
     timestamps: bool = False
     prefix: bool | None = None
 
-    def chooses(self, pod: Json) -> bool:
-        """Whether a pod of the task is meant."""
+    def matches(self, pod: Pod) -> bool:
+        """Return whether a pod of the task is selected."""
         return self.index is None or index_of(pod) == self.index
 
-    def path(self, pod: Json, container: str, *, follow: bool) -> str:
-        """Where a container's log is read."""
-        said = {
+    def path(self, pod: Pod, container: str, *, follow: bool) -> str:
+        """Return the URL path of a container's log."""
+        parameters = {
             "container": container,
             "follow": "true" if follow else "",
             "previous": "true" if self.previous else "",
@@ -61,213 +60,208 @@ class Reading:
             "sinceSeconds": "" if self.seconds is None else str(self.seconds),
             "timestamps": "true" if self.timestamps else "",
         }
-        where = key_of(pod)
-        query = urlencode({key: value for key, value in said.items() if value})
-        return f"{PODS.path(where.namespace, where.name, 'log')}?{query}"
+        query = urlencode({key: value for key, value in parameters.items() if value})
+        return f"{PODS.path(pod.metadata.namespace, pod.metadata.name, 'log')}?{query}"
 
 
 @dataclass(frozen=True)
 class Source:
-    """One container of one pod."""
+    """A container of a pod."""
 
-    pod: Json
+    pod: Pod
     container: str
 
     @property
     def title(self) -> str:
-        """As ``kubectl logs --prefix`` says it."""
-        return f"[pod/{key_of(self.pod).name}/{self.container}] "
+        """The prefix of its lines, as of ``kubectl logs --prefix``."""
+        return f"[pod/{self.pod.metadata.name}/{self.container}] "
 
     @property
-    def status(self) -> Json:
-        """What the kubelet says of the container."""
-        every = [
-            *(status_of(self.pod).get("initContainerStatuses") or ()),
-            *(status_of(self.pod).get("containerStatuses") or ()),
-        ]
-        return next((one for one in every if one.get("name") == self.container), {})
+    def status(self) -> ContainerStatus:
+        """The observed status of the container."""
+        statuses = (*self.pod.status.init_container_statuses, *self.pod.status.container_statuses)
+        return next((status for status in statuses if status.name == self.container), ContainerStatus())
 
     @property
     def started(self) -> bool:
-        """Whether it runs or has run, so that there is something to read."""
-        stands = self.status.get("state") or {}
-        return "running" in stands or "terminated" in stands
+        """Whether the container has started, so that there is a log."""
+        state = self.status.state
+        return state.running is not None or state.terminated is not None
 
     @property
     def run(self) -> tuple[str, str, int]:
-        """Which run of which container it is."""
-        return (self.pod["metadata"]["uid"], self.container, self.status.get("restartCount", 0))
+        """Identity of the container's run."""
+        return (self.pod.metadata.uid, self.container, self.status.restart_count)
 
 
-async def logs(cluster: Cluster, place: Place, name: str, reading: Reading, *, on: bool) -> None:
-    """Print the logs of the job's pods, and go ``on`` until it has ended; raises Stop when there are none."""
+async def logs(cluster: Cluster, place: Place, name: str, options: LogOptions, *, follow: bool) -> None:
+    """Print the logs of the job's pods; raises CommandError when there are none."""
     async with cluster.client() as client:
-        job = await find_object(client, JOBS, place.of(client), name)
-        tasks = [task["name"] for task in spec_of(job)["tasks"]]
-        if reading.task and reading.task not in tasks:
-            raise CommandError(f"job {key_of(job).name} has no task {reading.task!r}: it has {', '.join(tasks)}")
-        if on:
-            await follow(client, job, reading)
+        body = await find_object(client, JOBS, place.of(client), name)
+        job = read(BatchJob, body)
+        tasks = [task.name for task in job.spec.tasks]
+        if options.task and options.task not in tasks:
+            message = f'--task: job "{job.metadata.name}" has no task "{options.task}", only {", ".join(tasks)}'
+            raise CommandError(message)
+        if follow:
+            await follow_logs(client, body, options)
             return
-        pods = [pod for pod in await pods_of(client, job, reading.task) if reading.chooses(pod)]
-        sources = [source for pod in pods for source in _sources(pod, reading)]
+        pods = [pod for pod in await pods_of(client, job, options.task) if options.matches(pod)]
+        sources = [source for pod in pods for source in _sources(pod, options)]
         if not sources:
-            raise CommandError(_nothing(job, reading))
-        await _print_all(client, job, sources, reading)
+            raise _no_pod(job, options)
+        await _print_all(client, job, sources, options)
 
 
-async def follow(client: Client, job: Json, reading: Reading, *, must_find: bool = True) -> None:
-    """Print the logs of a job until it has ended; raises Stop when there were none that had to be."""
-    follower = _Follower(client, job, reading)
+async def follow_logs(client: Client, body: Json, options: LogOptions, *, required: bool = True) -> None:
+    """Print the logs of a job until it has finished; with ``required``, raises CommandError when there were none."""
+    follower = _Follower(client, read(BatchJob, body), options)
     await follower.run()
-    if must_find and not follower.found_any:
-        raise CommandError(_nothing(follower.job, reading))
+    if required and not follower.any_read:
+        raise _no_pod(follower.job, options)
 
 
-def _nothing(job: Json, reading: Reading) -> str:
-    which = f"task {reading.task} of " if reading.task else ""
-    which = f"pod {reading.index} of {which}" if reading.index is not None else which
-    told = f": {message(job)}" if message(job) else ""
-    return f"there is no pod of {which}job {key_of(job).name}, which is {phase(job)}{told}"
+def _no_pod(job: BatchJob, options: LogOptions) -> CommandError:
+    pods = "pod" if options.index is None else f"pod {options.index}"
+    task = f' of task "{options.task}"' if options.task else ""
+    return CommandError(f'no {pods}{task} of job "{job.metadata.name}" found; the job is {summary(job)}')
 
 
-def _sources(pod: Json, reading: Reading) -> list[Source]:
-    """The containers of a pod that are to be read: the first one if nothing else is said."""
-    containers = [one["name"] for one in spec_of(pod)["containers"]]
-    first = [one["name"] for one in spec_of(pod).get("initContainers") or ()]
-    if reading.every_container:
-        return [Source(pod, name) for name in (*first, *containers)]
-    wanted = reading.container or containers[0]
-    if wanted not in {*containers, *first}:
-        raise CommandError(
-            f"pod {key_of(pod).name} has no container {wanted!r}: it has {', '.join((*first, *containers))}"
-        )
-    return [Source(pod, wanted)]
+def _sources(pod: Pod, options: LogOptions) -> list[Source]:
+    """Return the selected containers of a pod, by default the first one."""
+    containers = [container.name for container in pod.spec.containers]
+    init_containers = [container.name for container in pod.spec.init_containers]
+    if options.all_containers:
+        return [Source(pod, name) for name in (*init_containers, *containers)]
+    name = options.container or containers[0]
+    if name not in {*containers, *init_containers}:
+        names = ", ".join((*init_containers, *containers))
+        raise CommandError(f'--container: pod "{pod.metadata.name}" has no container "{name}", only {names}')
+    return [Source(pod, name)]
 
 
-async def _print_all(client: Client, job: Json, sources: Sequence[Source], reading: Reading) -> None:
-    """Print the logs one after the other, whole; what has not started is said."""
-    prefix = len(sources) > 1 if reading.prefix is None else reading.prefix
-    room = asyncio.Semaphore(_AT_ONCE)
+async def _print_all(client: Client, job: BatchJob, sources: Sequence[Source], options: LogOptions) -> None:
+    """Print the logs one after the other; containers that have not started are reported."""
+    prefix = len(sources) > 1 if options.prefix is None else options.prefix
+    slots = asyncio.Semaphore(_PARALLEL)
 
     async def fetch(source: Source) -> bytes | CommandError:
-        if not source.started and not reading.previous:
-            return CommandError(f"pod {key_of(source.pod).name} has not started: {_why_not(source)}")
-        async with room:
+        name = source.pod.metadata.name
+        if not source.started and not options.previous:
+            return CommandError(f'pod "{name}" has not started: {_wait_reason(source)}')
+        async with slots:
             try:
-                return await client.get_raw(reading.path(source.pod, source.container, follow=False))
+                return await client.get_raw(options.path(source.pod, source.container, follow=False))
             except ApiError as fault:
-                return CommandError(f"pod {key_of(source.pod).name}: {fault}")
+                return CommandError(f'pod "{name}": {fault}')
 
-    answers = await asyncio.gather(*(fetch(source) for source in sources))
-    refused = [one for one in answers if isinstance(one, CommandError)]
-    if len(refused) == len(answers):
-        rest = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        told = f"; job {key_of(job).name} is {phase(job)}: {message(job)}" if message(job) else ""
-        raise CommandError(f"{refused[0]}{rest}{told}")
-    for source, answer in zip(sources, answers, strict=True):
-        if isinstance(answer, CommandError):
+    results = await asyncio.gather(*(fetch(source) for source in sources))
+    failures = [result for result in results if isinstance(result, CommandError)]
+    if len(failures) == len(results):
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        suffix = f'; job "{job.metadata.name}" is {summary(job)}' if message(job) else ""
+        raise CommandError(f"{failures[0]}{more}{suffix}")
+    for source, result in zip(sources, results, strict=True):
+        if isinstance(result, CommandError):
             sys.stdout.flush()
-            print(f"volcanopy: {answer}", file=sys.stderr)
+            print(f"volcanopy: {result}", file=sys.stderr)
         else:
-            _write(answer, source.title if prefix else "")
+            _write(result, source.title if prefix else "")
 
 
-def _why_not(source: Source) -> str:
-    waiting = (source.status.get("state") or {}).get("waiting") or {}
-    unplaced = "it has no node yet" if not spec_of(source.pod).get("nodeName") else "its node has not started it yet"
-    return str(waiting.get("message") or waiting.get("reason") or unplaced)
+def _wait_reason(source: Source) -> str:
+    default = "its node has not started it yet" if source.pod.spec.node_name else "it has no node yet"
+    waiting = source.status.state.waiting
+    return (waiting.message or waiting.reason or default) if waiting else default
 
 
 def _write(text: bytes, title: str) -> None:
     out = sys.stdout.buffer
     if title and text:
-        mark = title.encode()
-        text = b"".join(mark + line for line in text.splitlines(keepends=True))
+        prefix = title.encode()
+        text = b"".join(prefix + line for line in text.splitlines(keepends=True))
     out.write(text if not text or text.endswith(b"\n") else text + b"\n")
     out.flush()
 
 
 class _Follower:
-    """Reads the logs of a job's pods as they start, until the job has come to its end."""
+    """Reads the logs of a job's pods from their start until the job has finished."""
 
-    def __init__(self, client: Client, job: Json, reading: Reading) -> None:
-        self._client, self.job, self._reading = client, job, reading
+    def __init__(self, client: Client, job: BatchJob, options: LogOptions) -> None:
+        self._client, self.job, self._options = client, job, options
         self._read: set[tuple[str, str, int]] = set()
-        self._going: set[asyncio.Task[None]] = set()
-        pods = sum(task.get("replicas", 1) for task in spec_of(job)["tasks"] if reading.task in {"", task["name"]})
-        single = (pods == 1 or (reading.index is not None and bool(reading.task))) and not reading.every_container
-        self._prefix = not single if reading.prefix is None else reading.prefix
+        self._reading: set[asyncio.Task[None]] = set()
+        pods = sum(task.replicas for task in job.spec.tasks if options.task in {"", task.name})
+        single = (pods == 1 or (options.index is not None and bool(options.task))) and not options.all_containers
+        self._prefix = not single if options.prefix is None else options.prefix
 
     @property
-    def found_any(self) -> bool:
-        """Whether anything of the job has run."""
+    def any_read(self) -> bool:
+        """Whether any container of the job has started."""
         return bool(self._read)
 
     async def run(self) -> None:
-        """Return when the job is finished or gone and all that was written has been printed."""
-        where = key_of(self.job)
-        one_job = f"metadata.name={where.name}"
-        labels = selector_of(where.name, self._reading.task)
+        """Return when the job is finished or deleted and all logs are printed."""
+        metadata = self.job.metadata
+        labels = selector_of(metadata.name, self._options.task)
         async with (
-            watch_objects(self._client, JOBS, where.namespace, fields=one_job) as jobs,
-            watch_objects(self._client, PODS, where.namespace, selector=labels, also=jobs) as pods,
+            watch_objects(self._client, JOBS, metadata.namespace, fields=f"metadata.name={metadata.name}") as jobs,
+            watch_objects(self._client, PODS, metadata.namespace, selector=labels, also=jobs) as pods,
         ):
             try:
                 while True:
                     self._start(pods)
-                    ended = self._ended(jobs)
-                    if ended and not self._going:
+                    finished = self._is_finished(jobs)
+                    if finished and not self._reading:
                         break
-                    await self._next(pods, only_ends=ended)
+                    await self._next(pods, only_ends=finished)
             finally:
-                for task in self._going:
+                for task in self._reading:
                     task.cancel()
-                await asyncio.gather(*self._going, return_exceptions=True)
+                await asyncio.gather(*self._reading, return_exceptions=True)
 
     async def _next(self, pods: WatchedObjects, *, only_ends: bool) -> None:
-        """Wait until something has changed, or a log has ended."""
+        """Wait until an object has changed or a log has ended."""
         changed = asyncio.create_task(pods.changed())
-        waiting = self._going if only_ends and self._going else {changed, *self._going}
+        waiting = self._reading if only_ends and self._reading else {changed, *self._reading}
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         changed.cancel()
         for task in done - {changed}:
-            self._going.discard(task)
+            self._reading.discard(task)
             task.result()
 
     def _start(self, pods: WatchedObjects) -> None:
-        for pod in in_order(list(pods.objects.values()), self.job):
-            if not self._reading.chooses(pod):
+        for pod in pods_in_order(pods.objects.values(), self.job):
+            if not self._options.matches(pod):
                 continue
-            for source in _sources(pod, self._reading):
+            for source in _sources(pod, self._options):
                 if source.started and source.run not in self._read:
                     self._read.add(source.run)
-                    self._going.add(asyncio.create_task(self._copy(source)))
+                    self._reading.add(asyncio.create_task(self._copy(source)))
 
-    def _ended(self, jobs: WatchedObjects) -> bool:
-        uid = self.job["metadata"]["uid"]
-        now = next((job for job in jobs.objects.values() if job["metadata"]["uid"] == uid), None)
-        if now is None:
+    def _is_finished(self, jobs: WatchedObjects) -> bool:
+        current = jobs.with_uid(self.job.metadata.uid)
+        if current is None:
             return True
-        self.job = now
-        return phase(now) in FINISHED or phase(now) == SUSPENDED
+        self.job = read(BatchJob, current)
+        return phase(self.job) in FINISHED or phase(self.job) == SUSPENDED
 
     async def _copy(self, source: Source) -> None:
-        """Print a container's log until it ends; a connection that breaks is said, and ends it."""
+        """Print a container's log until it ends; a broken connection is reported and ends it."""
         title = source.title if self._prefix else ""
         try:
-            async with aclosing(self._lines(source)) as pieces:
-                async for piece in pieces:
-                    _write(piece, title)
+            async with aclosing(self._lines(source)) as lines:
+                async for line in lines:
+                    _write(line, title)
         except NotFound:
-            return  # the pod has gone meanwhile
+            return  # the pod was deleted meanwhile
         except KubeError as fault:
-            print(f"volcanopy: the log of pod {key_of(source.pod).name} broke off: {fault}", file=sys.stderr)
+            print(f'volcanopy: log of pod "{source.pod.metadata.name}" interrupted: {fault}', file=sys.stderr)
 
     async def _lines(self, source: Source) -> AsyncGenerator[bytes, None]:
-        """Whole lines as they come, and what is left at the end."""
-        path = self._reading.path(source.pod, source.container, follow=True)
-        async with self._client.stream(path, stall=_SILENCE) as stream:
+        """Yield whole lines as they arrive, and the rest at the end."""
+        path = self._options.path(source.pod, source.container, follow=True)
+        async with self._client.stream(path, stall=WEEK) as stream:
             lines = Lines()
             while True:
                 try:

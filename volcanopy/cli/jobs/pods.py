@@ -1,123 +1,184 @@
-"""The pods of a job: which they are, in the order of its tasks, and what people call how they stand."""
+"""Pods of jobs: their read model, their order, and their state in kubectl's words."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from msgspec import field
+
 from volcanopy.api import names
-from volcanopy.cli.framework.kinds import labels_of, spec_of, status_of
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.core import PodSpec
+from volcanopy.api.read_model import Condition, Meta, ReadModel
+from volcanopy.cli.framework.durations import since
+from volcanopy.cli.framework.kinds import PODS, read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 
-_ENDED = frozenset({"Succeeded", "Failed"})
+
+class Waiting(ReadModel, frozen=True, kw_only=True, gc=False):
+    """State of a container that has not started."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(ReadModel, frozen=True, kw_only=True, gc=False):
+    """State of a running container."""
+
+
+class Terminated(ReadModel, frozen=True, kw_only=True, gc=False):
+    """State of a container that has ended."""
+
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    finished_at: datetime | None = None
+
+    @property
+    def cause(self) -> str:
+        """The reason, or the signal or exit code where there is none."""
+        return self.reason or (f"Signal:{self.signal}" if self.signal else f"ExitCode:{self.exit_code}")
+
+
+class ContainerState(ReadModel, frozen=True, kw_only=True, gc=False):
+    """State of a container; one of the fields is set."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Observed status of a container."""
+
+    name: str = ""
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Observed status of a pod."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    pod_ip: str = field(name="podIP", default="")
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(ReadModel, frozen=True, kw_only=True, gc=False):
+    """A pod with the states of its containers."""
+
+    metadata: Meta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    def label(self, name: str) -> str:
+        """Return the value of a label, empty if the pod does not have it."""
+        return self.metadata.labels.get(name, "")
 
 
 def selector_of(job_name: str, task: str = "") -> str:
-    """The labels of a job's pods."""
+    """Return the label selector of a job's pods."""
     return f"{names.JOB_NAME}={job_name}" + (f",{names.TASK_SPEC}={task}" if task else "")
 
 
-def task_of(pod: Json) -> str:
-    """The task that a pod is of."""
-    return labels_of(pod).get(names.TASK_SPEC, "")
+def task_of(pod: Pod) -> str:
+    """Return the name of the pod's task."""
+    return pod.label(names.TASK_SPEC)
 
 
-def index_of(pod: Json) -> int:
-    """Which pod of its task it is."""
-    text = labels_of(pod).get(names.TASK_INDEX, "0")
+def index_of(pod: Pod) -> int:
+    """Return the index of the pod within its task."""
+    text = pod.label(names.TASK_INDEX)
     return int(text) if text.isdecimal() else 0
 
 
-def belongs(pod: Json, job: Json) -> bool:
-    """Whether a pod was made for this very job, not for an earlier one of its name."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(one.get("uid") == job["metadata"]["uid"] for one in owners)
+def pods_in_order(bodies: Iterable[Json], job: BatchJob) -> list[Pod]:
+    """Return the pods that this job owns, not an earlier one of its name, in the order of tasks and indexes."""
+    tasks = {task.name: number for number, task in enumerate(job.spec.tasks)}
+    pods = (read(Pod, body) for body in bodies)
+    own = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)]
+    return sorted(own, key=lambda pod: (tasks.get(task_of(pod), len(tasks)), index_of(pod), pod.metadata.name))
 
 
-def in_order(pods: list[Json], job: Json) -> list[Json]:
-    """The job's own pods, in the order of its tasks and their indexes."""
-    tasks = {task["name"]: number for number, task in enumerate(spec_of(job).get("tasks") or ())}
-    own = [pod for pod in pods if belongs(pod, job)]
-    return sorted(own, key=lambda pod: (tasks.get(task_of(pod), len(tasks)), index_of(pod), pod["metadata"]["name"]))
+async def pods_of(client: Client, job: BatchJob, task: str = "") -> list[Pod]:
+    """Return the job's pods, or those of one of its tasks."""
+    metadata = job.metadata
+    listing = await client.list(PODS, metadata.namespace, label_selector=selector_of(metadata.name, task))
+    return pods_in_order(listing.items, job)
 
 
-async def pods_of(client: Client, job: Json, task: str = "") -> list[Json]:
-    """The job's pods, or those of one of its tasks."""
-    from volcanopy.cli.framework.kinds import PODS
-
-    metadata = job["metadata"]
-    listing = await client.list(PODS, metadata["namespace"], label_selector=selector_of(metadata["name"], task))
-    return in_order(listing.items, job)
-
-
-def state(pod: Json) -> str:
-    """How a pod stands, in the one word that kubectl would use."""
-    status = status_of(pod)
-    found = status.get("reason") or status.get("phase") or "Pending"
-    if any(
-        one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated"
-        for one in status.get("conditions") or ()
-    ):
-        found = "SchedulingGated"
-    found = _initializing(pod) or _of_containers(pod) or found
-    if pod["metadata"].get("deletionTimestamp"):
-        return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
-    return found
+def state(pod: Pod) -> str:
+    """Return the state of a pod in one word, as kubectl prints it."""
+    status = pod.status
+    if pod.metadata.deletion_timestamp:
+        return "Unknown" if status.reason == "NodeLost" else "Terminating"
+    gated = any(
+        condition.type == "PodScheduled" and condition.reason == "SchedulingGated" for condition in status.conditions
+    )
+    default = "SchedulingGated" if gated else status.reason or status.phase or "Pending"
+    return _init_state(pod) or _container_state(pod) or default
 
 
-def _initializing(pod: Json) -> str:
-    """What is said while the first containers have not done their work; empty afterwards."""
-    waiting = spec_of(pod).get("initContainers") or ()
-    lasting = {one["name"] for one in waiting if one.get("restartPolicy") == "Always"}
-    for number, one in enumerate(status_of(pod).get("initContainerStatuses") or ()):
-        stands = one.get("state") or {}
-        ended = stands.get("terminated")
-        if (ended and ended.get("exitCode") == 0) or (one["name"] in lasting and one.get("started")):
+def _init_state(pod: Pod) -> str:
+    """Return the state while init containers run; empty afterwards."""
+    containers = pod.spec.init_containers
+    sidecars = {container.name for container in containers if container.restart_policy == "Always"}
+    for number, status in enumerate(pod.status.init_container_statuses):
+        waiting, terminated = status.state.waiting, status.state.terminated
+        if (terminated and terminated.exit_code == 0) or (status.name in sidecars and status.started):
             continue
-        if ended:
-            return f"Init:{_reason_of_end(ended)}"
-        reason = (stands.get("waiting") or {}).get("reason")
-        if reason and reason != "PodInitializing":
-            return f"Init:{reason}"
-        return f"Init:{number}/{len(waiting)}"
+        if terminated:
+            return f"Init:{terminated.cause}"
+        if waiting and waiting.reason not in {"", "PodInitializing"}:
+            return f"Init:{waiting.reason}"
+        return f"Init:{number}/{len(containers)}"
     return ""
 
 
-def _of_containers(pod: Json) -> str:
-    """The reason that a container gives, the first one's if several do; empty if none does."""
-    found, running = "", False
-    for one in reversed(status_of(pod).get("containerStatuses") or ()):
-        stands = one.get("state") or {}
-        if reason := (stands.get("waiting") or {}).get("reason"):
-            found = reason
-        elif ended := stands.get("terminated"):
-            found = _reason_of_end(ended)
-        elif one.get("ready") and "running" in stands:
+def _container_state(pod: Pod) -> str:
+    """Return the reason of a container's state, the first one's if there are several; empty if there is none."""
+    result, running = "", False
+    for status in reversed(pod.status.container_statuses):
+        if status.state.waiting and status.state.waiting.reason:
+            result = status.state.waiting.reason
+        elif status.state.terminated:
+            result = status.state.terminated.cause
+        elif status.ready and status.state.running is not None:
             running = True
-    return "Running" if found == "Completed" and running else found
+    return "Running" if result == "Completed" and running else result
 
 
-def _reason_of_end(ended: Json) -> str:
-    signal = ended.get("signal")
-    fallback = f"Signal:{signal}" if signal else f"ExitCode:{ended.get('exitCode', 0)}"
-    return ended.get("reason") or fallback
+def readiness(pod: Pod) -> str:
+    """Return the number of ready containers: ``1/2``."""
+    return f"{sum(status.ready for status in pod.status.container_statuses)}/{len(pod.spec.containers)}"
 
 
-def readiness(pod: Json) -> str:
-    """How many of its containers are ready: ``1/2``."""
-    statuses = status_of(pod).get("containerStatuses") or ()
-    return f"{sum(bool(one.get('ready')) for one in statuses)}/{len(spec_of(pod).get('containers') or ())}"
-
-
-def restarts(pod: Json, now: datetime) -> str:
-    """How often its containers were restarted, and how long ago the last time was."""
-    from volcanopy.cli.framework.durations import since
-
-    statuses = status_of(pod).get("containerStatuses") or ()
-    count = sum(one.get("restartCount", 0) for one in statuses)
-    ends = [((one.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for one in statuses]
-    last = max((one for one in ends if one), default="")
+def restarts(pod: Pod, now: datetime) -> str:
+    """Return the number of container restarts, with the time since the last one."""
+    statuses = pod.status.container_statuses
+    count = sum(status.restart_count for status in statuses)
+    ends = [status.last_state.terminated.finished_at for status in statuses if status.last_state.terminated]
+    last = max((end for end in ends if end), default=None)
     return f"{count} ({since(last, now)} ago)" if count and last else str(count)
 
 
-def ended(pod: Json) -> bool:
-    """Whether it has come to its end."""
-    return status_of(pod).get("phase") in _ENDED
+def pod_rows(pods: Sequence[Pod], now: datetime) -> list[tuple[str, ...]]:
+    """Return the rows of a table of pods: name, task, ready, status, restarts, node, age."""
+    return [
+        (
+            pod.metadata.name,
+            task_of(pod) or "-",
+            readiness(pod),
+            state(pod),
+            restarts(pod, now),
+            pod.spec.node_name or "-",
+            since(pod.metadata.creation_timestamp, now),
+        )
+        for pod in pods
+    ]

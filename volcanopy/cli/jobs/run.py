@@ -1,8 +1,9 @@
-"""``volcanopy job run``: a job of equal pods from options; and ``submit``: jobs from files."""
+"""``volcanopy job run``: a job of equal pods from options."""
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,10 @@ from volcanopy.api.quantity import QuantityError, parse
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.kinds import JOBS, key_of
-from volcanopy.cli.framework.options import Cluster, Place, Written
+from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
+from volcanopy.cli.jobs.logs import LogOptions, follow_logs
+from volcanopy.cli.jobs.status import FINISHED, phase, summary
+from volcanopy.cli.jobs.wait import Goal, wait_until
 from volcanopy.kube.client.kinds import Json
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -27,18 +31,18 @@ _OPTIONS = {
     "spec.ttlSecondsAfterFinished": "--ttl",
     "spec.maxRetry": "--max-retry",
 }
-"""Which option a field comes from."""
+"""Options of fields, for messages."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a person asks of a new job; quantities, variables and labels are ``name=value`` texts."""
+class JobOptions:
+    """Options of ``job run``; quantities, variables and labels are ``name=value`` texts."""
 
     name: str
     image: str
     task: str
     replicas: int
-    least: int | None
+    minimum: int | None
     cpu: str
     memory: str
     resources: Sequence[str]
@@ -54,58 +58,76 @@ class Asked:
     command: Sequence[str]
 
 
-async def run(cluster: Cluster, place: Place, written: Written, asked: Asked) -> tuple[str, str] | None:
-    """Make the job; gives its namespace and name, or None when it was only tried."""
-    if asked.name and not _NAME.fullmatch(asked.name):
-        raise CommandError(f"--name: {asked.name!r} must be of lower case letters, digits and '-', 63 at most", 2)
-    body, changes = manifest(asked), Changes(written)
-    if changes.pretended:
+async def run(cluster: Cluster, place: Place, write: WriteOptions, options: JobOptions, *, follow: bool) -> None:
+    """Create the job; with ``follow``, print its logs until it has finished."""
+    if options.name and not _NAME.fullmatch(options.name):
+        raise CommandError(
+            f"--name: {options.name!r} is invalid: use lower case letters, digits and '-', at most 63", 2
+        )
+    body, changes = manifest(options), Changes(write)
+    if changes.client_only:
         if place.namespace:
             body["metadata"]["namespace"] = place.namespace
-        changes.tell(JOBS, body, "created")
-        return None
+        changes.report(JOBS, body, "created")
+        return
     async with cluster.client() as client:
-        made = await changes.create(client, JOBS, place.of(client), body)
-    where = key_of(made)
-    return None if changes.options.get("dryRun") else (where.namespace, where.name)
+        created = await changes.create(client, JOBS, place.of(client), body)
+    if follow and not changes.dry_run:
+        key = key_of(created)
+        await _follow(cluster, key.namespace, key.name)
 
 
-def manifest(asked: Asked) -> Json:
-    """The BatchJob; raises Stop with the option that is wrong."""
-    amounts = {"cpu": asked.cpu, "memory": asked.memory, **pairs("--resource", asked.resources)}
-    amounts = {key: amount for key, amount in amounts.items() if amount not in {"", "0"}}
-    for key, amount in amounts.items():
-        _check_amount(key, amount)
-    container: Json = {"name": asked.task, "image": asked.image}
-    if asked.command:
-        container["command"] = list(asked.command)
-    if asked.environment:
-        variables = pairs("--env", asked.environment)
+async def _follow(cluster: Cluster, namespace: str, name: str) -> None:
+    """Print the job's logs until it has finished; raises CommandError unless it is Completed."""
+    async with cluster.client() as client:
+        body = await client.get(JOBS, namespace, name)
+        finishing = asyncio.create_task(wait_until(client, body, Goal("finished", FINISHED)))
+        try:
+            await follow_logs(client, body, LogOptions(), required=False)
+            job = await finishing
+        finally:
+            finishing.cancel()
+    if phase(job) != "Completed":
+        raise CommandError(f'job "{name}" is {summary(job)}')
+
+
+def manifest(options: JobOptions) -> Json:
+    """Return the BatchJob; raises CommandError with the option that is invalid."""
+    amounts = {"cpu": options.cpu, "memory": options.memory, **pairs("--resource", options.resources)}
+    amounts = {name: amount for name, amount in amounts.items() if amount not in {"", "0"}}
+    for name, amount in amounts.items():
+        _check_amount(name, amount)
+    container: Json = {"name": options.task, "image": options.image}
+    if options.command:
+        container["command"] = list(options.command)
+    if options.environment:
+        variables = pairs("--env", options.environment)
         container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     if amounts:
         container["resources"] = {"requests": dict(amounts), "limits": dict(amounts)}
-    template: Json = {"spec": {"restartPolicy": asked.restart, "containers": [container]}}
-    marks = {"labels": pairs("--label", asked.labels), "annotations": pairs("--annotation", asked.annotations)}
-    marks = {key: given for key, given in marks.items() if given}
+    template: Json = {"spec": {"restartPolicy": options.restart, "containers": [container]}}
+    marks = {"labels": pairs("--label", options.labels), "annotations": pairs("--annotation", options.annotations)}
+    marks = {key: values for key, values in marks.items() if values}
     if marks:
         template = {"metadata": marks, **template}
-    task: Json = {"name": asked.task, "replicas": asked.replicas, "template": template}
-    if asked.least is not None:
-        task["minAvailable"] = asked.least
+    task: Json = {"name": options.task, "replicas": options.replicas, "template": template}
+    if options.minimum is not None:
+        task["minAvailable"] = options.minimum
+    plugins = (plugin.partition("=") for plugin in options.plugins)
     spec: Json = {
-        "queue": asked.queue,
-        "minAvailable": asked.least,
-        "priorityClassName": asked.priority_class,
-        "maxRetry": asked.max_retry,
-        "ttlSecondsAfterFinished": asked.ttl,
-        "plugins": {name: [one for one in given.split(" ") if one] for name, given in _plugins(asked.plugins).items()},
+        "queue": options.queue,
+        "minAvailable": options.minimum,
+        "priorityClassName": options.priority_class,
+        "maxRetry": options.max_retry,
+        "ttlSecondsAfterFinished": options.ttl,
+        "plugins": {name: arguments.split() for name, _, arguments in plugins},
     }
-    spec = {key: given for key, given in spec.items() if given not in (None, "", {})} | {"tasks": [task]}
-    metadata: Json = {"name": asked.name} if asked.name else {"generateName": "job-"}
+    spec = {key: value for key, value in spec.items() if value not in (None, "", {})} | {"tasks": [task]}
+    metadata: Json = {"name": options.name} if options.name else {"generateName": "job-"}
     body = {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,
-        "metadata": metadata | {key: dict(given) for key, given in marks.items()},
+        "metadata": metadata | {key: dict(values) for key, values in marks.items()},
         "spec": spec,
     }
     _check(body)
@@ -113,19 +135,15 @@ def manifest(asked: Asked) -> Json:
     return copy
 
 
-def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """``name=value`` texts as a mapping; several may stand in one text, with commas, where values have none."""
-    found_pairs = {}
-    for text in given:
+def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Return ``name=value`` texts as a mapping; raises CommandError for other texts."""
+    values = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise CommandError(f"{option}: {text!r} must be name=value", 2)
-        found_pairs[name] = value
-    return found_pairs
-
-
-def _plugins(given: Sequence[str]) -> Mapping[str, str]:
-    return {name: arguments for name, _, arguments in (one.partition("=") for one in given)}
+            raise CommandError(f"{option}: {text!r} is invalid: use name=value", 2)
+        values[name] = value
+    return values
 
 
 def _check_amount(name: str, amount: str) -> None:
@@ -135,16 +153,18 @@ def _check_amount(name: str, amount: str) -> None:
     except QuantityError as fault:
         raise CommandError(f"{option}: {fault}", 2) from None
     if negative:
-        raise CommandError(f"{option}: {amount!r} must not be negative", 2)
+        raise CommandError(f"{option}: {amount!r} is negative: use 0 or more", 2)
 
 
 def _check(body: Json) -> None:
-    """Refuse what no server would take, by the options' names."""
+    """Raise CommandError, by the options' names, for what every server would reject."""
     checked: dict[str, Any] = {**body, "metadata": {"name": "job-00000", **body["metadata"]}}
     try:
         job = BatchJob.read(checked, unknown="forbid")
     except InvalidObjectError as fault:
-        said = "; ".join(f"{_OPTIONS.get(one.path, one.path)}: {one.message}" for one in fault.problems)
-        raise CommandError(said, 2) from None
+        message = "; ".join(
+            f"{_OPTIONS.get(problem.path, problem.path)}: {problem.message}" for problem in fault.problems
+        )
+        raise CommandError(message, 2) from None
     if job.spec.min_available > job.spec.replicas:
-        raise CommandError(f"--min: {job.spec.min_available} is more than the {job.spec.replicas} --replicas", 2)
+        raise CommandError(f"--min: {job.spec.min_available} exceeds --replicas {job.spec.replicas}", 2)

@@ -1,88 +1,82 @@
-"""``volcanopy job scale``: more or fewer pods of a task."""
+"""``volcanopy job scale``: the number of replicas of a task."""
 
 from copy import deepcopy
 from typing import Any
 
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.kinds import JOBS, key_of, spec_of
+from volcanopy.cli.framework.kinds import JOBS, read
 from volcanopy.cli.framework.objects import find_object
-from volcanopy.cli.framework.options import Cluster, Place, Written
-from volcanopy.cli.jobs.columns import phase
-from volcanopy.cli.jobs.phases import FINISHED
+from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
+from volcanopy.cli.jobs.status import FINISHED, phase
 from volcanopy.kube.client.api_client import Patch
-from volcanopy.kube.client.kinds import Json
 
 
 async def scale(
     cluster: Cluster,
     place: Place,
-    written: Written,
+    write: WriteOptions,
     name: str,
-    task: str,
+    task_name: str,
     replicas: int,
     current: int | None,
-    least: int | None,
+    minimum: int | None,
 ) -> None:
-    """Change the replicas of a task (of the only one, if none is named), and how many it needs if that is given."""
+    """Set the replicas of a task (of the only one, if none is named), and its ``minAvailable`` if that is given."""
     async with cluster.client() as client:
-        job = await find_object(client, JOBS, place.of(client), name)
-        number = _task(job, task)
-        before = spec_of(job)["tasks"][number]
-        had = before.get("replicas", 1)
+        body = await find_object(client, JOBS, place.of(client), name)
+        job = read(BatchJob, body)
+        number = _task_number(job, task_name)
+        task = job.spec.tasks[number]
         if phase(job) in FINISHED:
-            raise CommandError(f"job {key_of(job).name} is {phase(job)}: it makes no more pods")
-        if current is not None and had != current:
+            raise CommandError(f'job "{job.metadata.name}" is {phase(job)}: finished jobs cannot be scaled')
+        if current is not None and task.replicas != current:
             raise CommandError(
-                f"task {before['name']} of job {key_of(job).name} has {had} replicas, not {current}: left as it is"
+                f'--current-replicas: task "{task.name}" of job "{job.metadata.name}" has {task.replicas} replicas, '
+                f"not {current}: nothing was changed"
             )
-        _check(job, number, replicas, least)
-        patch = _patch(job, number, replicas, least)
-        after = deepcopy(job)
+        _check(job, number, replicas, minimum)
+        path = f"/spec/tasks/{number}"
+        # The first operation rejects the patch where the order of the tasks has changed.
+        patch: list[dict[str, Any]] = [
+            {"op": "test", "path": f"{path}/name", "value": task.name},
+            {"op": "add", "path": f"{path}/replicas", "value": replicas},
+        ]
+        after = deepcopy(body)
         after["spec"]["tasks"][number]["replicas"] = replicas
-        if least is not None:
-            after["spec"]["tasks"][number]["minAvailable"] = least
-        await Changes(written).patch(client, JOBS, job, patch, after, "scaled", Patch.JSON)
+        if minimum is not None:
+            patch.append({"op": "add", "path": f"{path}/minAvailable", "value": minimum})
+            after["spec"]["tasks"][number]["minAvailable"] = minimum
+        await Changes(write).patch(client, JOBS, body, patch, after, "scaled", Patch.JSON)
 
 
-def _task(job: Json, name: str) -> int:
-    """Where the task stands among the job's; raises Stop when it is not there, or which one is meant is not said."""
-    names = [task["name"] for task in spec_of(job)["tasks"]]
+def _task_number(job: BatchJob, name: str) -> int:
+    """Return the position of the task; raises CommandError when it does not exist or is not given."""
+    names = [task.name for task in job.spec.tasks]
     if not name and len(names) == 1:
         return 0
     if not name:
-        raise CommandError(f"job {key_of(job).name} has several tasks: say which with --task ({', '.join(names)})", 2)
+        raise CommandError(f'job "{job.metadata.name}" has several tasks: use --task ({", ".join(names)})', 2)
     if name not in names:
-        raise CommandError(f"job {key_of(job).name} has no task {name!r}: it has {', '.join(names)}")
+        raise CommandError(f'--task: job "{job.metadata.name}" has no task "{name}", only {", ".join(names)}')
     return names.index(name)
 
 
-def _check(job: Json, number: int, replicas: int, least: int | None) -> None:
-    """Say here, with what to do, what the server would refuse in the words of its rules."""
-    task = spec_of(job)["tasks"][number]
-    needs = task.get("minAvailable") if least is None else least
-    if needs is not None and needs > replicas:
+def _check(job: BatchJob, number: int, replicas: int, minimum: int | None) -> None:
+    """Raise CommandError with the option to use for what the server would reject."""
+    task = job.spec.tasks[number]
+    task_minimum = task.min_available if minimum is None else minimum
+    if task_minimum is not None and task_minimum > replicas:
         raise CommandError(
-            f"task {task['name']} needs {needs} pods (minAvailable): give --min too, or at least {needs} replicas", 2
-        )
-    rest = sum(one.get("replicas", 1) for place, one in enumerate(spec_of(job)["tasks"]) if place != number)
-    together = spec_of(job).get("minAvailable") or 0
-    if together > rest + replicas:
-        raise CommandError(
-            f"job {key_of(job).name} needs {together} pods together (minAvailable), and would have {rest + replicas}: "
-            f"give at least {together - rest} replicas",
+            f'--replicas: task "{task.name}" has minAvailable {task_minimum}: '
+            f"use --replicas {task_minimum} or more, or lower it with --min",
             2,
         )
-
-
-def _patch(job: Json, number: int, replicas: int, least: int | None) -> list[dict[str, Any]]:
-    """Operations that hold only if the task is still where it was seen."""
-    path = f"/spec/tasks/{number}"
-    task = spec_of(job)["tasks"][number]
-    patch: list[dict[str, Any]] = [
-        {"op": "test", "path": f"{path}/name", "value": task["name"]},
-        {"op": "add", "path": f"{path}/replicas", "value": replicas},
-    ]
-    if least is not None:
-        patch.append({"op": "add", "path": f"{path}/minAvailable", "value": least})
-    return patch
+    others = sum(other.replicas for place, other in enumerate(job.spec.tasks) if place != number)
+    if job.spec.min_available > others + replicas:
+        raise CommandError(
+            f'--replicas: job "{job.metadata.name}" has minAvailable {job.spec.min_available} and would have '
+            f"{others + replicas} pods: use --replicas {job.spec.min_available - others} or more",
+            2,
+        )

@@ -1,102 +1,98 @@
-"""``volcanopy job wait``: until a job has come to a phase, told by the watch; and no longer than it still can."""
+"""``volcanopy job wait``: waits until jobs reach a phase, or cannot reach it any more."""
 
 import asyncio
 from dataclasses import dataclass
 
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.kinds import JOBS, key_of, resource, status_of
+from volcanopy.cli.framework.durations import WEEK
+from volcanopy.cli.framework.kinds import JOBS, read, resource
 from volcanopy.cli.framework.objects import for_each, select_objects
-from volcanopy.cli.framework.options import Chosen, Cluster, Place
+from volcanopy.cli.framework.options import Cluster, Place, Selection
 from volcanopy.cli.framework.watch import watch_objects
-from volcanopy.cli.jobs.columns import message, phase
-from volcanopy.cli.jobs.phases import FINISHED, phase_named
+from volcanopy.cli.jobs.status import FINISHED, phase, phase_named, summary
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
-
-_WEEK = 7 * 86400.0
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is waited for: one of these phases, or (with none) that the job is gone.
+    """What to wait for: one of these phases, or (with none) the job's deletion.
 
-    ``passed`` is a phase that counts also when the job has left it since. ``command`` is the identity of a Command
-    that must have been carried out.
+    ``passed`` is a phase that also counts when the job has left it since. ``command`` is the uid of a Command that the
+    controller must have processed.
     """
 
-    word: str
+    name: str
     phases: frozenset[str] = frozenset()
     passed: str = ""
     command: str = ""
 
-    def reached(self, job: Json) -> bool:
-        """Whether the job is there."""
-        if self.command and status_of(job).get("lastCommand") != self.command:
+    def is_reached(self, job: BatchJob) -> bool:
+        """Return whether the job has reached the goal."""
+        if self.command and job.status.last_command != self.command:
             return False
-        been = {one["type"] for one in status_of(job).get("conditions") or ()}
-        return phase(job) in self.phases or bool(self.passed and self.passed in been)
+        earlier = {condition.type for condition in job.status.conditions}
+        return phase(job) in self.phases or bool(self.passed and self.passed in earlier)
 
-    def hopeless(self, job: Json) -> bool:
-        """Whether the job can no longer get there."""
-        return bool(self.phases) and phase(job) in FINISHED and not self.reached(job)
+    def is_impossible(self, job: BatchJob) -> bool:
+        """Return whether the job can no longer reach the goal."""
+        return bool(self.phases) and phase(job) in FINISHED and not self.is_reached(job)
 
 
 def goal(text: str) -> Goal:
-    """The goal of ``--for``; raises Stop for what is none."""
-    what, equals, which = text.partition("=")
+    """Return the goal of ``--for``; raises CommandError for an invalid one."""
+    key, equals, value = text.partition("=")
     if text.lower() in {"delete", "deleted"}:
         return Goal("deleted")
-    if equals and what in {"phase", "condition"}:
-        name = phase_named(which)
-        return Goal(name, frozenset({name}), passed=name if what == "condition" else "")
+    if equals and key in {"phase", "condition"}:
+        name = phase_named(value)
+        return Goal(name, frozenset({name}), passed=name if key == "condition" else "")
     if equals:
-        raise CommandError(
-            f"--for: {text!r} is neither a phase, such as completed, nor phase=NAME, condition=NAME or delete", 2
-        )
+        message = f"--for: {text!r} is invalid: use a phase such as completed, phase=NAME, condition=NAME or deleted"
+        raise CommandError(message, 2)
     if text.lower() == "finished":
         return Goal("finished", FINISHED)
     name = phase_named(text)
     return Goal(name, frozenset({name}), passed=name if name == "Running" else "")
 
 
-async def wait(cluster: Cluster, place: Place, which: Chosen, wanted: Goal, timeout: float) -> None:
-    """Wait for all of the jobs; raises Stop when the time is up, or one can no longer get there."""
+async def wait(cluster: Cluster, place: Place, selection: Selection, target: Goal, timeout: float) -> None:
+    """Wait for all jobs; raises CommandError at the timeout, or when a job cannot reach the goal any more."""
     async with cluster.client() as client:
-        jobs = await select_objects(
-            client, JOBS, place.of(client), which.names or (), which.selector, everything=which.everything
-        )
+        jobs = await select_objects(client, JOBS, place.of(client), selection)
         if not jobs:
-            raise CommandError("there is no such job to wait for")
-        await for_each(jobs, lambda job: _told(client, job, wanted, timeout), together=True)
+            raise CommandError("no job matches the selection")
+
+        async def wait_for(job: Json) -> None:
+            await wait_until(client, job, target, timeout)
+            result = "condition met" if target.phases else "deleted"
+            print(f"{resource(JOBS)}/{job['metadata']['name']} {result}", flush=True)
+
+        await for_each(jobs, wait_for, together=True)
 
 
-async def _told(client: Client, job: Json, wanted: Goal, timeout: float) -> None:
-    await until(client, job, wanted, timeout)
-    print(f"{resource(JOBS)}/{key_of(job).name} {'deleted' if not wanted.phases else 'condition met'}", flush=True)
-
-
-async def until(client: Client, job: Json, wanted: Goal, timeout: float) -> Json:
-    """Wait until this very job is there; gives it as it is then. Less than 0 seconds is a week, as with kubectl."""
-    where, uid = key_of(job), job["metadata"]["uid"]
-    now = job
+async def wait_until(client: Client, body: Json, target: Goal, timeout: float = WEEK) -> BatchJob:
+    """Wait until this job, identified by its uid, reaches the goal; returns it in its last state."""
+    job = read(BatchJob, body)
+    name, namespace, uid = job.metadata.name, job.metadata.namespace, job.metadata.uid
     try:
-        async with asyncio.timeout(timeout if timeout >= 0 else _WEEK):
-            fields = f"metadata.name={where.name}"
-            async with watch_objects(client, JOBS, where.namespace, fields=fields) as followed:
-                while True:
-                    found_now = next((one for one in followed.objects.values() if one["metadata"]["uid"] == uid), None)
-                    if found_now is None:
-                        if not wanted.phases:
-                            return now
-                        raise CommandError(
-                            f"job {where.name} was deleted, as {phase(now)}, before it was {wanted.word}"
-                        )
-                    now = found_now
-                    if wanted.reached(now):
-                        return now
-                    if wanted.hopeless(now):
-                        raise CommandError(f"job {where.name} is {phase(now)} and stays so: {message(now)}")
-                    await followed.changed()
+        async with (
+            asyncio.timeout(timeout),
+            watch_objects(client, JOBS, namespace, fields=f"metadata.name={name}") as watched,
+        ):
+            while True:
+                current = watched.with_uid(uid)
+                if current is None:
+                    if not target.phases:
+                        return job
+                    raise CommandError(f'job "{name}" was deleted in phase {phase(job)} before it was {target.name}')
+                job = read(BatchJob, current)
+                if target.is_reached(job):
+                    return job
+                if target.is_impossible(job):
+                    raise CommandError(f'job "{name}" cannot become {target.name}: it is {summary(job)}')
+                await watched.changed()
     except TimeoutError:
-        stands = f"it is {phase(now)}" + (f": {message(now)}" if message(now) else "")
-        raise CommandError(f"timed out waiting for job {where.name} to be {wanted.word.lower()}; {stands}") from None
+        goal_name = target.name.lower()
+        raise CommandError(f'timed out waiting for job "{name}" to be {goal_name}: it is {summary(job)}') from None

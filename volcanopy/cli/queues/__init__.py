@@ -1,1 +1,1 @@
-"""What the commands of ``volcanopy queue`` do: show queues, draw their tree, change them, leave wishes for the controller."""
+"""Queues on the command line: columns, descriptions, the tree, changes and Commands."""

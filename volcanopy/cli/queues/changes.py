@@ -1,92 +1,85 @@
-"""Queues made and changed: ``create``, ``update``, and ``hold``, ``drain`` and ``resume``, which stop a queue for a while."""
+"""``volcanopy queue create``, ``update``, ``hold``, ``drain`` and ``resume``: creation of queues and changes of their spec."""
 
 from typing import Any
 
 from volcanopy.api import names
+from volcanopy.api.scheduling_read import Queue
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explaining.queue import policy
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.kinds import QUEUES, key_of, spec_of
+from volcanopy.cli.framework.kinds import QUEUES, key_of, read, spec_of
 from volcanopy.cli.framework.objects import for_each, select_objects
-from volcanopy.cli.framework.options import Chosen, Cluster, Written
-from volcanopy.cli.queues.spec_options import Fields
+from volcanopy.cli.framework.options import Cluster, Selection, WriteOptions
+from volcanopy.cli.queues.hierarchy import stop_policy
+from volcanopy.cli.queues.spec_options import SpecOptions
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.merge_patch import merge_patch
 
-POLICIES = {"hold": ("Hold", "held"), "drain": ("HoldAndDrain", "drained"), "resume": ("None", "resumed")}
-"""By the commands' names: the stop policy, and what is said of a queue that has got it."""
+STOP_POLICIES = {"hold": ("Hold", "held"), "drain": ("HoldAndDrain", "drained"), "resume": ("None", "resumed")}
+"""Stop policy and result by command."""
 
 
-async def create(cluster: Cluster, written: Written, given: list[str], asked: Fields) -> None:
-    """Make queues of these names, all alike."""
-    changes, spec = Changes(written), _without_nothing(asked.spec())
+async def create(cluster: Cluster, write: WriteOptions, queue_names: list[str], options: SpecOptions) -> None:
+    """Create queues of these names with the same spec."""
+    changes, spec = Changes(write), _without_none(options.spec())
     bodies: list[Json] = [
         {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
-        for name in given
+        for name in queue_names
     ]
-    if changes.pretended:
+    if changes.client_only:
         for body in bodies:
-            changes.tell(QUEUES, body, "created")
+            changes.report(QUEUES, body, "created")
         return
     async with cluster.client() as client:
         await for_each(bodies, lambda body: changes.create(client, QUEUES, None, body))
 
 
-def _without_nothing(spec: Json) -> Json:
+def _without_none(spec: Json) -> Json:
     return {key: value for key, value in spec.items() if value is not None}
 
 
-async def update(cluster: Cluster, written: Written, which: Chosen, asked: Fields) -> None:
-    """Change the fields that are given; amounts take the place of those that were there."""
-    wanted = asked.spec()
-    if not wanted:
-        raise CommandError("nothing to change: give --weight, --capability, or what else is to be different", 2)
-    changes = Changes(written)
+async def update(cluster: Cluster, write: WriteOptions, selection: Selection, options: SpecOptions) -> None:
+    """Change the given fields; a resource list is replaced as a whole."""
+    fields = options.spec()
+    if not fields:
+        raise CommandError("no field to update: give an option such as --weight or --capability", 2)
+    changes = Changes(write)
     async with cluster.client() as client:
-        queues = await select_objects(
-            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
-        )
 
         async def change(queue: Json) -> None:
             before = spec_of(queue)
-            after = _without_nothing({**before, **wanted})
+            after = _without_none({**before, **fields})
             patch = merge_patch(before, after)
             if not patch:
-                changes.tell(QUEUES, queue, "unchanged")
+                changes.report(QUEUES, queue, "unchanged")
                 return
-            await changes.patch(client, QUEUES, queue, _sure(queue, patch), {**queue, "spec": after}, "updated")
+            await changes.patch(client, QUEUES, queue, _patch(queue, patch), {**queue, "spec": after}, "updated")
 
-        await for_each(queues, change)
+        await for_each(await select_objects(client, QUEUES, None, selection), change)
 
 
-async def stop(cluster: Cluster, written: Written, which: Chosen, verb: str) -> None:
+async def set_stop_policy(cluster: Cluster, write: WriteOptions, selection: Selection, verb: str) -> None:
     """Hold, drain or resume queues."""
-    wanted, done = POLICIES[verb]
-    changes = Changes(written)
+    policy, result = STOP_POLICIES[verb]
+    changes = Changes(write)
     async with cluster.client() as client:
-        queues = await select_objects(
-            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
-        )
-        if which.everything or which.selector:
+        queues = await select_objects(client, QUEUES, None, selection)
+        if not selection.by_name:
             queues = [queue for queue in queues if key_of(queue).name != names.ROOT_QUEUE]
 
-        async def change(queue: Json) -> None:
-            name = key_of(queue).name
-            if name == names.ROOT_QUEUE:
-                raise CommandError(
-                    f"queue {name} cannot be {done}: it stops nobody; name the queues below it, or give --all"
-                )
-            if policy(queue) == wanted:
-                changes.tell(
-                    QUEUES, queue, f"unchanged, it is {done}" if verb != "resume" else "unchanged, it is not stopped"
-                )
+        async def change(body: Json) -> None:
+            queue = read(Queue, body)
+            if queue.metadata.name == names.ROOT_QUEUE:
+                raise CommandError(f'queue "root" cannot be {result}: name the queues below it, or use --all')
+            if stop_policy(queue) == policy:
+                current = "not held or drained" if verb == "resume" else f"already {result}"
+                changes.report(QUEUES, body, f"unchanged: {current}")
                 return
-            after = {**queue, "spec": {**spec_of(queue), "stopPolicy": wanted}}
-            await changes.patch(client, QUEUES, queue, _sure(queue, {"stopPolicy": wanted}), after, done)
+            after = {**body, "spec": {**spec_of(body), "stopPolicy": policy}}
+            await changes.patch(client, QUEUES, body, _patch(body, {"stopPolicy": policy}), after, result)
 
         await for_each(queues, change)
 
 
-def _sure(queue: Json, spec: dict[str, Any]) -> Json:
-    """A patch for this very queue, not for a successor of its name."""
+def _patch(queue: Json, spec: dict[str, Any]) -> Json:
+    """Return a patch for this queue, identified by its uid."""
     return {"metadata": {"uid": queue["metadata"]["uid"]}, "spec": spec}

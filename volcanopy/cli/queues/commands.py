@@ -1,69 +1,52 @@
-"""``volcanopy queue open`` and ``close``: wishes that are left for the controller, and ``wait``, until they have come true.
-
-A wish is a Command that names the queue's identity and belongs to it, in the namespace of whoever leaves it.
-"""
+"""``volcanopy queue open`` and ``close``, Commands for the queue controller, and ``volcanopy queue wait``."""
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volcanopy.api import names
+from volcanopy.api.scheduling_read import Queue
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explaining.account import counted
-from volcanopy.cli.explaining.queue import state
-from volcanopy.cli.explaining.reading import all_below, parent_of
+from volcanopy.cli.framework.bus_commands import send_command
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.description import events_of
-from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, resource, status_of
+from volcanopy.cli.framework.durations import WEEK
+from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, read, resource
 from volcanopy.cli.framework.objects import for_each, select_objects
-from volcanopy.cli.framework.options import Chosen, Cluster, Dry, Place, Written
+from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
 from volcanopy.cli.framework.watch import watch_objects
+from volcanopy.cli.queues.hierarchy import CLOSED, parent_of, state, unfinished
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
 
-_WEEK = 7 * 86400.0
-_SHUT = frozenset({"Closing", "Closed"})
-
 
 @dataclass(frozen=True)
-class Wish:
-    """What is asked for, the word for a queue that it was asked of, and the states in which it is fulfilled."""
+class QueueCommand:
+    """The action of a Command, the word for its result, and the states that it leads to."""
 
     action: str
-    word: str
-    ends: frozenset[str]
+    result: str
+    states: frozenset[str]
 
 
-WISHES = {
-    "open": Wish("OpenQueue", "opened", frozenset({"Open"})),
-    "close": Wish("CloseQueue", "closed", _SHUT),
+VERBS = {
+    "open": QueueCommand("OpenQueue", "opened", frozenset({"Open"})),
+    "close": QueueCommand("CloseQueue", "closed", CLOSED),
 }
-"""By the commands' names."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What ``wait`` waits for: one of these states, that nothing unfinished is in the queue, or that it is gone."""
+    """What to wait for: one of these states, a queue without unfinished jobs, or (with neither) its deletion."""
 
-    word: str
+    name: str
     states: frozenset[str] = frozenset()
     empty: bool = False
 
-    def reached(self, queue: Json, every: Iterable[Json]) -> bool:
-        """Whether the queue is there; ``every`` are all queues."""
-        return unfinished(queue, every) == 0 if self.empty else state(queue) in self.states
-
-
-def unfinished(queue: Json, every: Iterable[Json]) -> int:
-    """How many pod groups, or jobs that have none yet, have not come to their end in the queue and in those below it."""
-
-    def inside(one: Json) -> int:
-        status = status_of(one)
-        groups = sum(int(status.get(kind, 0)) for kind in ("pending", "inqueue", "running", "unknown"))
-        return max(groups, int(status.get("jobs", 0)))
-
-    return sum(map(inside, [queue, *all_below(queue, list(every))]))
+    @property
+    def deleted(self) -> bool:
+        """Whether the deletion is waited for."""
+        return not self.states and not self.empty
 
 
 GOALS = {
@@ -72,151 +55,127 @@ GOALS = {
     "empty": Goal("empty", empty=True),
     "deleted": Goal("deleted"),
 }
-"""By the words of ``--for``."""
+"""Goals by the values of ``--for``."""
 
 
-async def wish(
-    cluster: Cluster, place: Place, written: Written, which: Chosen, verb: str, reason: str, timeout: float | None
+async def send(
+    cluster: Cluster,
+    place: Place,
+    write: WriteOptions,
+    selection: Selection,
+    verb: str,
+    message: str,
+    timeout: float | None,
 ) -> None:
-    """Leave the wish for each queue; with a ``timeout`` in seconds, wait until it is carried out."""
-    asked, changes = WISHES[verb], Changes(written)
+    """Create the Command for each queue; with a ``timeout`` in seconds, wait until the controller has processed it."""
+    command, changes = VERBS[verb], Changes(write)
     async with cluster.client() as client:
-        queues = await select_objects(
-            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
-        )
-        if which.everything or which.selector:
-            queues = [queue for queue in queues if key_of(queue).name != names.ROOT_QUEUE]
+        bodies = await select_objects(client, QUEUES, None, selection)
+        if not selection.by_name:
+            bodies = [body for body in bodies if key_of(body).name != names.ROOT_QUEUE]
 
-        async def leave(queue: Json) -> None:
-            await _check(client, asked, queue)
-            if state(queue) in asked.ends:
-                changes.tell(QUEUES, queue, f"unchanged, it is {state(queue).lower()}")
+        async def send_to(body: Json) -> None:
+            queue = read(Queue, body)
+            await _check(client, command, queue)
+            if state(queue) in command.states:
+                changes.report(QUEUES, body, f"unchanged: already {state(queue).lower()}")
                 return
-            command = await _leave(client, changes, place.of(client), asked, verb, queue, reason)
-            if timeout is not None and command is not None:
-                await _carried_out(client, queue, asked, command, timeout)
+            sent = await send_command(
+                client,
+                changes,
+                QUEUES,
+                body,
+                place.of(client),
+                verb=verb,
+                action=command.action,
+                result=command.result,
+                message=message,
+            )
+            if timeout is not None and sent is not None:
+                await _wait_until_processed(client, body, command, sent, timeout)
 
-        await for_each(queues, leave)
+        await for_each(bodies, send_to)
 
 
-async def _check(client: Client, asked: Wish, queue: Json) -> None:
-    """Say at once what the controller would refuse."""
-    name = key_of(queue).name
-    if name == names.ROOT_QUEUE and asked.action == "CloseQueue":
-        raise CommandError("queue root stays open: close the queues below it")
-    if asked.action != "OpenQueue":
+async def _check(client: Client, command: QueueCommand, queue: Queue) -> None:
+    """Raise CommandError at once for what the controller would reject."""
+    name = queue.metadata.name
+    if command.action == "CloseQueue":
+        if name == names.ROOT_QUEUE:
+            raise CommandError('queue "root" cannot be closed: close the queues below it')
         return
     try:
-        above = await client.get(QUEUES, None, parent_of(queue))
+        parent = read(Queue, await client.get(QUEUES, None, parent_of(queue)))
     except (NotFound, Forbidden):
         return
-    if state(above) in _SHUT:
+    if state(parent) in CLOSED:
+        parent_name = parent.metadata.name
         raise CommandError(
-            f"queue {name} cannot be opened while queue {key_of(above).name} above it is {state(above).lower()}: "
-            f"volcanopy queue open {key_of(above).name}"
+            f'queue "{name}" cannot be opened: its parent "{parent_name}" is {state(parent).lower()}; '
+            f"run `volcanopy queue open {parent_name}` first"
         )
 
 
-async def _leave(
-    client: Client, changes: Changes, namespace: str, asked: Wish, verb: str, queue: Json, reason: str
-) -> Json | None:
-    """Leave the Command; gives it as it was made, None when it was only tried."""
-    owner = {
-        "apiVersion": QUEUES.api_version,
-        "kind": QUEUES.kind,
-        "name": key_of(queue).name,
-        "uid": queue["metadata"]["uid"],
-    }
-    command: Json = {
-        "apiVersion": COMMANDS.api_version,
-        "kind": COMMANDS.kind,
-        "metadata": {
-            "generateName": f"{key_of(queue).name}-{verb}-",
-            "namespace": namespace,
-            "ownerReferences": [owner],
-        },
-        "action": asked.action,
-        "target": owner,
-        "reason": "AskedFor",
-        "message": reason or f"a person asked for it: volcanopy queue {verb}",
-    }
-    made = command
-    if not changes.pretended:
-        made = await client.create(COMMANDS, namespace, command, options=changes.options)
-    changes.tell(QUEUES, queue, asked.word)
-    return made if changes.written.dry_run is Dry.none else None
-
-
-async def _carried_out(client: Client, queue: Json, asked: Wish, command: Json, timeout: float) -> None:
-    """Wait until the Command is gone, and the queue where it should be; raises Stop if it is refused."""
-    where = key_of(command)
-    name = key_of(queue).name
+async def _wait_until_processed(client: Client, body: Json, command: QueueCommand, sent: Json, timeout: float) -> None:
+    """Wait until the Command is deleted and the queue in its state; raises CommandError if it was rejected."""
+    key, name = key_of(sent), key_of(body).name
     try:
         async with (
             asyncio.timeout(timeout),
-            watch_objects(client, COMMANDS, where.namespace, fields=f"metadata.name={where.name}") as commands,
+            watch_objects(client, COMMANDS, key.namespace, fields=f"metadata.name={key.name}") as commands,
         ):
             while commands.objects:
                 await commands.changed()
-            now = await client.get(QUEUES, None, name)
-            if state(now) in asked.ends:
+            queue = read(Queue, await client.get(QUEUES, None, name))
+            if state(queue) in command.states:
                 return
-            said = await _refusal(client, queue)
-            if said:
-                raise CommandError(f"queue {name} is {state(now).lower()}: {said}")
-            await until(client, queue, Goal(asked.word, asked.ends), -1)
+            warnings = [event for event in await events_of(client, queue.metadata) or () if event.type == "Warning"]
+            if warnings:
+                message = " ".join((warnings[-1].message or "").split())
+                raise CommandError(f'queue "{name}" is {state(queue).lower()}: {message}')
+            await wait_until(client, body, Goal(command.result, command.states))
     except TimeoutError:
-        raise CommandError(
-            f"timed out waiting for queue {name} to be {asked.word}: is the controller running?"
-        ) from None
+        message = f'timed out waiting for queue "{name}" to be {command.result}: check that the controller is running'
+        raise CommandError(message) from None
 
 
-async def _refusal(client: Client, queue: Json) -> str:
-    """What the controller has said of the queue last, in a warning; empty if nothing."""
-    events = [one for one in await events_of(client, queue) or () if one.get("type") == "Warning"]
-    last = max(events, key=lambda one: one.get("lastTimestamp") or "", default=None)
-    return " ".join(str(last.get("message") or "").split()) if last is not None else ""
-
-
-async def wait(cluster: Cluster, which: Chosen, goal: Goal, timeout: float) -> None:
-    """Wait for all of the queues; raises Stop when the time is up."""
+async def wait(cluster: Cluster, selection: Selection, goal: Goal, timeout: float) -> None:
+    """Wait for all queues; raises CommandError at the timeout."""
     async with cluster.client() as client:
-        queues = await select_objects(
-            client, QUEUES, None, which.names or (), which.selector, everything=which.everything
-        )
-        if not queues:
-            raise CommandError("there is no such queue to wait for")
+        bodies = await select_objects(client, QUEUES, None, selection)
+        if not bodies:
+            raise CommandError("no queue matches the selection")
 
-        async def one(queue: Json) -> None:
-            await until(client, queue, goal, timeout)
-            print(
-                f"{resource(QUEUES)}/{key_of(queue).name} {'deleted' if goal.word == 'deleted' else 'condition met'}",
-                flush=True,
-            )
+        async def wait_for(body: Json) -> None:
+            await wait_until(client, body, goal, timeout)
+            result = "deleted" if goal.deleted else "condition met"
+            print(f"{resource(QUEUES)}/{key_of(body).name} {result}", flush=True)
 
-        await for_each(queues, one, together=True)
+        await for_each(bodies, wait_for, together=True)
 
 
-async def until(client: Client, queue: Json, goal: Goal, timeout: float) -> None:
-    """Wait until this very queue is there. Less than 0 seconds is a week."""
-    name, uid = key_of(queue).name, queue["metadata"]["uid"]
-    now, every = queue, [queue]
+async def wait_until(client: Client, body: Json, goal: Goal, timeout: float = WEEK) -> None:
+    """Wait until this queue, identified by its uid, reaches the goal."""
+    name, uid = key_of(body).name, body["metadata"]["uid"]
+    queue, count = read(Queue, body), 0
     try:
         async with (
-            asyncio.timeout(timeout if timeout >= 0 else _WEEK),
-            watch_objects(client, QUEUES, None, fields="" if goal.empty else f"metadata.name={name}") as followed,
+            asyncio.timeout(timeout),
+            watch_objects(client, QUEUES, None, fields="" if goal.empty else f"metadata.name={name}") as watched,
         ):
             while True:
-                there = next((one for one in followed.objects.values() if one["metadata"]["uid"] == uid), None)
-                if there is None:
-                    if goal.word == "deleted":
+                current = watched.with_uid(uid)
+                if current is None:
+                    if goal.deleted:
                         return
-                    raise CommandError(f"queue {name} was deleted before it was {goal.word}")
-                now = there
-                every = list(followed.objects.values())
-                if goal.word != "deleted" and goal.reached(now, every):
+                    raise CommandError(f'queue "{name}" was deleted before it was {goal.name}')
+                queue = read(Queue, current)
+                count = unfinished(queue, (read(Queue, other) for other in watched.objects.values()))
+                if state(queue) in goal.states or (goal.empty and count == 0):
                     return
-                await followed.changed()
+                await watched.changed()
     except TimeoutError:
-        stands = f"it is {state(now).lower()}, with {counted(unfinished(now, every), 'unfinished job')} in it"
-        raise CommandError(f"timed out waiting for queue {name} to be {goal.word}; {stands}") from None
+        jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
+        raise CommandError(
+            f'timed out waiting for queue "{name}" to be {goal.name}: it is {state(queue).lower()} with {jobs}'
+        ) from None

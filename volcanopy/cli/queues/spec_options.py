@@ -1,4 +1,4 @@
-"""What the options of ``queue create`` and ``queue update`` say about a queue's spec."""
+"""Options of ``queue create`` and ``queue update`` for the fields of a queue's spec."""
 
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
@@ -11,92 +11,106 @@ _AMOUNTS = "NAME=QUANTITY,..."
 
 
 @dataclass(frozen=True)
-class Fields:
-    """The fields of a queue's spec that options give; None is not given, an empty text takes the field away."""
+class SpecOptions:
+    """Fields of a queue's spec; None where the option is not given, an empty text removes the field."""
 
     weight: Annotated[
-        int | None, typer.Option("-w", "--weight", min=1, max=65535, metavar="N", help="Its share beside its siblings.")
+        int | None,
+        typer.Option("-w", "--weight", min=1, max=65535, metavar="N", help="Weight relative to sibling queues."),
     ] = None
-    parent: Annotated[str | None, typer.Option("--parent", metavar="NAME", help="The queue that it is below.")] = None
+    parent: Annotated[str | None, typer.Option("--parent", metavar="NAME", help="Parent queue.")] = None
     capability: Annotated[
-        str | None, typer.Option("--capability", metavar=_AMOUNTS, help="The most that it may ever hold.")
+        str | None, typer.Option("--capability", metavar=_AMOUNTS, help="Maximum of allocated resources.")
     ] = None
-    deserved: Annotated[str | None, typer.Option("--deserved", metavar=_AMOUNTS, help="What it is due.")] = None
+    deserved: Annotated[str | None, typer.Option("--deserved", metavar=_AMOUNTS, help="Deserved share.")] = None
     guarantee: Annotated[
-        str | None, typer.Option("--guarantee", metavar=_AMOUNTS, help="What is kept for it even when it is idle.")
+        str | None,
+        typer.Option("--guarantee", metavar=_AMOUNTS, help="Resources reserved for the queue even when it is idle."),
     ] = None
     borrowing_limit: Annotated[
         str | None,
-        typer.Option("--borrowing-limit", metavar=_AMOUNTS, help="The most it may hold above what it is due."),
+        typer.Option("--borrowing-limit", metavar=_AMOUNTS, help="Maximum above the deserved share."),
     ] = None
     lending_limit: Annotated[
-        str | None, typer.Option("--lending-limit", metavar=_AMOUNTS, help="The most of its due that others may use.")
+        str | None,
+        typer.Option(
+            "--lending-limit", metavar=_AMOUNTS, help="Maximum of the deserved share that other queues may borrow."
+        ),
     ] = None
     max_running_jobs: Annotated[
-        int | None, typer.Option("--max-running-jobs", min=-1, metavar="N", help="Admitted at once; -1: no limit.")
+        int | None,
+        typer.Option("--max-running-jobs", min=-1, metavar="N", help="Maximum number of admitted jobs; -1: no limit."),
     ] = None
     max_queued_jobs: Annotated[
-        int | None, typer.Option("--max-queued-jobs", min=-1, metavar="N", help="Waiting at once; -1: no limit.")
+        int | None,
+        typer.Option("--max-queued-jobs", min=-1, metavar="N", help="Maximum number of waiting jobs; -1: no limit."),
     ] = None
     priority: Annotated[
-        int | None, typer.Option("--priority", min=0, metavar="N", help="Higher ones are served first.")
+        int | None, typer.Option("--priority", min=0, metavar="N", help="Priority among queues, highest first.")
     ] = None
     priority_offset: Annotated[
-        int | None, typer.Option("--priority-offset", metavar="N", help="Added to its jobs' priority towards others.")
+        int | None,
+        typer.Option(
+            "--priority-offset", metavar="N", help="Added to its jobs' priority against jobs of other queues."
+        ),
     ] = None
     priority_fence: Annotated[
         bool | None,
-        typer.Option("--priority-fence/--no-priority-fence", help="Whether its jobs' priorities stay inside."),
+        typer.Option("--priority-fence/--no-priority-fence", help="Job priorities without effect outside the queue."),
     ] = None
     reclaimable: Annotated[
         bool | None,
-        typer.Option("--reclaimable/--no-reclaimable", help="Whether others may take back what it borrows."),
+        typer.Option("--reclaimable/--no-reclaimable", help="Reclaim of borrowed resources by other queues."),
     ] = None
     dequeue_strategy: Annotated[
         Literal["fifo", "traverse"] | None,
-        typer.Option("--dequeue-strategy", help="Whether one job holds up the rest."),
+        typer.Option("--dequeue-strategy", help="fifo: a blocked head job blocks the queue; traverse: it does not."),
     ] = None
-    type: Annotated[str | None, typer.Option("--type", metavar="WORD", help="What it is used for; a word only.")] = None
+    type: Annotated[str | None, typer.Option("--type", metavar="WORD", help="Label without effect on scheduling.")] = (
+        None
+    )
 
     def spec(self) -> dict[str, Any]:
-        """The fields given, as a merge patch of the spec; raises Stop for amounts that are none."""
-        made: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
+        """Return the given fields as a merge patch of the spec; raises CommandError for invalid quantities."""
+        spec: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
             if value is None:
                 continue
-            option = f"--{one.name.replace('_', '-')}"
-            head, *rest = one.name.split("_")
+            option = f"--{item.name.replace('_', '-')}"
+            head, *rest = item.name.split("_")
             name = head + "".join(part.capitalize() for part in rest)
-            if one.name in _RESOURCES:
-                value = amounts(option, value)
-                value = {"resource": value} if one.name == "guarantee" and value is not None else value
-            elif value in ("", -1) and one.name != "priority_offset":
+            if item.name in _RESOURCES:
+                value = parse_amounts(option, value)
+                value = {"resource": value} if item.name == "guarantee" and value is not None else value
+            elif value in ("", -1) and item.name != "priority_offset":
                 value = None
-            made[name] = value
-        return made
+            spec[name] = value
+        return spec
 
 
 _RESOURCES = frozenset({"capability", "deserved", "guarantee", "borrowing_limit", "lending_limit"})
 
 
-def amounts(option: str, text: str) -> dict[str, str] | None:
-    """``cpu=4,memory=8Gi`` as a resource list; None for an empty text. Raises Stop."""
+def parse_amounts(option: str, text: str) -> dict[str, str] | None:
+    """Return ``cpu=4,memory=8Gi`` as a resource list; None for an empty text. Raises CommandError."""
     from volcanopy.api import quantity
 
     if not text:
         return None
-    made: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for part in text.split(","):
-        name, equals, given = (one.strip() for one in part.partition("="))
+        name, equals, given = (piece.strip() for piece in part.partition("="))
         if not (name and equals and given):
-            raise CommandError(f"{option}: {part.strip()!r} is no amount, such as cpu=4 or memory=8Gi", 2)
-        if name in made:
+            raise CommandError(
+                f"{option}: {part.strip()!r} is invalid: use NAME=QUANTITY, such as cpu=4 or memory=8Gi", 2
+            )
+        if name in amounts:
             raise CommandError(f"{option}: {name} is given twice", 2)
         try:
             if quantity.amount(name, given) < 0:
-                raise CommandError(f"{option}: {name} cannot be less than nothing: {given}", 2)
+                raise CommandError(f"{option}: {name} {given!r} is negative: use 0 or more", 2)
         except quantity.QuantityError as fault:
             raise CommandError(f"{option}: {name}: {fault}", 2) from None
-        made[name] = given
-    return made
+        amounts[name] = given
+    return amounts

@@ -1,62 +1,91 @@
-"""``volcanopy queue tree``: the queues as a tree, with a bar each for what they hold, deserve and may hold of a resource.
+"""``volcanopy queue tree``: queues as a tree, with a bar each for the amounts of one resource.
 
-All bars are to one scale, so that queues can be compared; what is drawn is also written beside it.
+All bars have one scale, so that queues can be compared; the amounts are also printed as numbers.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from volcanopy.api import names, quantity
+from volcanopy.api.scheduling_read import Queue
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explaining.queue import policy, state
-from volcanopy.cli.explaining.reading import parent_of
+from volcanopy.cli.explaining.printing import show
 from volcanopy.cli.explaining.text import Line, Part
-from volcanopy.cli.framework.kinds import key_of, spec_of, status_of
+from volcanopy.cli.framework.kinds import QUEUES, read
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.tables import terminal_width
+from volcanopy.cli.queues.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
 from volcanopy.kube.client.kinds import Json
 
-WIDTH = 30
-"""Characters of a bar of the largest amount."""
-_HELD, _BORROWED, _DUE, _MAY = "█", "▓", "▒", "·"
-_GAP = "   "
-_USUAL = ("cpu", "memory")
+BAR = 30
+"""Maximum width of a bar."""
+_MIN_BAR = 8
+_PIPE_WIDTH = 100
+"""Width of a line where standard output is not a terminal."""
+_ALLOCATED, _BORROWED, _DESERVED, _CAPABILITY = "█", "▓", "▒", "·"
+_GAP = "  "
+_DEFAULT_RESOURCES = ("cpu", "memory")
+_OPTIONAL = ("PENDING", "CAPABILITY", "JOBS", "DESERVED")
+"""Columns that are left out of narrow terminals, in this order; columns without values before others."""
 
 
 class Amounts(NamedTuple):
-    """What a queue holds, is due, may hold at most (None: no limit of its own) and waits for, in base units."""
+    """Amounts of a queue in base units; ``capability`` is None without a limit of its own."""
 
-    held: int
+    allocated: int
     deserved: int
     capability: int | None
-    waiting: int
+    pending: int
 
 
 @dataclass(frozen=True)
-class Twig:
-    """A queue in its place: what is drawn before its name, and the queue."""
+class Branch:
+    """A queue in the tree: the lines drawn before its name, and its depth."""
 
     stem: str
-    queue: Json
+    queue: Queue
     depth: int
 
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.queue.metadata.name
 
-def twigs(queues: Sequence[Json], top: str = "") -> list[Twig]:
-    """The queues in the order in which they are drawn, below ``top`` or below those that have nobody above them."""
-    by_name = {key_of(one).name: one for one in queues}
+
+async def print_tree(cluster: Cluster, top: str, resource: str, output: str) -> None:
+    """Draw the tree below ``top`` (all queues if empty), or print it as a document."""
+    async with cluster.client() as client:
+        queues = [read(Queue, body) for body in (await client.list(QUEUES)).items]
+        if top:
+            top = read(Queue, await find_object(client, QUEUES, None, top)).metadata.name
+    tree = branches(queues, top)
+    if output == "name":
+        for branch in tree:
+            print(branch.name)
+        return
+    resource = select_resource([branch.queue for branch in tree], resource)
+    width = terminal_width() if sys.stdout.isatty() else _PIPE_WIDTH
+    show(document(queues, top), lines(tree, resource, width), output)
+
+
+def branches(queues: Sequence[Queue], top: str = "") -> list[Branch]:
+    """Return the queues in the order of the tree, below ``top`` or below those without a parent."""
+    by_name = {queue.metadata.name: queue for queue in sorted(queues, key=lambda queue: queue.metadata.name)}
     children: dict[str, list[str]] = {}
-    for name, queue in sorted(by_name.items()):
-        parent = parent_of(queue)
-        if parent in by_name:
-            children.setdefault(parent, []).append(name)
-    roots = [top] if top else [name for name, queue in sorted(by_name.items()) if parent_of(queue) not in by_name]
-    made: list[Twig] = []
+    for name, queue in by_name.items():
+        children.setdefault(parent_of(queue), []).append(name)
+    roots = [top] if top else [name for name, queue in by_name.items() if parent_of(queue) not in by_name]
+    result: list[Branch] = []
     drawn: set[str] = set()
 
     def draw(name: str, stem: str, indent: str, depth: int) -> None:
         if name in drawn:
             return
         drawn.add(name)
-        made.append(Twig(stem, by_name[name], depth))
+        result.append(Branch(stem, by_name[name], depth))
         below = children.get(name, [])
         for number, child in enumerate(below):
             last = number == len(below) - 1
@@ -64,150 +93,175 @@ def twigs(queues: Sequence[Json], top: str = "") -> list[Twig]:
 
     for name in sorted(roots, key=lambda name: (name != names.ROOT_QUEUE, name)):
         draw(name, "", "", 0)
-    return made
+    return result
 
 
-def resources(queues: Sequence[Json]) -> list[str]:
-    """The resources that any queue speaks of."""
-    said: set[str] = set()
-    for queue in queues:
-        status, spec = status_of(queue), spec_of(queue)
-        for amounts in (status.get("allocated"), status.get("deserved"), status.get("waiting"), spec.get("capability")):
-            said |= set(amounts or {})
-    return sorted(said)
+def select_resource(queues: Sequence[Queue], name: str = "") -> str:
+    """Return the resource to draw: ``name``, by default the scarcest, by allocated relative to deserved.
 
-
-def chosen_resource(queues: Sequence[Json], asked: str = "") -> str:
-    """The resource to draw: the one asked for, or else the scarcest, by what is held and waited for of what is due.
-
-    Raises Stop for a resource that no queue speaks of.
+    Raises CommandError for a resource that no queue has an amount of.
     """
-    known = resources(queues)
-    if asked:
-        if asked not in known and known:
-            raise CommandError(f"--resource: no queue speaks of {asked!r}, only of {', '.join(known)}", 2)
-        return asked
-    heads = [one for one in queues if parent_of(one) not in {key_of(other).name for other in queues}]
-    held, due = (_sums(heads, key) for key in ("allocated", "deserved"))
-    drawn = [name for name in known if name != "pods" and due.get(name)]
-    if not drawn:
-        return next((name for name in (*_USUAL, *known) if name in known), _USUAL[0])
-    order = {name: place for place, name in enumerate(_USUAL)}
-    return max(drawn, key=lambda name: (held.get(name, 0) / due[name], -order.get(name, len(order))))
+    known = sorted(
+        {
+            resource
+            for queue in queues
+            for amounts in (
+                queue.status.allocated,
+                queue.status.deserved,
+                queue.status.waiting,
+                queue.spec.capability,
+            )
+            for resource in amounts
+        }
+    )
+    if name:
+        if name not in known and known:
+            raise CommandError(f"--resource: no queue has {name!r}; use one of {', '.join(known)}", 2)
+        return name
+    queue_names = {queue.metadata.name for queue in queues}
+    roots = [queue for queue in queues if parent_of(queue) not in queue_names]
+    allocated, deserved = (_sums(roots, field) for field in ("allocated", "deserved"))
+    candidates = [resource for resource in known if resource != "pods" and deserved.get(resource)]
+    if not candidates:
+        return next((resource for resource in (*_DEFAULT_RESOURCES, *known) if resource in known), "cpu")
+    order = {resource: number for number, resource in enumerate(_DEFAULT_RESOURCES)}
+    return max(
+        candidates,
+        key=lambda resource: (
+            allocated.get(resource, 0) / deserved[resource],
+            -order.get(resource, len(order)),
+        ),
+    )
 
 
-def _sums(queues: Sequence[Json], key: str) -> dict[str, int]:
+def _sums(queues: Sequence[Queue], field: str) -> dict[str, int]:
     sums: dict[str, int] = {}
     for queue in queues:
-        for name, units in quantity.amounts(status_of(queue).get(key) or {}).items():
+        for name, units in quantity.amounts(getattr(queue.status, field)).items():
             sums[name] = sums.get(name, 0) + units
     return sums
 
 
-def amounts_of(queue: Json, resource: str) -> Amounts:
-    """What the queue has of the resource."""
+def amounts_of(queue: Queue, resource: str) -> Amounts:
+    """Return the queue's amounts of the resource."""
 
-    def units(part: Json, key: str) -> int | None:
-        text = (part.get(key) or {}).get(resource)
-        return None if text is None else quantity.amount(resource, text)
+    def units(quantities: dict[str, Any]) -> int | None:
+        return quantity.amount(resource, quantities[resource]) if resource in quantities else None
 
-    status, spec = status_of(queue), spec_of(queue)
+    status = queue.status
     return Amounts(
-        units(status, "allocated") or 0,
-        units(status, "deserved") or 0,
-        units(spec, "capability"),
-        units(status, "waiting") or 0,
+        units(status.allocated) or 0,
+        units(status.deserved) or 0,
+        units(queue.spec.capability),
+        units(status.waiting) or 0,
     )
 
 
-def bar(amounts: Amounts, scale: int, width: int = WIDTH) -> list[Part]:
-    """What is held, of it what is borrowed, what is due beyond it, and what may be held beyond that; to a scale."""
+def bar(amounts: Amounts, scale: int, width: int = BAR) -> list[Part]:
+    """Return the bar: allocated, of it borrowed, then up to the deserved share, then up to the capability."""
     if scale <= 0:
         return [Part(" " * width)]
 
-    def until(units: int) -> int:
-        places = round(units * width / scale)
-        return min(max(places, 1) if units else 0, width)
+    def end(units: int) -> int:
+        return min(max(round(units * width / scale), 1) if units else 0, width)
 
-    own = until(min(amounts.held, amounts.deserved)) if amounts.deserved else until(amounts.held)
-    held = max(until(amounts.held), own)
-    due = max(until(amounts.deserved), held)
-    may = max(until(amounts.capability or 0), due)
+    own = end(min(amounts.allocated, amounts.deserved)) if amounts.deserved else end(amounts.allocated)
+    allocated = max(end(amounts.allocated), own)
+    deserved = max(end(amounts.deserved), allocated)
+    capability = max(end(amounts.capability or 0), deserved)
     return [
-        Part(_HELD * own, "green"),
-        Part(_BORROWED * (held - own), "yellow"),
-        Part(_DUE * (due - held), "cyan"),
-        Part(_MAY * (may - due), "dim"),
-        Part(" " * (width - may)),
+        Part(_ALLOCATED * own, "green"),
+        Part(_BORROWED * (allocated - own), "yellow"),
+        Part(_DESERVED * (deserved - allocated), "cyan"),
+        Part(_CAPABILITY * (capability - deserved), "dim"),
+        Part(" " * (width - capability)),
     ]
 
 
-def lines(drawn: Sequence[Twig], resource: str) -> Iterator[Line]:
-    """The tree, under its headings."""
-    rows = [(twig, amounts_of(twig.queue, resource)) for twig in drawn]
-    scale = max((max(one.held, one.deserved, one.capability or 0) for _, one in rows), default=0)
-    cells = [_cells(twig, amounts, resource) for twig, amounts in rows]
-    headings = ("HOLDS", "DESERVES", "MAY HOLD", "WAITING", "JOBS")
-    widths = [max(len(line[place]) for line in (headings, *cells)) for place in range(len(headings))]
-    stems = max([len("QUEUE"), *(len(twig.stem + key_of(twig.queue).name) for twig, _ in rows)])
-    title = f"{'QUEUE'.ljust(stems)}{_GAP}{resource.upper().ljust(WIDTH)}{_GAP}"
-    yield [Part(f"{title}{_numbers(headings, widths)}{_GAP}STATE", "bold")]
-    for (twig, amounts), row in zip(rows, cells, strict=True):
-        name = key_of(twig.queue).name
+def lines(tree: Sequence[Branch], resource: str, width: int = _PIPE_WIDTH) -> Iterator[Line]:
+    """Return the lines of the tree with headings and legend, in ``width`` characters if possible.
+
+    Narrow terminals get shorter bars, then fewer columns, then no bars.
+    """
+    rows = [(branch, amounts_of(branch.queue, resource)) for branch in tree]
+    scale = max((max(amounts[0], amounts[1], amounts[2] or 0) for _, amounts in rows), default=0)
+    cells = [_cells(branch.queue, amounts, resource) for branch, amounts in rows]
+    states = [full_state(branch.queue) for branch in tree]
+    stem = max(len("QUEUE"), *(len(branch.stem + branch.name) for branch in tree)) if tree else len("QUEUE")
+    fixed = stem + len(_GAP) + max(map(len, ("STATE", *states)))
+    columns, bar_width = _layout(cells, width - fixed)
+    widths = [max(len(column), *(len(row[column]) for row in cells)) if cells else len(column) for column in columns]
+
+    def numbers(texts: Sequence[str]) -> str:
+        return "".join(text.rjust(size) + _GAP for text, size in zip(texts, widths, strict=True))
+
+    title = f"{'QUEUE'.ljust(stem)}{_GAP}" + (f"{resource.upper().ljust(bar_width)}{_GAP}" if bar_width else "")
+    yield [Part(f"{title}{numbers(columns)}STATE", "bold")]
+    for (branch, amounts), row, text in zip(rows, cells, states, strict=True):
         yield [
-            Part(twig.stem, "dim"),
-            Part(name.ljust(stems - len(twig.stem)) + _GAP),
-            *bar(amounts, scale),
-            Part(_GAP + _numbers(row, widths) + _GAP),
-            Part(row[-1], "yellow" if row[-1] != "Open" else ""),
+            Part(branch.stem, "dim"),
+            Part(branch.name.ljust(stem - len(branch.stem)) + _GAP),
+            *([*bar(amounts, scale, bar_width), Part(_GAP)] if bar_width else ()),
+            Part(numbers([row[column] for column in columns])),
+            Part(text, "yellow" if text != "Open" else ""),
         ]
-    yield []
-    yield [
-        Part(_HELD, "green"),
-        Part(" holds  "),
-        Part(_BORROWED, "yellow"),
-        Part(" has borrowed  "),
-        Part(_DUE, "cyan"),
-        Part(" deserves besides  "),
-        Part(_MAY, "dim"),
-        Part(" may hold besides"),
-    ]
+    if bar_width:
+        yield []
+        yield [
+            Part(_ALLOCATED, "green"),
+            Part(" allocated  "),
+            Part(_BORROWED, "yellow"),
+            Part(" borrowed  "),
+            Part(_DESERVED, "cyan"),
+            Part(" deserved  "),
+            Part(_CAPABILITY, "dim"),
+            Part(" capability"),
+        ]
 
 
-def _numbers(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return _GAP.join(cell.rjust(width) for cell, width in zip(cells, widths, strict=False))
+def _layout(cells: Sequence[dict[str, str]], width: int) -> tuple[list[str], int]:
+    """Return the columns that fit into ``width``, and the width of the bar."""
+    columns = list(cells[0]) if cells else ["ALLOCATED"]
+    sizes = {column: max([len(column), *(len(row[column]) for row in cells)]) + len(_GAP) for column in columns}
+    unused = [name for name in _OPTIONAL if all(row.get(name, "-") in {"-", "0"} for row in cells)]
+    for column in (*unused, *(name for name in _OPTIONAL if name not in unused), ""):
+        rest = width - sum(sizes[name] for name in columns) - len(_GAP)
+        if rest >= _MIN_BAR:
+            return columns, min(rest, BAR)
+        if column in columns:
+            columns.remove(column)
+    return columns, 0
 
 
-def _cells(twig: Twig, amounts: Amounts, resource: str) -> tuple[str, ...]:
-    queue, status = twig.queue, status_of(twig.queue)
-    stopped = policy(queue)
-    stands = state(queue) if stopped == "None" else f"{state(queue)}, {stopped}"
-    limit = "-" if amounts.capability is None else quantity.text(resource, amounts.capability)
-    jobs = sum(int(status.get(kind, 0)) for kind in ("pending", "inqueue", "running", "unknown"))
-    return (
-        quantity.text(resource, amounts.held),
-        quantity.text(resource, amounts.deserved) if amounts.deserved else "-",
-        limit,
-        quantity.text(resource, amounts.waiting) if amounts.waiting else "-",
-        str(jobs),
-        stands,
-    )
+def _cells(queue: Queue, amounts: Amounts, resource: str) -> dict[str, str]:
+    return {
+        "ALLOCATED": quantity.text(resource, amounts.allocated),
+        "DESERVED": quantity.text(resource, amounts.deserved) if amounts.deserved else "-",
+        "CAPABILITY": "-" if amounts.capability is None else quantity.text(resource, amounts.capability),
+        "PENDING": quantity.text(resource, amounts.pending) if amounts.pending else "-",
+        "JOBS": str(sum(getattr(queue.status, phase) for phase in UNFINISHED)),
+    }
 
 
-def document(queues: Sequence[Json], top: str = "") -> Json:
-    """The tree as an object: each queue with what it has, and those below it."""
-    made: dict[str, Json] = {}
-    heads: list[Json] = []
-    for twig in twigs(queues, top):
-        queue, name = twig.queue, key_of(twig.queue).name
-        status, spec = status_of(queue), spec_of(queue)
-        entry: Json = {"name": name, "state": state(queue), "stopPolicy": policy(queue)}
-        entry |= {key: status[key] for key in ("allocated", "deserved", "borrowed", "waiting") if status.get(key)}
-        entry |= {"capability": spec["capability"]} if spec.get("capability") else {}
-        made[name] = entry
-        above = made.get(parent_of(queue)) if twig.depth else None
-        if above is None:
-            heads.append(entry)
+def document(queues: Sequence[Queue], top: str = "") -> Json:
+    """Return the tree as an object: each queue with its amounts and children."""
+    entries: dict[str, Json] = {}
+    roots: list[Json] = []
+    for branch in branches(queues, top):
+        queue, status = branch.queue, branch.queue.status
+        entry: Json = {"name": branch.name, "state": state(queue), "stopPolicy": stop_policy(queue)}
+        amounts = {
+            "allocated": status.allocated,
+            "deserved": status.deserved,
+            "borrowed": status.borrowed,
+            "waiting": status.waiting,
+            "capability": queue.spec.capability,
+        }
+        entry |= {key: quantities for key, quantities in amounts.items() if quantities}
+        entries[branch.name] = entry
+        parent = entries.get(parent_of(queue)) if branch.depth else None
+        if parent is None:
+            roots.append(entry)
         else:
-            above.setdefault("children", []).append(entry)
-    return {"apiVersion": "volcanopy.io/v1alpha1", "kind": "QueueTree", "queues": heads}
+            parent.setdefault("children", []).append(entry)
+    return {"apiVersion": "volcanopy.io/v1alpha1", "kind": "QueueTree", "queues": roots}

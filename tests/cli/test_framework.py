@@ -18,11 +18,12 @@ from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.durations import seconds, since, span
 from volcanopy.cli.framework.kinds import JOBS as KIND
+from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.objects import PartialError, bare_name, for_each
-from volcanopy.cli.framework.options import Cluster, Dry, Format, Place, Written
+from volcanopy.cli.framework.options import Cluster, DryRun, Format, Place, WriteOptions
 from volcanopy.cli.framework.watch import watch_objects
-from volcanopy.cli.jobs import phases
-from volcanopy.cli.jobs.pods import state
+from volcanopy.cli.jobs import status
+from volcanopy.cli.jobs.pods import Pod, state
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -51,7 +52,7 @@ from volcanopy.kube.client.kinds import Json
     ],
     ids=str,
 )
-def test_a_span_is_written_as_kubectl_writes_it(length: timedelta, said: str) -> None:
+def test_a_span_is_write_as_kubectl_writes_it(length: timedelta, said: str) -> None:
     assert span(length.total_seconds()) == said
     now = datetime(2030, 1, 1, tzinfo=UTC)
     assert since((now - max(length, timedelta())).strftime("%Y-%m-%dT%H:%M:%SZ"), now) == said
@@ -59,7 +60,7 @@ def test_a_span_is_written_as_kubectl_writes_it(length: timedelta, said: str) ->
 
 @given(st.floats(min_value=0, max_value=1e10))
 def test_a_longer_span_never_looks_shorter(length: float) -> None:
-    """What is written, read again, is never more than the span and at most an eighth less."""
+    """What is write, read again, is never more than the span and at most an eighth less."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
     total, number = 0, ""
     for letter in span(length):
@@ -78,15 +79,15 @@ def test_a_duration_is_read(text: str, length: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "5 m", "1h-5m", "soon", "5mm"])
 def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
-    with pytest.raises(CommandError, match=r"^--timeout: .* is no duration") as stopped:
+    with pytest.raises(CommandError, match=r"^--timeout: .* is not a duration") as stopped:
         seconds("--timeout", text)
     assert stopped.value.status == 2
 
 
 def test_the_phases_that_people_type_are_those_of_the_api() -> None:
-    assert set(phases.PHASES) == {str(one) for one in Phase}
-    assert {str(one) for one in FINISHED} == phases.FINISHED
-    assert phases.phase_named("aborted") == phases.SUSPENDED == str(Phase.ABORTED)
+    assert set(status.PHASES) == {str(one) for one in Phase}
+    assert {str(one) for one in FINISHED} == status.FINISHED
+    assert status.phase_named("aborted") == status.SUSPENDED == str(Phase.ABORTED)
 
 
 @pytest.mark.parametrize("given_name", ["a", "job/a", "batchjob/a", "batchjobs/a", "batchjob.batch.volcanopy.io/a"])
@@ -101,16 +102,16 @@ def test_bundles_become_options_and_come_back_as_values() -> None:
     async def do(
         name: Annotated[str, typer.Argument(help="What.")],
         place: Place,
-        written: Written,
+        write: WriteOptions,
         often: Annotated[int, typer.Option("--often", help="How often.")] = 1,
     ) -> None:
         """Do it."""
-        got.append((name, place, written, often))
+        got.append((name, place, write, often))
 
     run = typer.main.get_command(app)
     run.main(["it", "-n", "lab", "--dry-run=server", "--often", "3"], standalone_mode=False)
     run.main(["it"], standalone_mode=False)
-    assert got == [("it", Place("lab"), Written(Dry.server), 3), ("it", Place(), Written(), 1)]
+    assert got == [("it", Place("lab"), WriteOptions(DryRun.server), 3), ("it", Place(), WriteOptions(), 1)]
     assert asyncio.iscoroutinefunction(do), "the function stays what it was for others"
 
 
@@ -125,7 +126,7 @@ async def test_of_many_things_the_good_ones_are_done_and_every_failure_is_said(
     for together in (False, True):
         with pytest.raises(PartialError) as stopped:
             await for_each(range(5), act, together=together)
-        assert (stopped.value.done, str(stopped.value), stopped.value.status) == ([0, 2, 4], "3 is odd", 1)
+        assert (stopped.value.results, str(stopped.value), stopped.value.status) == ([0, 2, 4], "3 is odd", 1)
         assert capsys.readouterr().err == "volcanopy: 1 is odd\n"
     with pytest.raises(CommandError, match="1 is odd"):
         await for_each([1], act)
@@ -177,7 +178,7 @@ def test_a_server_that_takes_no_connection_is_given_up_on(server: Canned, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("status", "deleted", "said"),
+    ("pod_status", "deleted", "said"),
     [
         ({"phase": "Pending"}, False, "Pending"),
         (
@@ -205,7 +206,10 @@ def test_a_server_that_takes_no_connection_is_given_up_on(server: Canned, tmp_pa
         ),
         ({"phase": "Failed", "reason": "Evicted"}, False, "Evicted"),
         (
-            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]},
+            {
+                "phase": "Pending",
+                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}],
+            },
             False,
             "SchedulingGated",
         ),
@@ -220,11 +224,11 @@ def test_a_server_that_takes_no_connection_is_given_up_on(server: Canned, tmp_pa
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
-def test_a_pod_stands_as_kubectl_says_it(status: Json, deleted: bool, said: str) -> None:
+def test_the_state_of_a_pod_is_that_of_kubectl(pod_status: Json, deleted: bool, said: str) -> None:
     metadata = {"name": "p", **({"deletionTimestamp": "2030-01-01T00:00:00Z"} if deleted else {})}
     pod = {
         "metadata": metadata,
         "spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}]},
-        "status": status,
+        "status": pod_status,
     }
-    assert state(pod) == said
+    assert state(read(Pod, pod)) == said

@@ -1,0 +1,81 @@
+"""``volcanopy pod``, ``podgroup``, ``jobflow`` and ``jobtemplate``: kinds with hardly any command of their own."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.name_completion import names_of
+from volcanopy.cli.framework.options import QUEUE, Cluster, Files, Place, WriteOptions
+from volcanopy.cli.framework.resource import Resource, add_commands
+
+
+@dataclass(frozen=True)
+class QueueFilter:
+    """Filter by queue."""
+
+    queue: Annotated[list[str] | None, QUEUE] = None
+
+
+@dataclass(frozen=True)
+class PodFilter:
+    """Filters of pods."""
+
+    job: Annotated[
+        str, typer.Option("-j", "--job", metavar="NAME", help="Only pods of this job.", autocompletion=names_of("job"))
+    ] = ""
+    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of tasks of this name.")] = ""
+    queue: Annotated[list[str] | None, QUEUE] = None
+    phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="Only pods in this phase.")] = ""
+
+
+POD = Resource(
+    "pod",
+    "pods of jobs",
+    "volcanopy.cli.pods",
+    filter=PodFilter,
+    list_examples=("list --job training", "list -A --queue research -o wide --watch"),
+)
+POD_GROUP = Resource(
+    "podgroup",
+    "pod groups",
+    "volcanopy.cli.podgroups",
+    details="pods, conditions and events",
+    example="my-group",
+    filter=QueueFilter,
+    list_examples=("list -A", "list --queue research -o wide"),
+)
+JOB_FLOW = Resource(
+    "jobflow",
+    "job flows",
+    "volcanopy.cli.flows",
+    details="the phase of each of their jobs",
+    deletion=" and their jobs",
+    example="pipeline",
+)
+JOB_TEMPLATE = Resource(
+    "jobtemplate",
+    "job templates",
+    "volcanopy.cli.templates",
+    details="their tasks and jobs",
+    deletion=" and keep the jobs created from them",
+    example="fetch",
+)
+
+pod, pod_group, job_flow, job_template = (typer.Typer(rich_markup_mode=None) for _ in range(4))
+add_commands(pod, POD, "list")
+add_commands(pod_group, POD_GROUP, "list", "get", "describe")
+add_commands(job_flow, JOB_FLOW, "create")
+
+
+@command(job_flow, "run", examples=["volcanopy jobflow run -f flow.yaml"], noun=JOB_FLOW.noun)
+async def run_job_flow(files: Files, cluster: Cluster, place: Place, write: WriteOptions) -> None:
+    """Create job flows, and apply the other objects of manifests."""
+    from volcanopy.cli.framework.apply import apply_files
+
+    await apply_files(cluster, place.namespace, files, write, kind="JobFlow")
+
+
+add_commands(job_flow, JOB_FLOW, "list", "get", "describe", "delete")
+add_commands(job_template, JOB_TEMPLATE, "create", "list", "get", "describe", "delete")

@@ -1,0 +1,161 @@
+"""Commands that every kind has (list, get, describe, create, delete), made from a declared table of the kind."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from volcanopy.cli.framework.command import Noun, command
+from volcanopy.cli.framework.name_completion import names_of_group
+from volcanopy.cli.framework.options import (
+    Cluster,
+    DeleteOptions,
+    Files,
+    Place,
+    Scope,
+    Selection,
+    ShowOptions,
+    WriteOptions,
+)
+
+if TYPE_CHECKING:
+    from volcanopy.kube.client.api_client import Client
+
+Names = Annotated[
+    list[str], typer.Argument(metavar="NAME", hidden=True, help="Names of {plural}.", autocompletion=names_of_group)
+]
+
+
+@dataclass(frozen=True)
+class NoFilter:
+    """Filter options of a kind that has none."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Declaration of a kind for its command group.
+
+    ``module`` is imported when a command is called: it has ``VIEW`` (the columns), ``describe(client, object)`` (the
+    sections of a description) and, with a ``filter`` bundle, ``query(client, namespace, selector, filter)``.
+    """
+
+    group: str
+    plural: str
+    module: str
+    details: str = ""
+    """What ``describe`` prints."""
+    deletion: str = ""
+    """What else ``delete`` deletes or keeps."""
+    namespaced: bool = True
+    example: str = "training"
+    filter: type[Any] = NoFilter
+    list_examples: Sequence[str] = field(default=("list -A", "list --watch"))
+
+    @property
+    def noun(self) -> Noun:
+        """The words for help texts."""
+        return Noun(self.plural, self.namespaced)
+
+    def examples(self, *lines: str) -> list[str]:
+        """Return command lines of the group."""
+        return [f"volcanopy {self.group} {line}" for line in lines]
+
+    def namespace(self, client: "Client", place: Place) -> str | None:
+        """Return the namespace of the objects; None for a cluster-scoped kind."""
+        return place.of(client) if self.namespaced else None
+
+
+def add_commands(app: typer.Typer, resource: Resource, *verbs: str) -> None:
+    """Add the commands ``list``, ``get``, ``describe``, ``create`` and ``delete`` that are named, in their order."""
+    for verb in verbs:
+        _COMMANDS[verb](app, resource)
+
+
+def _add_list(app: typer.Typer, resource: Resource) -> None:
+    async def list_(cluster: Cluster, scope: Scope, show: ShowOptions, filters: Any) -> None:
+        from volcanopy.cli.framework.lists import Query, show_list
+
+        module = import_module(resource.module)
+        if scope.all_namespaces and scope.namespace:
+            from volcanopy.cli.errors import CommandError
+
+            raise CommandError("use only one of -n and -A", 2)
+        async with cluster.client() as client:
+            namespace = scope.of(client) if resource.namespaced else None
+            query = Query(namespace, scope.selector)
+            if resource.filter is not NoFilter:
+                query = await module.query(client, namespace, scope.selector, filters)
+            await show_list(client, module.VIEW, query, show)
+
+    command(
+        app,
+        "list",
+        examples=resource.examples(*resource.list_examples),
+        noun=resource.noun,
+        bundles={"filters": resource.filter},
+        text=f"List {resource.plural}.",
+    )(list_)
+
+
+def _add_get(app: typer.Typer, resource: Resource) -> None:
+    async def get(names: Names, cluster: Cluster, place: Place, show: ShowOptions) -> None:
+        from volcanopy.cli.framework.lists import show_named
+
+        view = import_module(resource.module).VIEW
+        async with cluster.client() as client:
+            await show_named(client, view, resource.namespace(client, place), names, show)
+
+    text = f"Print {resource.plural} by name, as a table or as documents."
+    examples = resource.examples(f"get {resource.example} -o yaml", f"get {resource.example} --watch")
+    command(app, "get", examples=examples, noun=resource.noun, text=text)(get)
+
+
+def _add_describe(app: typer.Typer, resource: Resource) -> None:
+    async def describe(selection: Selection, cluster: Cluster, place: Place) -> None:
+        from volcanopy.cli.framework.lists import describe_selected
+
+        module = import_module(resource.module)
+        async with cluster.client() as client:
+            namespace = resource.namespace(client, place)
+            await describe_selected(client, module.VIEW, namespace, selection, module.describe)
+
+    text = f"Describe {resource.plural}: {resource.details}."
+    examples = resource.examples(f"describe {resource.example}")
+    command(app, "describe", examples=examples, noun=resource.noun, text=text)(describe)
+
+
+def _add_create(app: typer.Typer, resource: Resource) -> None:
+    async def create(files: Files, cluster: Cluster, place: Place, write: WriteOptions) -> None:
+        from volcanopy.cli.framework.apply import apply_files
+
+        kind = import_module(resource.module).VIEW.kind.kind
+        await apply_files(cluster, place.namespace, files, write, kind=kind, create_only=True)
+
+    text = f"Create {resource.plural} and the other objects of manifests."
+    command(app, "create", examples=resource.examples("create -f file.yaml"), noun=resource.noun, text=text)(create)
+
+
+def _add_delete(app: typer.Typer, resource: Resource) -> None:
+    async def delete(
+        selection: Selection, cluster: Cluster, place: Place, write: WriteOptions, options: DeleteOptions
+    ) -> None:
+        from volcanopy.cli.framework import delete as deletion
+
+        kind = import_module(resource.module).VIEW.kind
+        async with cluster.client() as client:
+            await deletion.delete(client, kind, resource.namespace(client, place), write, selection, options)
+
+    text = f"Delete {resource.plural}{resource.deletion}."
+    examples = resource.examples(f"delete {resource.example}", "delete -l team=blue")
+    command(app, "delete", examples=examples, noun=resource.noun, text=text)(delete)
+
+
+_COMMANDS: dict[str, Callable[[typer.Typer, Resource], None]] = {
+    "list": _add_list,
+    "get": _add_get,
+    "describe": _add_describe,
+    "create": _add_create,
+    "delete": _add_delete,
+}

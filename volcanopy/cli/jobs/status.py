@@ -1,0 +1,81 @@
+"""Phases of jobs, and the figures of a job that tables and commands show."""
+
+import difflib
+
+from volcanopy.api.batch_read import BatchJob, TaskSpec
+from volcanopy.cli.errors import CommandError
+
+PHASES = (
+    "Pending",
+    "Running",
+    "Restarting",
+    "Aborting",
+    "Aborted",
+    "Completing",
+    "Completed",
+    "Terminating",
+    "Terminated",
+    "Failed",
+)
+"""As in the API; a test compares them, since importing the full model would delay every command."""
+FINISHED = frozenset({"Completed", "Terminated", "Failed"})
+"""Final phases."""
+SUSPENDED = "Aborted"
+_WITHOUT_REASON = frozenset({"Running", "Completed"})
+
+
+def phase_named(text: str) -> str:
+    """Return the phase of that name in any case; raises CommandError for an unknown one."""
+    phase = next((phase for phase in PHASES if phase.lower() == text.lower()), None)
+    if phase is None:
+        similar = difflib.get_close_matches(text.capitalize(), PHASES, n=1)
+        hint = f"did you mean {similar[0]}?" if similar else f"use one of {', '.join(PHASES)}"
+        raise CommandError(f"{text!r} is not a phase of a job: {hint}", 2)
+    return phase
+
+
+def phase(job: BatchJob) -> str:
+    """Return the phase; Pending before the job controller has set it."""
+    return job.status.state.phase or "Pending"
+
+
+def message(job: BatchJob) -> str:
+    """Return the message of the job's state."""
+    return job.status.state.message
+
+
+def reason(job: BatchJob) -> str:
+    """Return the sentence why a job does not run; empty for running and completed jobs."""
+    if not job.status.state.phase:
+        return "not yet processed by the job controller"
+    return "" if phase(job) in _WITHOUT_REASON else message(job)
+
+
+def summary(job: BatchJob) -> str:
+    """Return phase and message: ``Failed: pod train-0 failed``."""
+    return f"{phase(job)}: {message(job)}" if message(job) else phase(job)
+
+
+def total(job: BatchJob) -> int:
+    """Return the number of pods of all tasks."""
+    return sum(task.replicas for task in job.spec.tasks)
+
+
+def ready(job: BatchJob) -> int:
+    """Return the number of running and succeeded pods."""
+    return job.status.running + job.status.succeeded
+
+
+def task_minimum(task: TaskSpec) -> int:
+    """Return the number of pods of a task that must start together."""
+    return task.replicas if task.min_available is None else task.min_available
+
+
+def minimum(job: BatchJob) -> int:
+    """Return the number of pods that must start together."""
+    return job.status.min_available or job.spec.min_available or sum(map(task_minimum, job.spec.tasks))
+
+
+def queue(job: BatchJob) -> str:
+    """Return the name of the job's queue."""
+    return job.spec.queue or "default"

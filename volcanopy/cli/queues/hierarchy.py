@@ -1,0 +1,56 @@
+"""State of queues and their hierarchy."""
+
+from collections.abc import Iterable
+
+from volcanopy.api import names
+from volcanopy.api.scheduling_read import Queue
+
+CLOSED = frozenset({"Closing", "Closed"})
+UNFINISHED = ("pending", "inqueue", "running", "unknown")
+"""Counts of a queue's pod groups that are not completed."""
+
+
+def state(queue: Queue) -> str:
+    """Return whether the queue takes new jobs; Open before the controller has set it."""
+    return queue.status.state or "Open"
+
+
+def stop_policy(queue: Queue) -> str:
+    """Return the stop policy of the queue; the root has none."""
+    return "None" if queue.metadata.name == names.ROOT_QUEUE else queue.spec.stop_policy
+
+
+def full_state(queue: Queue) -> str:
+    """Return state and stop policy: ``Open, Hold``."""
+    policy = stop_policy(queue)
+    return state(queue) if policy == "None" else f"{state(queue)}, {policy}"
+
+
+def parent_of(queue: Queue) -> str:
+    """Return the name of the parent queue; empty for the root."""
+    return "" if queue.metadata.name == names.ROOT_QUEUE else queue.spec.parent or names.ROOT_QUEUE
+
+
+def descendants(name: str, queues: Iterable[Queue]) -> list[Queue]:
+    """Return the queues below the queue of that name, at any depth, by name."""
+    children: dict[str, list[Queue]] = {}
+    for queue in queues:
+        children.setdefault(parent_of(queue), []).append(queue)
+    reached: dict[str, Queue] = {}
+    parents = [name]
+    while parents:
+        for child in children.get(parents.pop(), ()):
+            if child.metadata.name not in reached and child.metadata.name != name:
+                reached[child.metadata.name] = child
+                parents.append(child.metadata.name)
+    return [reached[child] for child in sorted(reached)]
+
+
+def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
+    """Return the number of unfinished pod groups, or jobs without one, in the queue and those below it."""
+
+    def count(queue: Queue) -> int:
+        groups: int = sum(getattr(queue.status, phase) for phase in UNFINISHED)
+        return max(groups, queue.status.jobs)
+
+    return sum(map(count, [queue, *descendants(queue.metadata.name, queues)]))

@@ -1,0 +1,183 @@
+"""Columns, filters and descriptions of queues."""
+
+from typing import TYPE_CHECKING, Any
+
+from volcanopy.api import quantity
+from volcanopy.api.scheduling_read import Queue, QueueLimit, Subjects
+from volcanopy.cli.explaining.queue import COUNTS, account_of, stops
+from volcanopy.cli.explaining.reading import queue_facts
+from volcanopy.cli.framework.description import Description, amounts
+from volcanopy.cli.framework.kinds import QUEUES, read
+from volcanopy.cli.framework.lists import Query
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.framework.tables import AGE, NAME, Column, View
+from volcanopy.cli.queues.hierarchy import descendants, parent_of, state, stop_policy
+from volcanopy.kube.client.api_client import Client
+
+if TYPE_CHECKING:
+    from volcanopy.cli.commands.queue import QueueFilter
+
+_STYLES = {"Open": "green", "Closing": "yellow", "Closed": "red", "Unknown": "red"}
+_MAX_WAITING = 20
+"""Maximum number of waiting pod groups in a description."""
+
+
+def dominant_resource(queue: Queue) -> str:
+    """Return the resource with the largest allocated part of the deserved share; empty if nothing is allocated."""
+    allocated, deserved = queue.status.allocated, queue.status.deserved
+
+    def part(name: str) -> float:
+        share = quantity.parse(deserved[name]) if name in deserved else 0
+        return float(quantity.parse(allocated[name]) / share) if share else 0.0
+
+    return max(sorted(set(allocated) - {"pods"}), key=part, default="")
+
+
+def _dominant(queue: Queue, field: str) -> str:
+    name = dominant_resource(queue)
+    quantities = getattr(queue.status, field)
+    return f"{name}={quantities[name]}" if name in quantities else "-"
+
+
+def _count(field: str, *, wide: bool = False) -> Column:
+    return Column(field.upper(), lambda queue, _: str(getattr(queue.status, field)), wide)
+
+
+def _quantities(heading: str, part: str, field: str) -> Column:
+    return Column(heading, lambda queue, _: amounts(getattr(getattr(queue, part), field)), wide=True)
+
+
+VIEW = View(
+    QUEUES,
+    Queue,
+    (
+        NAME,
+        Column("PARENT", lambda queue, _: parent_of(queue) or "-"),
+        Column("STATE", lambda queue, _: state(queue), style=lambda text: _STYLES.get(text, "")),
+        Column("STOP", lambda queue, _: stop_policy(queue), style=lambda text: "" if text == "None" else "yellow"),
+        Column("WEIGHT", lambda queue, _: str(queue.spec.weight)),
+        Column("ALLOCATED", lambda queue, _: _dominant(queue, "allocated")),
+        Column("DESERVED", lambda queue, _: _dominant(queue, "deserved")),
+        _count("pending"),
+        _count("inqueue"),
+        _count("running"),
+        _count("unknown", wide=True),
+        _count("completed", wide=True),
+        Column("SHARE", lambda queue, _: queue.status.share or "-", wide=True),
+        _quantities("WAITING", "status", "waiting"),
+        Column("PRIORITY", lambda queue, _: str(queue.spec.priority), wide=True),
+        _quantities("CAPABILITY", "spec", "capability"),
+        _quantities("SPEC.DESERVED", "spec", "deserved"),
+        Column("GUARANTEE", lambda queue, _: amounts(queue.spec.guarantee.resource), wide=True),
+        AGE,
+    ),
+)
+"""``volcanopy queue list``."""
+
+
+async def query(client: Client, namespace: str | None, selector: str, filters: "QueueFilter") -> Query:
+    """Return the queues below a queue at any depth; all where none is given."""
+    if not filters.below:
+        return Query(namespace, selector)
+    top = read(Queue, await find_object(client, QUEUES, None, filters.below)).metadata.name
+    queues = [read(Queue, body) for body in (await client.list(QUEUES)).items]
+    names = {queue.metadata.name for queue in descendants(top, queues)}
+    matches = lambda queue: queue.metadata.name in names  # noqa: E731
+    return Query(namespace, selector, matches=matches, title=f'queues below "{top}"')
+
+
+async def describe(client: Client, queue: Queue) -> str:
+    """Return the description of a queue."""
+    facts = await queue_facts(client, queue.metadata.name)
+    account = account_of(facts)
+    spec, status = queue.spec, queue.status
+    lines = Description(queue.metadata)
+    lines.line("Ancestors", ", ".join(account.parents))
+    lines.line("Descendants", ", ".join(account.below))
+    lines.line("State", state(queue))
+    lines.line("Stop Policy", stop_policy(queue))
+    stopped = stops(facts.queue, facts.above)
+    lines.line("Takes Jobs", f"no: it {stopped}" if stopped else "yes")
+    lines.line("Weight", spec.weight)
+    lines.line("Share", status.share)
+    for title, value in _settings(queue).items():
+        lines.line(title, value)
+    rows = [
+        (
+            holding.resource,
+            *(
+                text or "-"
+                for text in (
+                    holding.held,
+                    holding.deserved,
+                    holding.limit,
+                    holding.left,
+                    holding.borrowed,
+                    holding.waiting,
+                )
+            ),
+        )
+        for holding in account.holdings
+    ]
+    headings = ("NAME", "ALLOCATED", "DESERVED", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
+    lines.table("Resources", headings, rows)
+    lines.table("Limits", ("FOR", "RESOURCES", "RUNNING JOBS", "QUEUED JOBS"), map(_limit, spec.limits))
+    counts = ", ".join(f"{count} {phase}" for phase in COUNTS if (count := getattr(status, phase)))
+    lines.line("Pod Groups", counts or "none")
+    waiting = account.waiting[:_MAX_WAITING]
+    title = f"Waiting ({len(waiting)} of {len(account.waiting)})" if len(waiting) < len(account.waiting) else "Waiting"
+    lines.table(
+        title,
+        ("POSITION", "NAMESPACE", "NAME", "GATE", "REASON"),
+        [(item.place or "-", item.namespace, item.name, item.gate, item.message) for item in waiting],
+    )
+    for note in account.notes:
+        lines.line("Note", note)
+    await lines.events(client, queue.metadata)
+    return lines.text()
+
+
+def _settings(queue: Queue) -> dict[str, Any]:
+    """Return the settings of a queue that differ from their defaults, by title."""
+    spec, default = queue.spec, Queue(metadata=queue.metadata).spec
+    fields = {
+        "Priority": "priority",
+        "Priority Offset": "priority_offset",
+        "Priority Fence": "priority_fence",
+        "Reclaimable": "reclaimable",
+        "Dequeue Strategy": "dequeue_strategy",
+        "Max Running Jobs": "max_running_jobs",
+        "Max Queued Jobs": "max_queued_jobs",
+        "Type": "type",
+    }
+    settings = {
+        title: getattr(spec, field)
+        for title, field in fields.items()
+        if getattr(spec, field) != getattr(default, field)
+    }
+    return settings | {
+        "Guarantee": amounts(spec.guarantee.resource, ""),
+        "Borrowing Limit": amounts(spec.borrowing_limit, ""),
+        "Lending Limit": amounts(spec.lending_limit, ""),
+        "Submitters": _subjects(spec.submitters),
+        "Administrators": _subjects(spec.administrators),
+    }
+
+
+def _subjects(subjects: Subjects | None) -> str:
+    """Return the named subjects; empty where the field is not set."""
+    if subjects is None:
+        return ""
+    kinds = {
+        "user": subjects.users,
+        "group": subjects.groups,
+        "service account": subjects.service_accounts,
+        "namespace": subjects.namespaces,
+    }
+    return ", ".join(f"{kind} {name}" for kind, names in kinds.items() for name in names) or "none"
+
+
+def _limit(limit: QueueLimit) -> tuple[str, ...]:
+    subjects = [f"user {name}" for name in limit.users] + [f"group {name}" for name in limit.groups]
+    jobs = ("-" if number is None else str(number) for number in (limit.max_running_jobs, limit.max_queued_jobs))
+    return (", ".join(subjects), amounts(limit.resources), *jobs)
