@@ -113,7 +113,7 @@ async def test_a_pod_that_is_refused_again_and_again_does_not_keep_the_scheduler
     await rig.apply(bind("a-0"))
     assert not rig.store.waits("default/a-0"), "the second time it pauses before it waits again"
     assert rig.applier.waiting == 1
-    rig.store.changed.answer()
+    rig.store.changed.clear()
     async with asyncio.timeout(5):
         await rig.store.changed.wait()
     assert rig.store.waits("default/a-0")

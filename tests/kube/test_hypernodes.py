@@ -69,7 +69,7 @@ def test_a_status_that_is_written_is_no_news() -> None:
     store = Store(clock=lambda: 5.0)
     things = world(WORLD)
     store.take([Change(ChangeType.ADDED, one) for one in things])
-    store.changed.answer()
+    store.changed.clear()
     table = store.snapshot(NOW).hypernodes
     rack = next(one for one in things if isinstance(one, topology_read.HyperNode))
     store.take([Change(ChangeType.MODIFIED, replace(rack, metadata=replace(rack.metadata, resource_version="7")))])

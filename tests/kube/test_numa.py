@@ -46,14 +46,14 @@ async def test_a_report_is_read_followed_and_forgotten(cluster: Cluster) -> None
     following = asyncio.create_task(store.follow(cluster.client))
     try:
         await asyncio.wait_for(store.synced(), 20)
-        store.changed.answer()
+        store.changed.clear()
         await cluster.client.create(NUMA_TOPOLOGIES, None, REPORT)
         await asyncio.wait_for(store.changed.wait(), 20)
         spec = store.state.numa["n1"].spec
         assert spec.policies["TopologyManagerPolicy"] == "restricted"
         assert (spec.cpu_detail["3"].numa, spec.numares["cpu"].allocatable) == (1, "1-3")
         assert spec.pod_allocations[0].container_allocations[0].allocations == {"cpu": "0"}
-        store.changed.answer()
+        store.changed.clear()
         await cluster.client.delete(NUMA_TOPOLOGIES, None, "n1")
         await asyncio.wait_for(store.changed.wait(), 20)
         assert store.state.numa == {}

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from volcanopy.api import core
+from volcanopy.kube.cache.followed_kinds import slim_pod
 from volcanopy.kube.cache.store import Store
-from volcanopy.kube.cache.trimmed_objects import slim_pod
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.scheduler.model.plan import Bind, GroupCondition, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.model.task_status import Status
@@ -28,7 +28,7 @@ def added(*things: Any) -> list[Change[Any]]:
 def filled(text: str = WORLD) -> Store:
     store = Store(clock=lambda: 5.0)
     store.take(added(*world(text)))
-    store.changed.answer()
+    store.changed.clear()
     return store
 
 
@@ -67,7 +67,7 @@ def test_the_bell_remembers_the_first_change_that_nobody_has_looked_at() -> None
     assert store.changed.since == 1.0
     store.take([Change(ChangeType.DELETED, node)])
     assert store.changed.since == 1.0
-    store.changed.answer()
+    store.changed.clear()
     assert store.changed.since is None
 
 

@@ -199,7 +199,7 @@ async def test_a_failing_source_is_told_once_asked_ever_less_often_and_its_last_
     async with following(written(tmp_path / "conf", PROMETHEUS)) as (store, source, follower):
         await source.told.put({"n1": (50.0, 25.0, datetime.now(UTC))})
         await asyncio.wait_for(store.changed.wait(), 5)
-        store.changed.answer()
+        store.changed.clear()
         with capture_logs() as logs:
             for said in (*["no answer"] * 4, "another fault"):
                 await source.told.put(said)
@@ -228,7 +228,7 @@ async def test_another_source_in_the_configuration_is_asked_at_once_and_none_is_
         assert (source.opened, source.closed) == (2, 1)
         path.write_text(BASE + "# no more\n")
         assert config.reload()
-        store.changed.answer()
+        store.changed.clear()
         await source.told.put("is not asked again")
         await asyncio.wait_for(store.changed.wait(), 5)
         assert (source.opened, source.closed) == (2, 2)

@@ -147,7 +147,7 @@ class ClaimWriter:
         selected: set[str] = set()
         try:
             async with asyncio.timeout(patience):
-                with store.notices.about(keys) as changed:
+                with store.waiters.changes_of(keys) as changed:
                     while any(not self._has_volume(one, effect.node, selected) for one in choices):
                         pod = store.pods.get(effect.pod)
                         if pod is None or pod.metadata.uid != uid or pod.metadata.deletion_timestamp is not None:

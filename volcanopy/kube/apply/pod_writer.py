@@ -182,7 +182,7 @@ class PodWriter:
                 return True
             self._announce(effect, pod)
             try:
-                patch = statuses.disrupted(pod, effect, means.now())
+                patch = statuses.disruption_patch(pod, effect, means.now())
                 if patch is not None and not await means.patch_pod(effect.pod, patch):
                     return True
                 await means.client.delete(PODS, namespace, name, uid=uid)
@@ -214,7 +214,7 @@ class PodWriter:
         means = self._means
         async with means.locks.lock(("Pod", effect.pod)), means.write_slots:
             pod = means.store.pods.get(effect.pod)
-            patch = None if pod is None or pod.spec.node_name else statuses.nominated(pod, effect.node)
+            patch = None if pod is None or pod.spec.node_name else statuses.nomination_patch(pod, effect.node)
             if pod is None or patch is None:
                 return True
             try:

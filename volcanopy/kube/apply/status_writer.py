@@ -135,7 +135,7 @@ class PodGroupStatusWriter:
 
     async def _send(self, key: str, group: core.PodGroup, status: core.PodGroupStatus) -> bool:
         """Write what differs; False if that failed for good."""
-        patch = statuses.difference(group.status, status)
+        patch = statuses.status_patch(group.status, status)
         if not patch:
             return True
         meta = group.metadata
@@ -195,7 +195,7 @@ class QueueStatusWriter:
                 return
             # Its state may have been set since this was decided: that is not ours to take back.
             status = replace(wanted, state=queue.status.state or wanted.state)
-            patch = statuses.difference(queue.status, status)
+            patch = statuses.status_patch(queue.status, status)
             if patch:
                 body = {"metadata": {"uid": queue.metadata.uid}, "status": patch}
                 try:

@@ -1,1 +1,1 @@
-"""Watches, and what they have shown of the cluster."""
+"""Watches, and the caches that they keep up to date."""

@@ -1,9 +1,12 @@
-"""The kinds that services follow in great numbers, each with the slice of it that they read."""
+"""The kinds that services watch, with the types that their objects are decoded into, and the removal of unused fields."""
 
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from volcanopy.api import core, devices, names, nodeinfo_read, policy, storage, topology_read
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.scheduler.model import pod_claims
 
 _SCHEDULING, _, _BETA = names.SCHEDULING_V1BETA1.partition("/")
 
@@ -24,12 +27,12 @@ DISRUPTION_BUDGETS: Kind[policy.PodDisruptionBudget] = Kind(
 HYPER_NODES: Kind[topology_read.HyperNode] = Kind(
     names.TOPOLOGY, names.TOPOLOGY_V1ALPHA1.partition("/")[2], "HyperNode", "hypernodes", False, topology_read.HyperNode
 )
-"""What the network is. Not every server has it."""
+"""The network topology. Optional."""
 _NODEINFO, _, _NODEINFO_VERSION = names.NODEINFO_V1ALPHA1.partition("/")
 NUMA_TOPOLOGIES: Kind[nodeinfo_read.NumaTopology] = Kind(
     _NODEINFO, _NODEINFO_VERSION, "NumaTopology", "numatopologies", False, nodeinfo_read.NumaTopology
 )
-"""The cpus of nodes. Not every server has it."""
+"""The cpu topology of nodes. Optional."""
 
 VOLUME_CLAIMS: Kind[storage.PersistentVolumeClaim] = Kind(
     "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, storage.PersistentVolumeClaim
@@ -66,6 +69,39 @@ SUPPLIES: tuple[Kind[Any], ...] = (
     DEVICE_SLICES,
     DEVICE_CLASSES,
 )
-"""What pods may claim, and the claims. Not every server has all of them."""
+"""Volumes, devices, and the claims on them. Optional."""
 OLDER: dict[str, tuple[str, ...]] = {devices.GROUP: ("v1beta2", "v1beta1")}
-"""Earlier versions of groups, the newer first, whose objects the same types read."""
+"""Earlier versions of groups, newest first, that the same types decode."""
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+T = TypeVar("T", bound=Any)
+
+
+def slim(item: T) -> T:
+    """Return an object without kubectl's last-applied-configuration."""
+    meta = _slim_meta(item.metadata)
+    return item if meta is item.metadata else replace(item, metadata=meta)
+
+
+def slim_pod(pod: core.Pod) -> core.Pod:
+    """Return a pod without container statuses, and without volumes that do not restrict its nodes."""
+    status, meta, spec = pod.status, _slim_meta(pod.metadata), pod.spec
+    if status.container_statuses or status.init_container_statuses:
+        status = replace(status, container_statuses=(), init_container_statuses=())
+    if spec.volumes and len(kept := pod_claims.kept(spec.volumes)) < len(spec.volumes):
+        spec = replace(spec, volumes=kept)
+    if status is pod.status and meta is pod.metadata and spec is pod.spec:
+        return pod
+    return replace(pod, metadata=meta, spec=spec, status=status)
+
+
+def slim_node(node: core.Node) -> core.Node:
+    """Return a node without its conditions."""
+    return replace(node, metadata=_slim_meta(node.metadata), status=replace(node.status, conditions=()))
+
+
+def _slim_meta(meta: core.Meta) -> core.Meta:
+    if _LAST_APPLIED not in meta.annotations:
+        return meta
+    kept = {key: value for key, value in meta.annotations.items() if key != _LAST_APPLIED}
+    return replace(meta, annotations=kept)

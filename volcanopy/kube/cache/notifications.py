@@ -1,4 +1,4 @@
-"""Who waits for news: the scheduler for anything new at all, others for a change of one of some objects and nothing else."""
+"""Notifications of changes: one signal for any change of the cluster state, and events for changes of single objects."""
 
 import asyncio
 import time
@@ -7,38 +7,38 @@ from contextlib import contextmanager
 
 
 class ChangeSignal:
-    """Rings when there is something new to decide upon; ``since`` is the clock's time of the first unanswered ring."""
+    """Set when a scheduling cycle may have something to do; ``since`` is the time of the first change since then."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.since: float | None = None
         self._clock = clock
-        self._rung = asyncio.Event()
+        self._event = asyncio.Event()
 
-    def ring(self) -> None:
-        """There is something new."""
+    def set(self) -> None:
+        """Signal a change."""
         if self.since is None:
             self.since = self._clock()
-            self._rung.set()
+            self._event.set()
 
-    def answer(self) -> None:
-        """All that was rung for so far is being looked at."""
+    def clear(self) -> None:
+        """Start to handle all changes so far."""
         self.since = None
-        self._rung.clear()
+        self._event.clear()
 
     async def wait(self) -> None:
-        """Until it rings, or at once if it has rung."""
-        await self._rung.wait()
+        """Wait for a change, or return at once after one."""
+        await self._event.wait()
 
 
 class ChangeWaiters:
-    """Events by the key of what they are about."""
+    """Events that are set when an object changes, by the object's key."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, set[asyncio.Event]] = {}
 
     @contextmanager
-    def about(self, keys: Iterable[Hashable]) -> Iterator[asyncio.Event]:
-        """An event that is set at every change of one of these, for as long as the block lasts; clear it to wait anew."""
+    def changes_of(self, keys: Iterable[Hashable]) -> Iterator[asyncio.Event]:
+        """An event that is set at each change of one of these objects during the block; clear it to wait again."""
         event, keys = asyncio.Event(), tuple(keys)
         for key in keys:
             self._waiting.setdefault(key, set()).add(event)
@@ -51,8 +51,8 @@ class ChangeWaiters:
                 if not waiting:
                     del self._waiting[key]
 
-    def tell(self, key: Hashable) -> None:
-        """Something about this has changed."""
+    def notify(self, key: Hashable) -> None:
+        """Set the events of this object."""
         for event in self._waiting.get(key, ()):
             event.set()
 

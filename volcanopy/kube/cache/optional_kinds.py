@@ -1,12 +1,11 @@
-"""Following kinds that a server may or may not have, and that we may or may not be allowed to read.
+"""Watches of kinds that the server may lack or that this user may not read.
 
-A cluster without dynamic resources schedules as ever; when it learns of them later, so do we.
+Without such a kind the scheduler works without its objects; a kind that appears later is followed from then on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from random import Random
@@ -18,16 +17,17 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.transport import Sleep
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 T = TypeVar("T")
-_LOOK_AGAIN = 300.0
+_DISCOVERY_PERIOD = 300.0
 
 
 class OptionalReflector(Generic[T]):
-    """A reflector of a kind in the newest of its versions that the server has; none as long as it has none."""
+    """A reflector of a kind in the newest version that the server serves; idle while it serves none."""
 
     def __init__(
         self,
@@ -35,55 +35,55 @@ class OptionalReflector(Generic[T]):
         kind: Kind[T],
         *,
         transform: Callable[[T], T] | None = None,
-        look_again: float = _LOOK_AGAIN,
+        discovery_period: float = _DISCOVERY_PERIOD,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """``look_again``: after how many seconds it is looked again for a kind that was not there."""
+        """``discovery_period``: seconds between two discoveries of a kind that the server does not serve."""
         self.kind = kind
-        """The kind in the version that the server has, once that is known."""
+        """The kind, in the served version once that is known."""
         self.synced = asyncio.Event()
-        """Set once the first list has been delivered, or it is known that there is nothing to list."""
+        """Set once the first list has been delivered, or the kind is known not to be served."""
         self._client, self._transform = client, transform
-        self._look_again, self._sleep = look_again, sleep
-        self._said = ""
+        self._discovery_period, self._sleep = discovery_period, sleep
+        self._logged = ""
         self._reflector: Reflector[T] | None = None
         self._fault = ""
         self._faulty_since: float | None = None
 
     @property
     def fault(self) -> str:
-        """What keeps the copy from being up to date now, as a sentence; empty when nothing does."""
+        """The error that keeps the cache from being up to date, empty without one."""
         return self._fault if self._reflector is None else self._reflector.fault
 
     @property
     def faulty_since(self) -> float | None:
-        """Since when (monotonic seconds) that is so, None when nothing does."""
+        """The time of the first such error (monotonic seconds), None without one."""
         return self._faulty_since if self._reflector is None else self._reflector.faulty_since
 
     async def run(self, sink: Callable[[list[Change[T]]], object]) -> None:
-        """Follow the kind until cancelled, from when the server has it."""
-        while (found := await self._find()) is None:
+        """Follow the kind until cancelled, once the server serves it."""
+        while (kind := await self._discover()) is None:
             self.synced.set()
-            await self._sleep(self._look_again)
-        self.kind = found
-        reflector = self._reflector = Reflector(self._client, found, transform=self._transform)
+            await self._sleep(self._discovery_period)
+        self.kind = kind
+        reflector = self._reflector = Reflector(self._client, kind, transform=self._transform)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(reflector.run(sink), name=f"watch {found.plural}")
+            tasks.create_task(reflector.run(sink), name=f"watch {kind.plural}")
             await reflector.synced.wait()
             self.synced.set()
 
-    async def _find(self) -> Kind[T] | None:
+    async def _discover(self) -> Kind[T] | None:
         backoff = Backoff(Random(), 0.2, 30.0)
         while True:
             try:
-                found = await self._served()
+                kind = await self._served()
             except KubeError as fault:
                 self._fault, self._faulty_since = str(fault), self._faulty_since or time.monotonic()
-                log.warning("looking for %s: %s", self.kind.plural, fault)
+                log.warning("discovery failed", kind=self.kind.plural, error=str(fault))
                 await self._sleep(backoff.next())
             else:
                 self._fault, self._faulty_since = "", None
-                return found
+                return kind
 
     async def _served(self) -> Kind[T] | None:
         kind = self.kind
@@ -94,13 +94,10 @@ class OptionalReflector(Generic[T]):
             except NotFound:
                 continue
             except Forbidden as error:
-                self._say(f"{kind.plural} cannot be read, and pods that claim such will wait: {error}")
+                if str(error) != self._logged:
+                    self._logged = str(error)
+                    log.warning("kind not readable, pods that use it stay pending", kind=kind.plural, error=str(error))
                 return None
             return candidate
-        log.debug("the server has no %s", kind.plural)
+        log.debug("kind not served", kind=kind.plural)
         return None
-
-    def _say(self, what: str) -> None:
-        if what != self._said:
-            log.warning("%s", what)
-            self._said = what

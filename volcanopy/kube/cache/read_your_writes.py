@@ -1,7 +1,7 @@
 """Read-your-writes consistency: responses to own writes enter a cache before the watch shows them.
 
 A controller or scheduler that decides from a cache must not decide the same twice because the watch is late. A
-:class:`WriteTracker` says which states of objects a cache may take:
+:class:`WriteTracker` decides which states of objects a cache may take:
 
 1. **Responses.** :meth:`WriteTracker.response` accepts the state in a response if it is newer than the cached one, and
    expects that version of the watch.
@@ -96,7 +96,7 @@ class WriteTracker:
     def listed(self, resource: str, version: int) -> list[Any]:
         """Note a complete list at this version; return the created objects that it should contain and no watch has shown.
 
-        They have been deleted, and no watch event will tell so. Call it after the list has been taken into the cache.
+        They have been deleted, and no watch event will show it. Call it after the list has been taken into the cache.
         """
         self._listed[resource] = version
         missing = [

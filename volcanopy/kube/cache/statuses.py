@@ -1,7 +1,6 @@
-"""What the statuses of pod groups, queues and pods become by the effects of a plan: values in, values out.
+"""The statuses of pod groups, queues and pods after the effects of a plan: pure functions from values to values.
 
-The store uses these to expect what was decided before the server confirms it, the applier to write the same.
-"""
+The store uses them to expect a decision before the server confirms it, the writers to write the same."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -15,16 +14,16 @@ from volcanopy.scheduler.model.plan import Evict, Explain, GroupCondition, SetPo
 
 Json = dict[str, Any]
 MESSAGE_LIMIT = 32768
-"""Characters of a condition's message that the API takes."""
+"""Characters of a condition's message that the API accepts."""
 UNSCHEDULABLE = "Unschedulable"
 _OURS = frozenset({"Scheduled", UNSCHEDULABLE})
 _NODE_REASONS = 16
-"""So many reasons of nodes stand in an explanation; what the others come to stands beside them."""
+"""Node reasons in an explanation; the others are added up as one."""
 _ENTRIES = 64
-_WORD = 253
+_REASON_LENGTH = 253
 _OTHER_REASONS = "other reasons"
 _REASONS = {
-    # Cluster autoscalers add nodes for this very word: it is for what more nodes would help.
+    # Cluster autoscalers add nodes for this reason: it is used where more nodes help.
     "nodes": UNSCHEDULABLE,
     "topology": UNSCHEDULABLE,
     "overcommit": UNSCHEDULABLE,
@@ -37,7 +36,7 @@ _REASONS = {
 
 
 def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str, now: datetime) -> core.PodGroupStatus:
-    """The status of a pod group after the effect. A condition that says what it said before stays as it is."""
+    """Return the status of a pod group after the effect; an equal condition is left unchanged."""
     return core.PodGroupStatus(
         phase=effect.phase,
         conditions=_conditions(status.conditions, effect.condition, session, now),
@@ -48,21 +47,21 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
 
 
 def _conditions(
-    known: tuple[core.Condition, ...], wanted: GroupCondition | None, session: str, now: datetime
+    known: tuple[core.Condition, ...], target: GroupCondition | None, session: str, now: datetime
 ) -> tuple[core.Condition, ...]:
-    """``Scheduled`` and ``Unschedulable`` exclude each other; conditions of others are kept."""
-    others = tuple(one for one in known if one.type not in _OURS)
-    if wanted is None:
+    """``Scheduled`` and ``Unschedulable`` exclude each other; conditions of other writers are kept."""
+    others = tuple(condition for condition in known if condition.type not in _OURS)
+    if target is None:
         return others
-    old = next((one for one in known if one.type == wanted.type), None)
-    message = wanted.message[:MESSAGE_LIMIT]
-    if old is not None and (old.status, old.reason, old.message) == ("True", wanted.reason, message):
+    old = next((condition for condition in known if condition.type == target.type), None)
+    message = target.message[:MESSAGE_LIMIT]
+    if old is not None and (old.status, old.reason, old.message) == ("True", target.reason, message):
         return (*others, old)
     since = old.last_transition_time if old is not None and old.status == "True" else now.replace(microsecond=0)
     fresh = core.Condition(
-        type=wanted.type,
+        type=target.type,
         status="True",
-        reason=wanted.reason,
+        reason=target.reason,
         message=message,
         last_transition_time=since,
         transition_id=session,
@@ -71,18 +70,19 @@ def _conditions(
 
 
 def unschedulable(status: core.PodGroupStatus) -> core.Condition | None:
-    """The condition that says the group cannot start, if it has it."""
-    return next((one for one in status.conditions if one.type == UNSCHEDULABLE and one.status == "True"), None)
+    """Return the true condition ``Unschedulable`` of a group, if it has one."""
+    conditions = status.conditions
+    return next((known for known in conditions if known.type == UNSCHEDULABLE and known.status == "True"), None)
 
 
 def explanation(explain: Explain) -> core.Explanation:
-    """What a pod group says about why it waits, cut to a size that the API takes and people can read."""
+    """Return the explanation in a pod group's status, cut to sizes that the API accepts."""
     most = sorted(explain.nodes.items(), key=lambda item: (-item[1], item[0]))
     nodes = {_cut(reason): count for reason, count in most[:_NODE_REASONS]}
     if len(most) > _NODE_REASONS:
         nodes[_OTHER_REASONS] = sum(count for _, count in most[_NODE_REASONS:])
     amounts: dict[str, core.Quantities] = {
-        kind: dict(list(found.items())[:_ENTRIES]) for kind, found in explain.amounts.items()
+        kind: dict(list(quantities.items())[:_ENTRIES]) for kind, quantities in explain.amounts.items()
     }
     return core.Explanation(
         gate=explain.gate,
@@ -95,19 +95,19 @@ def explanation(explain: Explain) -> core.Explanation:
     )
 
 
-def same_text(one: core.Explanation | None, other: core.Explanation | None) -> bool:
-    """Whether two explanations tell people the same, whatever their numbers."""
-    if one is None or other is None:
-        return one is other
-    return (one.gate, one.message, one.unblock, one.ahead) == (other.gate, other.message, other.unblock, other.ahead)
+def same_text(first: core.Explanation | None, other: core.Explanation | None) -> bool:
+    """Whether two explanations have the same texts, whatever their numbers."""
+    if first is None or other is None:
+        return first is other
+    return (first.gate, first.message, first.unblock, first.ahead) == (other.gate, other.message, other.unblock, other.ahead)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _WORD else text[: _WORD - 1] + "…"
+    return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"
 
 
 def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus:
-    """The status of a queue after the effect; a queue whose state nobody has set is open."""
+    """Return the status of a queue after the effect; a queue without a state is open."""
     return core.QueueStatus(
         state=status.state or "Open",
         allocated=dict(effect.allocated),
@@ -119,23 +119,23 @@ def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus
     )
 
 
-def difference(before: msgspec.Struct, after: msgspec.Struct) -> Json:
-    """The merge patch from one status to another, empty when they are equal."""
+def status_patch(before: msgspec.Struct, after: msgspec.Struct) -> Json:
+    """Return the merge patch from one status to another, empty when they are equal."""
     return merge_patch(msgspec.to_builtins(before), msgspec.to_builtins(after))
 
 
 def reason_of(explain: Explain) -> str:
-    """The word for why pods wait, from the gate that holds them back."""
+    """Return the reason of a pending pod's condition, from the gate that rejects it."""
     return _REASONS.get(explain.gate, explain.gate[:1].upper() + explain.gate[1:])
 
 
 def pod_condition(pod: core.Pod, kind: str) -> core.Condition | None:
-    """A condition of a pod."""
-    return next((one for one in pod.status.conditions if one.type == kind), None)
+    """Return a pod's condition of this type."""
+    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
 
 
 def unscheduled_patch(pod: core.Pod, reason: str, message: str, now: datetime) -> Json | None:
-    """The strategic merge patch that says why a pod has no node; None where it says so already."""
+    """Return the strategic merge patch that sets ``PodScheduled`` to False; None if the pod has that condition."""
     message = message[:MESSAGE_LIMIT]
     old = pod_condition(pod, "PodScheduled")
     if old is not None and (old.status, old.reason, old.message) == ("False", reason, message):
@@ -143,29 +143,29 @@ def unscheduled_patch(pod: core.Pod, reason: str, message: str, now: datetime) -
     return _patch(pod, [_condition(old, "PodScheduled", "False", reason, message, now)])
 
 
-def disrupted(pod: core.Pod, effect: Evict, now: datetime) -> Json | None:
-    """The strategic merge patch that announces a pod's eviction; None where it is announced already."""
-    wanted = (
+def disruption_patch(pod: core.Pod, effect: Evict, now: datetime) -> Json | None:
+    """Return the strategic merge patch that sets ``DisruptionTarget``; None if the pod has that condition."""
+    targets = (
         ("DisruptionTarget", "True", "PreemptionByScheduler", f"{effect.reason}: {effect.message}".removesuffix(": ")),
         ("Ready", "False", "Evict", effect.message or effect.reason),
     )
-    news = []
-    for kind, status, reason, message in wanted:
+    changed = []
+    for kind, status, reason, message in targets:
         old = pod_condition(pod, kind)
         if old is None or (old.status, old.reason) != (status, reason):
-            news.append(_condition(old, kind, status, reason, message, now))
-    return _patch(pod, news) if news else None
+            changed.append(_condition(old, kind, status, reason, message, now))
+    return _patch(pod, changed) if changed else None
 
 
-def nominated(pod: core.Pod, node: str) -> Json | None:
-    """The merge patch that keeps a node's room for a pod; None where it says so already."""
+def nomination_patch(pod: core.Pod, node: str) -> Json | None:
+    """Return the merge patch that sets ``nominatedNodeName``; None if it is set."""
     if pod.status.nominated_node_name == node:
         return None
     return {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node}}
 
 
 def _patch(pod: core.Pod, conditions: Iterable[Json]) -> Json:
-    # With the uid the patch is for this pod or for none.
+    # The uid keeps the patch from being applied to another pod of the same name.
     return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": list(conditions)}}
 
 

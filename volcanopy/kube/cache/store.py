@@ -1,10 +1,10 @@
-"""What we last saw of the cluster, and what we expect of it: the scheduler's state, kept current by watches.
+"""The cluster state as the scheduler sees it: observed by watches, with decided changes already applied.
 
-Changes come in batches from reflectors and go into one :class:`~volcanopy.scheduler.cache.cluster_cache.State`. What a plan
-decided is *expected*: it is in every snapshot from the moment of :meth:`Store.assume` on, until the server shows it or the
-applier takes it back. So the next cycle may start while the last one's plan is still on its way.
+Changes come in batches from reflectors and go into one :class:`~volcanopy.scheduler.cache.cluster_cache.State`. Decided
+changes are *expected*: they are part of every snapshot from :meth:`Store.assume` until the server shows them or a writer
+takes them back, so the next cycle may start while the last plan is still being applied.
 
-Everything here happens on the event loop, between two awaits; nothing waits.
+All methods run on the event loop without waiting.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from volcanopy.kube.cache.followed_kinds import (
     QUEUES,
     RESOURCE_QUOTAS,
     SUPPLIES,
+    slim,
+    slim_node,
+    slim_pod,
 )
 from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
-from volcanopy.kube.cache.trimmed_objects import slim, slim_node, slim_pod
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
@@ -51,14 +53,14 @@ _PLURALS = {core.Pod: PODS.plural, core.PodGroup: POD_GROUPS.plural, core.Queue:
 
 
 class _Expected(NamedTuple):
-    """What will be in an object's status once what was decided is written: for the object of this uid only."""
+    """The status of an object once the decided change is written; valid for this uid only."""
 
     uid: str
     status: Any
 
 
 class Store:
-    """The cluster as the scheduler should see it now. ``changed`` rings when a cycle may find something to do."""
+    """The cluster state for the scheduler. ``changed`` is set when a cycle may have something to do."""
 
     def __init__(
         self,
@@ -70,8 +72,8 @@ class Store:
         self.state = State(scheduler_names, default_queue)
         self.changed = ChangeSignal(clock)
         self.reflectors: tuple[Reflector[Any] | OptionalReflector[Any], ...] = ()
-        self.notices = ChangeWaiters()
-        """Wakes those that wait for a pod or a claim, by its kind and key."""
+        self.waiters = ChangeWaiters()
+        """Events for changes of pods and claims, by kind and key."""
         self._pods: dict[str, core.Pod] = {}
         self._groups: dict[str, core.PodGroup] = {}
         self._queues: dict[str, core.Queue] = {}
@@ -81,40 +83,40 @@ class Store:
         self._writes = WriteTracker(clock)
         self._following = asyncio.Event()
 
-    # What the server has, as far as we know
+    # Observed objects
 
     @property
     def pods(self) -> Mapping[str, core.Pod]:
-        """The pods that matter to scheduling, by key, as the server has them."""
+        """The observed pods that are relevant to scheduling, by key."""
         return self._pods
 
     @property
     def groups(self) -> Mapping[str, core.PodGroup]:
-        """The pod groups by key, as the server has them."""
+        """The observed pod groups by key."""
         return self._groups
 
     @property
     def queues(self) -> Mapping[str, core.Queue]:
-        """The queues by name, as the server has them."""
+        """The observed queues by name."""
         return self._queues
 
     def expected_group(self, key: str) -> core.PodGroupStatus | None:
-        """The status that a pod group is to get, None if the one it has will do."""
+        """Return the expected status of a pod group, None if the observed status is up to date."""
         status: core.PodGroupStatus | None = _expectation(self._expected_groups, self._groups, key)
         return status
 
     def expected_queue(self, name: str) -> core.QueueStatus | None:
-        """The status that a queue is to get, None if the one it has will do."""
+        """Return the expected status of a queue, None if the observed status is up to date."""
         status: core.QueueStatus | None = _expectation(self._expected_queues, self._queues, name)
         return status
 
     def phase_of(self, key: str) -> str:
-        """The phase that a pod group has or is to get, empty if there is no such group."""
+        """Return the expected or observed phase of a pod group, empty if there is no such group."""
         group = self._group_in_state(key)
         return "" if group is None else group.status.phase or "Pending"
 
     def waits(self, key: str) -> bool:
-        """Whether a pod is there and has no node, nor is about to get one."""
+        """Whether a pod exists that has no node and is not being bound."""
         pod = self._pods.get(key)
         return (
             pod is not None
@@ -125,14 +127,14 @@ class Store:
         )
 
     def kind_of(self, shape: type[Any]) -> Kind[Any]:
-        """The kind of supply that is read as this type, in the version that the server has."""
-        known = next((one.kind for one in self.reflectors if one.kind.type is shape), None)
+        """Return the kind of volume or device object with this type, in the served version."""
+        known = next((reflector.kind for reflector in self.reflectors if reflector.kind.type is shape), None)
         return known or next(kind for kind in SUPPLIES if kind.type is shape)
 
     # Following the server
 
     async def follow(self, client: Client) -> None:
-        """Keep the state current until cancelled."""
+        """Keep the state up to date until cancelled."""
         self.reflectors = (
             Reflector(client, NAMESPACES, transform=slim),
             Reflector(client, PRIORITY_CLASSES, transform=slim),
@@ -152,73 +154,74 @@ class Store:
                 tasks.create_task(reflector.run(self.take), name=f"follow {reflector.kind.plural}")
 
     async def synced(self) -> None:
-        """Until the first list of every kind has been taken in."""
+        """Wait for the first list of every kind."""
         await self._following.wait()
         for reflector in self.reflectors:
             await reflector.synced.wait()
 
     def lists(self) -> Iterable[tuple[str, asyncio.Event]]:
-        """What is listed at the start, by plural, and the event that tells when it has been."""
-        return [("everything", self._following)] + [(one.kind.plural, one.synced) for one in self.reflectors]
+        """Return the plurals of the kinds that are listed at the start, each with the event of its first list."""
+        lists = [(reflector.kind.plural, reflector.synced) for reflector in self.reflectors]
+        return [("everything", self._following), *lists]
 
     def take(self, changes: Iterable[Change[Any]]) -> None:
-        """Take in what a watch tells."""
+        """Take changes from a watch."""
         new: dict[str, core.Pod] = {}
         for change in changes:
-            thing = change.object
-            if change.type is ChangeType.ADDED and self._is_new(thing) and thing.metadata.key not in new:
-                new[thing.metadata.key] = thing
+            item = change.object
+            if change.type is ChangeType.ADDED and self._is_new(item) and item.metadata.key not in new:
+                new[item.metadata.key] = item
                 continue
-            self._keep_new(new)
-            self._tell_of(thing)
+            self._add_new(new)
+            self._notify(item)
             if change.type is ChangeType.DELETED:
-                matters = self._lose(thing)
-            elif _identity(thing) in self._writes and not self._writes.event(_identity(thing), version(thing)):
+                matters = self._remove(item)
+            elif _identity(item) in self._writes and not self._writes.event(_identity(item), version(item)):
                 continue
             else:
-                matters = self._keep(thing)
+                matters = self._keep(item)
             if matters:
-                self.changed.ring()
-        self._keep_new(new)
+                self.changed.set()
+        self._add_new(new)
 
-    def _is_new(self, thing: Object) -> bool:
-        """Whether this is a pod of which nothing was known or expected so far."""
-        if not isinstance(thing, core.Pod):
+    def _is_new(self, item: Object) -> bool:
+        """Whether this is a pod that was neither observed nor expected before."""
+        if not isinstance(item, core.Pod):
             return False
-        key = thing.metadata.key
-        return key not in self._pods and key not in self._nominations and _identity(thing) not in self._writes
+        key = item.metadata.key
+        return key not in self._pods and key not in self._nominations and _identity(item) not in self._writes
 
-    def _keep_new(self, pods: dict[str, core.Pod]) -> None:
-        """Take in new pods, all of a first list at once, and let the list begin anew."""
+    def _add_new(self, pods: dict[str, core.Pod]) -> None:
+        """Add the collected new pods, all of a first list at once, and empty the collection."""
         if not pods:
             return
         self.state.load(pods.values())
         kept = {key: pod for key, pod in pods.items() if key in self.state.tasks.rows}
         self._pods |= kept
         for key in pods:
-            self.notices.tell(("Pod", key))
+            self.waiters.notify(("Pod", key))
         if kept:
-            self.changed.ring()
+            self.changed.set()
         pods.clear()
 
-    def _tell_of(self, thing: Any) -> None:
-        """Wake those that wait for this; whoever waits for a claim waits for its volume too."""
-        self.notices.tell((type(thing).__name__, thing.metadata.key))
-        if isinstance(thing, storage.PersistentVolume) and thing.spec.claim_ref is not None:
-            reference = thing.spec.claim_ref
-            self.notices.tell(("PersistentVolumeClaim", f"{reference.namespace}/{reference.name}"))
+    def _notify(self, item: Any) -> None:
+        """Notify waiters of this object; those of a claim also of its volume."""
+        self.waiters.notify((type(item).__name__, item.metadata.key))
+        if isinstance(item, storage.PersistentVolume) and item.spec.claim_ref is not None:
+            reference = item.spec.claim_ref
+            self.waiters.notify(("PersistentVolumeClaim", f"{reference.namespace}/{reference.name}"))
 
-    def apply_response(self, thing: core.Pod | core.PodGroup | core.Queue) -> None:
-        """Take in what an answer to a request of ours showed, if it is newer than what the watch has told so far."""
-        known = _known(self._objects(thing), thing)
+    def apply_response(self, item: core.Pod | core.PodGroup | core.Queue) -> None:
+        """Take the object in a response to a write, if the watch has not shown a later version."""
+        known = _known(self._objects(item), item)
         if known is None:
             return
-        resource = _PLURALS[type(thing)]
-        if self._writes.response(resource, _identity(thing), version(thing), version(known)) and self._keep(thing):
-            self.changed.ring()
+        resource = _PLURALS[type(item)]
+        if self._writes.response(resource, _identity(item), version(item), version(known)) and self._keep(item):
+            self.changed.set()
 
-    def _objects(self, thing: Any) -> dict[str, Any]:
-        match thing:
+    def _objects(self, item: Any) -> dict[str, Any]:
+        match item:
             case core.Pod():
                 return self._pods
             case core.PodGroup():
@@ -227,29 +230,29 @@ class Store:
                 return self._queues
         return {}
 
-    def _keep(self, thing: Object) -> bool:
-        """Take in an object; whether that may change a decision."""
-        match thing:
+    def _keep(self, item: Object) -> bool:
+        """Take an object; whether that may change a decision."""
+        match item:
             case core.Pod():
-                return self._keep_pod(thing)
+                return self._keep_pod(item)
             case core.PodGroup():
-                return self._keep_group(thing)
+                return self._keep_group(item)
             case core.Queue():
-                return self._keep_queue(thing)
+                return self._keep_queue(item)
             case core.Node():
-                row = self.state.nodes.rows.get(thing.metadata.name)
+                row = self.state.nodes.rows.get(item.metadata.name)
                 old = None if row is None else self.state.nodes.plain["objects"][row]
-                self.state.upsert(thing)
-                return old is None or not pod_fields.same_node(old, thing)
+                self.state.upsert(item)
+                return old is None or not pod_fields.same_node(old, item)
             case core.Namespace():
-                before = self.state.namespaces.get(thing.metadata.name)
-                self.state.upsert(thing)
-                return before is None or before.metadata.labels != thing.metadata.labels
+                before = self.state.namespaces.get(item.metadata.name)
+                self.state.upsert(item)
+                return before is None or before.metadata.labels != item.metadata.labels
             case topology_read.HyperNode():
-                declared = self.state.hypernodes.get(thing.metadata.name)
-                if declared is not None and declared.spec == thing.spec:
-                    return False  # its status, say: the network is as it was
-        self.state.upsert(thing)
+                declared = self.state.hypernodes.get(item.metadata.name)
+                if declared is not None and declared.spec == item.spec:
+                    return False  # only its status has changed, for example
+        self.state.upsert(item)
         return True
 
     def _keep_pod(self, pod: core.Pod) -> bool:
@@ -283,7 +286,7 @@ class Store:
             before is None
             or before.spec != now.spec
             or before.status.phase != now.status.phase
-            or not _same_words(before.metadata, now.metadata)
+            or not _same_metadata(before.metadata, now.metadata)
         )
 
     def _group_in_state(self, key: str) -> core.PodGroup | None:
@@ -299,20 +302,20 @@ class Store:
             del self._expected_queues[name]
             expected = None
         before = self.state.queues.get(name)
-        # The state of a queue is not ours alone to set: only what the scheduler says of it is expected.
+        # The state of a queue is set by others as well: only the scheduler's own fields are expected.
         now = queue if expected is None else replace(queue, status=replace(expected.status, state=queue.status.state))
         self.state.upsert(now)
         return (
             before is None
             or before.spec != now.spec
             or (before.status.state or "Open") != (now.status.state or "Open")
-            or not _same_words(before.metadata, now.metadata)
+            or not _same_metadata(before.metadata, now.metadata)
         )
 
-    def _lose(self, thing: Object) -> bool:
-        key = thing.metadata.key
+    def _remove(self, item: Object) -> bool:
+        key = item.metadata.key
         matters = True
-        match thing:
+        match item:
             case core.Pod():
                 matters = self._pods.pop(key, None) is not None
                 self._nominations.pop(key, None)
@@ -322,18 +325,18 @@ class Store:
             case core.Queue():
                 self._queues.pop(key, None)
                 self._expected_queues.pop(key, None)
-        self._writes.forget(_identity(thing))
-        self.state.delete(thing)
+        self._writes.forget(_identity(item))
+        self.state.delete(item)
         return matters
 
-    # What was decided
+    # Decided changes
 
     def snapshot(self, now: datetime, session: str = "") -> Snapshot:
-        """The world as it stands, with what was decided taken as done. The bell is not answered by it."""
+        """Return a snapshot with the decided changes applied. It does not clear ``changed``."""
         return self.state.snapshot(now, session)
 
     def assume(self, plan: Plan, now: datetime) -> None:
-        """Expect what the plan decided, from now until the server shows it or it is taken back."""
+        """Expect the effects of a plan, until the server shows them or they are taken back."""
         for effect in plan.effects:
             match effect:
                 case SetPodGroup():
@@ -347,8 +350,8 @@ class Store:
                     queue = self._queues.get(effect.queue)
                     if queue is not None:
                         base_queue = self.expected_queue(effect.queue) or queue.status
-                        held = statuses.queue_status(base_queue, effect)
-                        self._expected_queues[effect.queue] = _Expected(queue.metadata.uid, held)
+                        after = statuses.queue_status(base_queue, effect)
+                        self._expected_queues[effect.queue] = _Expected(queue.metadata.uid, after)
                         self._keep_queue(queue)
                 case Nominate():
                     pod = self._pods.get(effect.pod)
@@ -358,14 +361,14 @@ class Store:
         self.state.assume(plan)
 
     def forget(self, pod: str, uid: str) -> None:
-        """Take back what was assumed of a pod: its bind or its eviction failed, and the next cycle must see that."""
+        """Take back the expected bind or eviction of a pod, which failed, so that the next cycle decides again."""
         assumed = self.state.assumed.get(pod)
         if (assumed is not None and assumed[0] == uid) or self.state.evicted.get(pod) == uid:
             self.state.forget(pod)
-            self.changed.ring()
+            self.changed.set()
 
     def forget_nomination(self, pod: str, uid: str) -> None:
-        """Take back the room that was to be kept for a pod: it could not be written."""
+        """Take back the expected nomination of a pod, which could not be written."""
         nomination = self._nominations.get(pod)
         if nomination is not None and nomination.uid == uid:
             del self._nominations[pod]
@@ -374,9 +377,9 @@ class Store:
                 self._keep_pod(known)
 
     def settle_group(self, key: str, status: core.PodGroupStatus) -> None:
-        """This expected status was written, or never will be: if nothing else is expected by now, the server's holds.
+        """End the expectation of this status, which was written or never will be, unless another one is expected now.
 
-        It does not ring: what could not be written is tried again with the next cycle, not because of the failure.
+        It does not set ``changed``: a failed write is retried with the next cycle.
         """
         expected = self._expected_groups.get(key)
         if expected is not None and expected.status is status:
@@ -400,32 +403,32 @@ def _identity(item: Any) -> tuple[type[Any], str, str]:
 
 
 def _expectation(expected: Mapping[str, _Expected], objects: Mapping[str, Any], key: str) -> Any:
-    found, known = expected.get(key), objects.get(key)
-    return found.status if found is not None and known is not None and known.metadata.uid == found.uid else None
+    entry, known = expected.get(key), objects.get(key)
+    return entry.status if entry is not None and known is not None and known.metadata.uid == entry.uid else None
 
 
-def _known(objects: Mapping[str, S], thing: Any) -> S | None:
-    """The object of the same name, if it is the same object."""
-    known = objects.get(thing.metadata.key)
-    return known if known is not None and known.metadata.uid == thing.metadata.uid else None
+def _known(objects: Mapping[str, S], item: Any) -> S | None:
+    """Return the known object of the same name and uid."""
+    known = objects.get(item.metadata.key)
+    return known if known is not None and known.metadata.uid == item.metadata.uid else None
 
 
 def _nominate(pod: core.Pod, node: str) -> core.Pod:
     return replace(pod, status=replace(pod.status, nominated_node_name=node))
 
 
-def _same_words(old: core.Meta, new: core.Meta) -> bool:
+def _same_metadata(old: core.Meta, new: core.Meta) -> bool:
     return old.labels == new.labels and old.annotations == new.annotations
 
 
 def _pod_matters(old: core.Pod, new: core.Pod) -> bool:
-    """Whether something changed that scheduling looks at: conditions and containers' states are none of it."""
+    """Whether a change is relevant to scheduling; conditions and container states are not."""
     return (
         old.metadata.uid != new.metadata.uid
         or old.status.phase != new.status.phase
         or old.status.nominated_node_name != new.status.nominated_node_name
         or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or not _same_words(old.metadata, new.metadata)
+        or not _same_metadata(old.metadata, new.metadata)
         or old.status.resource_claim_statuses != new.status.resource_claim_statuses
         or old.spec != new.spec
     )

@@ -1,19 +1,18 @@
-"""Keeps a copy of what the server has of one kind, and tells every change of it once.
+"""Reflectors: caches of the objects of one kind, kept up to date by list and watch, that deliver every change once.
 
-A :class:`Reflector` lists, then watches from the version of the list; when the stream ends it goes on from the last
-version it has seen, and when the server no longer knows that version (410) it lists again and works out the differences
-to its copy. Consumers see one sequence of changes in which no change is lost, doubled or out of order, whatever
-happened on the way; all that a relist may do is to fold several changes of one object into one.
+A :class:`Reflector` lists, then watches from the version of the list. When the stream ends it continues from the last
+version that it has seen, and when the server no longer has that version (410) it lists again and computes the differences
+to its cache. Consumers get one sequence of changes in which no change is lost, duplicated or out of order; a relist may
+only merge several changes of one object into one.
 
-It rests on two promises of the API: the events of one kind come in the order of their resource versions, and resource
-versions are whole numbers.
+It relies on two properties of the API: the events of one kind come in the order of their resource versions, and resource
+versions are integers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
-import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
@@ -28,18 +27,19 @@ from volcanopy.kube.client.api_client import PAGE, Client
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
 from volcanopy.kube.client.kinds import AnyEvent, Bare, Kind, WatchEvent, decoder
+from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.transport import Clock, Sleep, no_answer
 from volcanopy.kube.metrics import registry
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 T = TypeVar("T")
 SETTLED = 5.0
-"""A watch that has lasted this long (seconds) has worked, even if nothing happened on it."""
+"""A watch that has lasted this long (seconds) counts as successful, even without an event."""
 
 
 class ChangeType(enum.Enum):
-    """What happened to an object."""
+    """The type of a change."""
 
     ADDED = "Added"
     MODIFIED = "Modified"
@@ -47,9 +47,9 @@ class ChangeType(enum.Enum):
 
 
 class Change(Struct, Generic[T], frozen=True, gc=False):
-    """One change. ``old`` is what the consumer was told last: None when Added.
+    """A change. ``old`` is the object of the last change, None when Added.
 
-    When Deleted, ``object`` is the last state that the server showed, which may be newer than ``old``.
+    When Deleted, ``object`` is the last state on the server, which may be newer than ``old``.
     """
 
     type: ChangeType
@@ -58,34 +58,34 @@ class Change(Struct, Generic[T], frozen=True, gc=False):
 
 
 class Counters(Struct):
-    """What a reflector has met so far: for metrics and for tests."""
+    """Counters of a reflector, for tests."""
 
     events: int = 0
-    """Changes delivered, those of lists included."""
+    """Changes delivered, including those of lists."""
     replayed: int = 0
-    """Events that told what was known already."""
+    """Events without news."""
     bookmarks: int = 0
     lists: int = 0
     watches: int = 0
     stalls: int = 0
-    """Watches given up because nothing came, not even a bookmark."""
+    """Watches ended because nothing came, not even a bookmark."""
     faults: int = 0
-    """Failed lists and watches, of any cause but a regular end and a stall."""
+    """Failed lists and watches, except regular ends and stalls."""
     rejected: int = 0
-    """Objects that did not have the shape of the type; they are treated as if they were not there."""
+    """Objects that do not match the type; they are treated as absent."""
 
 
 class _StaleError(KubeError):
-    """The server does not go on from the version that we have."""
+    """The server cannot continue from the last version seen."""
 
 
 class Reflector(Generic[T]):
-    """A live copy of the objects of one kind that selectors choose, in one namespace or all.
+    """A cache of the objects of one kind that match selectors, in one namespace or all.
 
-    ``transform`` may make an object lighter before it is kept and delivered; it must leave its identity (name,
-    namespace, uid, resource version). ``stall`` is the longest silence in seconds before a connection is given up;
-    ``watch_timeout`` the bounds (seconds) from which the length of each watch is drawn. ``rng``, ``sleep`` and
-    ``clock`` are there for tests.
+    ``transform`` may remove fields of an object before it is cached and delivered, but not its identity (name, namespace,
+    uid, resource version). ``stall`` is the longest silence in seconds before a connection is closed; ``watch_timeout``
+    the bounds (seconds) from which the length of each watch is drawn. ``rng``, ``sleep`` and ``clock`` are injected by
+    tests.
     """
 
     def __init__(
@@ -106,16 +106,16 @@ class Reflector(Generic[T]):
     ) -> None:
         self.kind = kind
         self.objects: dict[str, T] = {}
-        """The copy: ``namespace/name`` (or ``name``) -> object. It is ahead of the consumer by the batch on its way."""
+        """The cache by ``namespace/name`` (or ``name``). The batch being delivered is already in it."""
         self.synced = asyncio.Event()
         """Set once the first list has been delivered."""
         self.counters = Counters()
         self.on_listed: Callable[[], object] | None = None
-        """Called when a list has been handed over, each time: what is not in the copy by then did not exist then."""
+        """Called after each complete list has been delivered: objects that are not cached then did not exist."""
         self.fault = ""
-        """What keeps the copy from being up to date now, as a sentence; empty when nothing does."""
+        """The error that keeps the cache from being up to date, empty without one."""
         self.faulty_since: float | None = None
-        """Since when (monotonic seconds) that is so, None when nothing does."""
+        """The time of the first such error (monotonic seconds), None without one."""
         self._client, self._namespace = client, namespace
         self._labels, self._fields = label_selector, field_selector
         self._transform, self._page = transform, page
@@ -124,25 +124,25 @@ class Reflector(Generic[T]):
         self._identify = kind.identify
         self._seen = 0
         self._progress = False
-        self._told = registry.WATCH_EVENTS.labels(kind.plural)
+        self._received = registry.WATCH_EVENTS.labels(kind.plural)
         registry.CACHE_SIZE.follow(self, _cached)
 
     @property
     def resource_version(self) -> str:
-        """The version up to which everything has been seen; empty before the first list."""
+        """The last version seen; empty before the first list."""
         return str(self._seen) if self._seen else ""
 
     async def run(self, sink: Callable[[list[Change[T]]], object]) -> None:
-        """Follow the server until cancelled, handing each batch of changes to ``sink`` as it comes.
+        """Follow the server until cancelled and pass each batch of changes to ``sink``.
 
-        Faults of the network and the server are waited out, for ever; what ``sink`` raises ends the run.
+        Errors of the network and the server are retried for ever; an exception of ``sink`` ends the run.
         """
         async with aclosing(self.batches()) as batches:
             async for batch in batches:
                 sink(batch)
 
     async def batches(self) -> AsyncGenerator[list[Change[T]], None]:
-        """The same as an iterator: never empty batches, the whole first list as one. Close it when done."""
+        """Yield the batches of changes: never empty, the whole first list as one. Close the generator when done."""
         backoff = Backoff(self._rng, 0.2, 30.0)
         listed = False
         while True:
@@ -160,8 +160,8 @@ class Reflector(Generic[T]):
                     async for changes in watched:
                         yield changes
             except _StaleError as fault:
-                log.info("%s: %s; listing again", self.kind.plural, fault)
-                self._over("stale")
+                log.info("watch too old, listing again", kind=self.kind.plural, reason=str(fault))
+                self._ended("stale")
                 listed = False
             except (ApiError, NoAnswer, Unreadable) as fault:
                 self._note(fault)
@@ -169,22 +169,22 @@ class Reflector(Generic[T]):
             if self._progress:
                 backoff.reset()
             elif pause is None:
-                # The server keeps ending our watches at once: do not answer that with a storm of requests.
+                # The server ends watches at once: avoid a storm of requests.
                 pause = backoff.next()
             if pause is not None:
                 await self._sleep(pause)
 
-    def _over(self, reason: str) -> None:
+    def _ended(self, reason: str) -> None:
         registry.WATCH_ENDS.labels(self.kind.plural, reason).inc()
 
     def _note(self, fault: KubeError) -> None:
         self.counters.faults += 1
         if self.faulty_since is None:
             self.faulty_since = self._clock()
-        self._over("fault")
+        self._ended("fault")
         text = str(fault)
-        # The same fault at each attempt is one piece of news.
-        log.log(logging.DEBUG if text == self.fault else logging.WARNING, "watching %s: %s", self.kind.plural, text)
+        # The same error in consecutive attempts is logged once.
+        (log.debug if text == self.fault else log.warning)("watch failed", kind=self.kind.plural, error=text)
         self.fault = text
 
     async def _list(self) -> list[Change[T]]:
@@ -198,16 +198,16 @@ class Reflector(Generic[T]):
         )
         self.counters.lists += 1
         self.counters.rejected += len(listing.rejected)
-        # The list is the truth, even where its version is below ours: a server may have been restored from a backup.
+        # The list is authoritative even at a lower version: the server may have been restored from a backup.
         self._seen = _number(listing.resource_version)
         changes = self._differences(listing.items)
         self.counters.events += len(changes)
-        self._told.inc(len(changes))
+        self._received.inc(len(changes))
         self.fault = ""
         return changes
 
     def _differences(self, items: Iterable[T]) -> list[Change[T]]:
-        """Take over a list; returns what has changed by it, deletions first."""
+        """Take a list into the cache; returns the changes, deletions first."""
         before, now = self.objects, {}
         gone: list[Change[T]] = []
         changes: list[Change[T]] = []
@@ -233,7 +233,7 @@ class Reflector(Generic[T]):
         return gone + changes
 
     async def _watch(self) -> AsyncGenerator[list[Change[T]], None]:
-        """Follow one stream to its end. Raises what ended it, unless that was the server's regular end of a watch."""
+        """Follow one stream to its end. Raises the error that ended it; the regular end of a watch is none."""
         try:
             connecting = self._client.watch(
                 self.kind,
@@ -254,14 +254,14 @@ class Reflector(Generic[T]):
                         chunk = await stream.readany()
                     except aiohttp.SocketTimeoutError:
                         self.counters.stalls += 1
-                        self._over("stalled")
+                        self._ended("stalled")
                         self._progress = True
                         return
                     except (aiohttp.ClientError, OSError, TimeoutError) as fault:
                         self._progress = self._progress or self._clock() - started >= SETTLED
                         raise no_answer(f"the watch of {self.kind.plural}", fault) from fault
                     if not chunk:
-                        self._over("ended")
+                        self._ended("ended")
                         self._progress = self._progress or self._clock() - started >= SETTLED
                         return
                     if not (whole := lines.feed(chunk)):
@@ -269,7 +269,7 @@ class Reflector(Generic[T]):
                     changes, fault_in_stream = self._take(whole)
                     if changes:
                         self.counters.events += len(changes)
-                        self._told.inc(len(changes))
+                        self._received.inc(len(changes))
                         yield changes
                     if fault_in_stream:
                         raise fault_in_stream
@@ -281,12 +281,12 @@ class Reflector(Generic[T]):
             raise
 
     def _take(self, lines: bytes) -> tuple[list[Change[T]], KubeError | None]:
-        """Apply whole lines. Returns the changes, and the fault (if any) that came after them."""
+        """Apply whole lines. Returns the changes, and the error (if any) that followed them."""
         changes: list[Change[T]] = []
         try:
             events = self.kind.event_decoder.decode_lines(lines)
         except msgspec.DecodeError:
-            # There is a bookmark or an error among them, or something that does not fit: look at each by itself.
+            # A bookmark, an error or an object of another type is among them: decode line by line.
             return changes, self._take_each(lines, changes)
         self._progress = True
         for event in events:
@@ -309,13 +309,13 @@ class Reflector(Generic[T]):
                     self.counters.bookmarks += 1
                     version = _number(decoder(Bare).decode(event.object).identity.version)
                     if version < self._seen:
-                        # As after a restore from a backup. Such a watch would tell us nothing for a long time.
-                        return _StaleError(f"the server is at version {version} only, and we had seen {self._seen}")
+                        # The server was restored from a backup; this watch would deliver nothing for a long time.
+                        return _StaleError(f"the server is at version {version}, the cache at {self._seen}")
                     self._seen = version
                     continue
                 self._apply_or_reject(line, event, changes)
             except msgspec.DecodeError as fault:
-                return Unreadable(f"the watch of {self.kind.plural} sent what is no event: {fault}")
+                return Unreadable(f"the watch of {self.kind.plural} sent an invalid event: {fault}")
             except Unreadable as fault:
                 return fault
         return None
@@ -326,7 +326,9 @@ class Reflector(Generic[T]):
         except msgspec.ValidationError as fault:
             bare = decoder(Bare).decode(event.object)
             self.counters.rejected += 1
-            log.error("%s %s is left out, not of the shape we read: %s", self.kind.kind, bare.identity.key, fault)
+            log.error(
+                "object skipped, not of the expected type", kind=self.kind.kind, key=bare.identity.key, error=str(fault)
+            )
             version = _number(bare.identity.version)
             known = self.objects.get(bare.identity.key)
             if known is not None and _number(self._identify(known).version) < version:
@@ -345,7 +347,7 @@ class Reflector(Generic[T]):
         was = self._identify(known) if known is not None else None
         same = was is not None and was.uid == identity.uid
         if event.type == "DELETED":
-            # An end that is told again, of an earlier holder of the name too, must not end who came after it.
+            # A repeated deletion, also of an earlier object of that name, must not delete its successor.
             if known is None or was is None or _number(was.version) > version:
                 self.counters.replayed += 1
             else:
@@ -371,13 +373,13 @@ def _cached(reflector: Reflector[Any]) -> list[tuple[tuple[str, ...], float]]:
 
 
 class Lines:
-    """Cuts a stream of chunks into whole lines, however long a line is, without copying a part twice."""
+    """Splits a stream of chunks into whole lines of any length, without copying a part twice."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """All lines that this chunk completes, each with its newline; empty when it completes none."""
+        """Return the lines that this chunk completes, each with its newline; empty when it completes none."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._rest.append(chunk)

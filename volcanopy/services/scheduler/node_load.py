@@ -66,7 +66,7 @@ class LoadFollower:
                 self.problem = ""
                 backoff.reset()
                 self._store.state.set_usage(loads, settings.interval)
-                self._store.changed.ring()
+                self._store.changed.set()
                 pause = settings.interval.total_seconds()
             await self._pause(pause)
 
@@ -87,7 +87,7 @@ class LoadFollower:
     def _forget(self) -> None:
         if self._store.state.measured is not None:
             self._store.state.set_usage({}, timedelta(seconds=30))
-            self._store.changed.ring()
+            self._store.changed.set()
 
     def _rooms(self) -> Mapping[str, Mapping[str, int]]:
         """What each node has."""

@@ -222,7 +222,7 @@ class Cycles:
 
     async def _cycle(self, session: str) -> Plan:
         store, started = self._store, time.monotonic()
-        store.changed.answer()
+        store.changed.clear()
         with self.measures.stage("snapshot"):
             snapshot = store.snapshot(_now(), session)
         config = self._config.current
@@ -266,7 +266,7 @@ class Cycles:
         for group, why in left.dropped.items():
             log.info("group left for the next cycle", session=plan.session, group=group, why=why)
         if left.dropped:
-            self._store.changed.ring()
+            self._store.changed.set()
         return left.plan
 
     def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str]) -> None:
@@ -304,7 +304,7 @@ def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
 
 async def _ring_at(stop: asyncio.Event, store: Store) -> None:
     await stop.wait()
-    store.changed.ring()
+    store.changed.set()
 
 
 async def _either(work: Coroutine[Any, Any, Any], stop: asyncio.Event) -> bool:
