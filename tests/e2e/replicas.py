@@ -78,8 +78,7 @@ class Replica:
     @property
     def identities(self) -> list[str]:
         """Who it has been as a candidate, one for each of its lives."""
-        told = (re.match(r"a candidate for .*: (\S+)$", str(line.get("event"))) for line in self.said())
-        return [found.group(1) for found in told if found]
+        return [str(line["identity"]) for line in self.said() if line.get("event") == "waiting for leadership"]
 
     async def ask(self, path: str) -> tuple[int, str]:
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}{path}") as answer:

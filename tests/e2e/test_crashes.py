@@ -104,7 +104,7 @@ class Pausing:
         # What had been handed to the event loop's transports in the very turn in which the process was stopped cannot be
         # called back any more; of the dozens that waited for an answer or a slot, none has left.
         assert len(self._ear.heard[said:]) <= 3, self._ear.heard[said:]
-        assert "is lost, it could not be renewed within 6 s" in self._leader.log.read_text()
+        assert "lost: not renewed within 6 s" in self._leader.log.read_text()
 
 
 @pytest.mark.timeout(300)

@@ -1,6 +1,7 @@
 """The chart on a real API server, two of each service under its own account: leaders are killed while gangs run."""
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,8 @@ class Deployed:
     @property
     def identities(self) -> list[str]:
         """Who it has been as a candidate."""
-        return [name for pod in self.pods for name in re.findall(r'"a candidate for [^"]*: ([^"\s]+)"', pod.log)]
+        lines = (line for pod in self.pods for line in pod.log.splitlines())
+        return [json.loads(line)["identity"] for line in lines if '"waiting for leadership"' in line]
 
 
 async def test_gangs_survive_the_end_of_every_leader_and_takeover_is_within_fifteen_seconds(

@@ -51,7 +51,7 @@ async def test_a_bind_that_was_lost_on_the_way_gives_its_room_back_and_says_so(c
     condition = await rig.condition("a-0")
     assert condition is not None
     assert condition[:2] == ("False", "SchedulerError")
-    assert "node n1" in condition[2]
+    assert 'node "n1"' in condition[2]
 
 
 async def test_while_nobody_knows_whether_a_pod_is_bound_its_room_stays_taken(cluster: Cluster, rig: Rig) -> None:
@@ -92,13 +92,13 @@ async def test_a_refused_bind_is_told_to_the_pods_owner_and_the_pod_waits_again(
     assert await rig.condition("a-0") == (
         "False",
         "SchedulerError",
-        "could not be bound to node n1: the gatekeeper says no",
+        'binding to node "n1" failed: the gatekeeper says no',
     )
     assert rig.store.waits("default/a-0")
     assert not rig.store.waits("default/a-1")
     assert await rig.recorder.flush()
     assert await cluster.events("FailedScheduling") == [
-        ("a-0", "FailedScheduling", "could not be bound to node n1: the gatekeeper says no")
+        ("a-0", "FailedScheduling", 'binding to node "n1" failed: the gatekeeper says no')
     ]
 
 
@@ -159,12 +159,12 @@ async def test_an_eviction_announces_itself_before_it_deletes(cluster: Cluster, 
         "PreemptionByScheduler",
         "preempted: a job of higher priority needs its room",
     )
-    assert await rig.condition("a-0", "Ready") == ("False", "Evict", "a job of higher priority needs its room")
+    assert await rig.condition("a-0", "Ready") == ("False", "Evicted", "a job of higher priority needs its room")
     rig.script.held["delete"].set()
     assert (await task).evicted == 1
     assert (await cluster.client.list(PODS)).items == []
     assert await rig.recorder.flush()
-    assert [(name, reason) for name, reason, _ in await cluster.events()] == [("a", "Evict"), ("a-0", "Evict")]
+    assert [(name, reason) for name, reason, _ in await cluster.events()] == [("a", "Evicted"), ("a-0", "Evicted")]
 
 
 async def test_an_eviction_tried_again_after_a_failed_delete_deletes(cluster: Cluster, rig: Rig) -> None:

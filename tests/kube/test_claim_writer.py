@@ -1,11 +1,11 @@
 """What happens to claims before a pod is bound, and when it cannot be."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.kube.applier_setup import Rig
 from tests.kube.cluster import Cluster, body, running_cluster
@@ -145,7 +145,7 @@ async def test_a_claim_that_was_given_other_devices_meanwhile_fails_the_bind_and
     assert (await rig.apply(bind("a-0", device(claim)))).failed == ("default/a-0",)
     condition = await rig.condition("a-0")
     assert condition is not None
-    assert "resourceclaim default/card was given other devices by somebody else" in condition[2]
+    assert "resourceclaim default/card was allocated other devices" in condition[2]
     assert await cluster.where() == {}
 
 
@@ -197,7 +197,7 @@ async def test_a_provisioner_is_told_the_node_and_may_say_that_it_cannot(cluster
     assert (await applying).failed == ("default/a-0",)
     condition = await rig.condition("a-0")
     assert condition is not None
-    assert "no volume can be made for claim default/data on node n1" in condition[2]
+    assert 'no volume can be provisioned for claim "default/data" on node "n1"' in condition[2]
 
 
 async def test_a_volume_that_cannot_be_reached_from_the_node_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
@@ -214,7 +214,7 @@ async def test_a_volume_that_cannot_be_reached_from_the_node_fails_the_bind(clus
     assert (await rig.apply(bind("a-0", volume(claim)))).failed == ("default/a-0",)
     condition = await rig.condition("a-0")
     assert condition is not None
-    assert "persistentvolume far cannot be reached from node n1" in condition[2]
+    assert 'persistentvolume "far" cannot be reached from node "n1"' in condition[2]
 
 
 async def test_a_volume_is_not_waited_for_longer_than_patience_lasts(cluster: Cluster, rig: Rig) -> None:
@@ -248,7 +248,7 @@ async def test_a_volume_that_somebody_else_took_fails_the_bind(cluster: Cluster,
     assert (await rig.apply(bind("a-0", volume(claim, "disk")))).failed == ("default/a-0",)
     condition = await rig.condition("a-0")
     assert condition is not None
-    assert "persistentvolume disk was taken by somebody else" in condition[2]
+    assert 'persistentvolume "disk" is bound to another claim' in condition[2]
 
 
 async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(cluster: Cluster) -> None:
@@ -272,7 +272,7 @@ async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(clus
 
 
 async def test_a_kind_that_may_not_be_read_is_named_once_and_does_not_hold_up_the_rest(
-    server: FaultyServer, client: Client, caplog: pytest.LogCaptureFixture
+    server: FaultyServer, client: Client
 ) -> None:
     looked = asyncio.Event()
 
@@ -282,9 +282,10 @@ async def test_a_kind_that_may_not_be_read_is_named_once_and_does_not_hold_up_th
 
     server.faults.append(Fault("GET", "resourceclaims", 403, "Forbidden"))
     sought = OptionalReflector(client, DEVICE_CLAIMS, sleep=sleep)
-    with caplog.at_level(logging.WARNING):
+    with capture_logs() as logs:
         following = asyncio.create_task(sought.run(lambda _: None))
         await looked.wait()
         following.cancel()
     assert sought.synced.is_set()
-    assert "resourceclaims cannot be read" in caplog.text
+    events = [(line["event"], line["kind"]) for line in logs if line["log_level"] == "warning"]
+    assert events == [("kind not readable, pods that use it stay pending", "resourceclaims")]

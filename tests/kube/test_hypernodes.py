@@ -92,13 +92,16 @@ def test_a_dumped_world_holds_its_network() -> None:
 @pytest.mark.parametrize(
     ("member", "complaint"),
     [
-        ({"type": "Node", "selector": {}}, "selected in exactly one way"),
+        ({"type": "Node", "selector": {}}, "exactly one of exactMatch, regexMatch and labelMatch must be set"),
         (
             {"type": "Node", "selector": {"exactMatch": {"name": "a"}, "regexMatch": {"pattern": "a"}}},
-            "selected in exactly one way",
+            "exactly one of exactMatch, regexMatch and labelMatch must be set",
         ),
-        ({"type": "HyperNode", "selector": {"regexMatch": {"pattern": "a"}}}, "use exactMatch"),
-        ({"type": "HyperNode", "selector": {"exactMatch": {"name": "rack-1"}}}, "cannot hold itself"),
+        ({"type": "HyperNode", "selector": {"regexMatch": {"pattern": "a"}}}, "must be selected by exactMatch"),
+        (
+            {"type": "HyperNode", "selector": {"exactMatch": {"name": "rack-1"}}},
+            "must not contain the HyperNode itself",
+        ),
     ],
 )
 async def test_what_is_wrong_with_a_hypernode_is_refused(

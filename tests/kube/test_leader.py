@@ -101,8 +101,8 @@ def test_a_leader_without_a_server_stops_well_before_the_next_begins_and_says_wh
         assert not a.elector.may_act()
         (loss,) = a.losses
         assert loss == (
-            "lease is lost, it could not be renewed within 6 s: no answer from server: refused; "
-            "this process ends, and starts again as a follower"
+            "lease lost: not renewed within 6 s: no answer from server: refused; "
+            "the process exits and restarts as a follower"
         )
         server.away = False
         await asyncio.sleep(TERMS.duration - TERMS.renew - 0.2)
@@ -207,7 +207,7 @@ def test_nobody_leads_who_has_been_told_that_another_does() -> None:
         server.write(Record("usurper", 10), server.held)
         await asyncio.sleep(2.5)
         assert not a.elector.may_act()
-        assert "it is held by usurper" in a.losses[0]
+        assert "held by usurper" in a.losses[0]
 
     live(world())
 

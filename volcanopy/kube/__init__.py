@@ -1,1 +1,1 @@
-"""The only floor that calls the Kubernetes API."""
+"""Access to the Kubernetes API: client, caches, writers, leader election, metrics."""

@@ -1,13 +1,12 @@
-"""Carries plans out: effects in, requests to the API server out, in an order that makes sense and as few as possible.
+"""Application of plans: effects in, API requests out.
 
-:meth:`Applier.submit` starts everything that must be done now (admissions, binds, evictions) and puts the rest in line.
-Plans may overlap: a later plan's effect on an object never overtakes an earlier one's, since each object has its lane.
+:meth:`Applier.submit` starts the urgent writes (admissions, binds, evictions) and queues the others. Plans may overlap: the
+writes of one object are serialised, so a later plan's effect never overtakes an earlier one's.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,27 +18,28 @@ from volcanopy.kube.apply.status_writer import ExplanationWriter, PodGroupStatus
 from volcanopy.kube.apply.write_queue import DelayedWrites
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.logs import Logger
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup, SetQueue
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True)
 class Applied:
-    """What became of a plan's effects on pods. Statuses and explanations may still be in line."""
+    """The result of a plan's effects on pods. Statuses and explanations may still be queued."""
 
     bound: int = 0
     evicted: int = 0
     nominated: int = 0
     failed: tuple[str, ...] = ()
-    """The pods that wait or run on, against the plan."""
+    """The pods whose bind, eviction or nomination failed."""
 
 
 class Applier:
     """Applies plans that the store has assumed, between ``async with`` and its end.
 
-    A fault of the network or the server ends in an event, a log line, and the store's knowing better; any other
-    exception is an error of ours and ends the ``async with`` block.
+    An error of the network or the server leads to an event, a log line and a correction of the store; any other exception
+    is a bug and ends the ``async with`` block.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class Applier:
         timing: Timing | None = None,
         in_flight: int = 64,
     ) -> None:
-        """``in_flight`` bounds the binds and evictions that are on their way at once."""
+        """``in_flight`` limits the concurrent binds and evictions."""
         timing = timing or Timing()
         self._tasks = asyncio.TaskGroup()
         self._later = DelayedWrites(self._spawn)
-        self._means = WriterContext(client, store, recorder, self._later, bind_slots=asyncio.Semaphore(in_flight))
+        self._context = WriterContext(client, store, recorder, self._later, bind_slots=asyncio.Semaphore(in_flight))
         self._running: set[asyncio.Task[Any]] = set()
-        self._placing = PodWriter(self._means)
-        self._groups = PodGroupStatusWriter(self._means, timing)
-        self._queues = QueueStatusWriter(self._means, timing)
-        self._explanations = ExplanationWriter(self._means, timing)
+        self._placing = PodWriter(self._context)
+        self._groups = PodGroupStatusWriter(self._context, timing)
+        self._queues = QueueStatusWriter(self._context, timing)
+        self._explanations = ExplanationWriter(self._context, timing)
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
@@ -82,19 +82,19 @@ class Applier:
 
     @property
     def waiting(self) -> int:
-        """The writes that wait for their time."""
+        """The number of delayed writes."""
         return len(self._later)
 
     async def apply(self, plan: Plan) -> Applied:
-        """Carry a plan out; done when its effects on pods and its changes of phase are."""
+        """Apply a plan; done when its effects on pods and its changes of phase are."""
         return await self.submit(plan)
 
     def submit(self, plan: Plan) -> asyncio.Task[Applied]:
-        """Begin to carry a plan out, with its place in line taken at once; the task gives what became of it."""
+        """Start to apply a plan: its writes are queued at once, the task returns the result."""
         first = [task for task in (self._groups.enqueue(key) for key in _admitted_first(plan)) if task is not None]
-        state = self._means.store.state
+        state = self._context.store.state
         binds, evicts, rest = [], [], []
-        # A gang's binds follow each other on the wire, so that it is whole as soon as it can be.
+        # A gang's binds are sent one after another, so that it is complete as soon as possible.
         for bind in sorted(plan.of(Bind), key=_gang_order(plan)):
             assumed = state.assumed.get(bind.pod)
             if assumed is not None and assumed[1] == bind.node:
@@ -113,20 +113,20 @@ class Applier:
         return self._spawn(_outcome(first, binds, evicts, rest))
 
     async def finish(self, deadline: float) -> bool:
-        """Do what waits at once and wait for all that is under way, for so many seconds. Whether all was done."""
+        """Start all delayed writes and wait for those in progress, for ``deadline`` seconds. Whether all were done."""
         try:
             async with asyncio.timeout(deadline):
                 await self._later.flush()
                 while others := self._running - {asyncio.current_task()}:
                     await asyncio.wait(others)
         except TimeoutError:
-            log.warning("%d writes could not be finished in time", len(self._running) + len(self._later))
+            log.warning("writes not finished in time", writes=len(self._running) + len(self._later))
             return False
         return True
 
 
 def _admitted_first(plan: Plan) -> list[str]:
-    """The pod groups to write, those that are admitted before the others: their pods are waited for."""
+    """Return the pod groups to write, admitted ones first, because their pods are created then."""
     effects: list[SetPodGroup] = plan.of(SetPodGroup)
     return [effect.pod_group for effect in sorted(effects, key=lambda effect: effect.phase != "Inqueue")]
 

@@ -1,14 +1,12 @@
-"""What must be settled of a pod's claims before it is bound: devices are written into them, volumes found or made for them.
+"""Writes to the claims of a pod before its bind: allocations of devices, and the choice of volumes.
 
-Devices first, since that is done at once; then the volumes, whose controllers are told what was decided and waited for.
-When the pod cannot be bound in the end, its devices are given back. What was said about volumes stays said: the next
-decision takes it into account.
+Devices first, since that is immediate; then volumes, whose controllers get the decision and are waited for. If the pod
+cannot be bound in the end, its devices are released. Decisions about volumes stay; the next cycle takes them into account.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,43 +16,44 @@ from volcanopy.kube.cache.followed_kinds import VOLUME_CLAIMS, VOLUMES
 from volcanopy.kube.client.api_client import Client, Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.logs import Logger
 from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
 
 if TYPE_CHECKING:
     from volcanopy.kube.apply.pod_writer import WriterContext
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROTECTION = "resource.kubernetes.io/delete-protection"
-"""The finalizer of claims that hold devices."""
+"""The finalizer of claims with allocated devices."""
 _ATTEMPTS = 8
 _EMPTY: Json = {}
 
 
 class ClaimError(KubeError):
-    """A claim cannot be settled as decided; says which and why."""
+    """A claim cannot be allocated as decided; the message names the claim and the reason."""
 
 
 @dataclass
 class ClaimProgress:
-    """What was done for one bind."""
+    """What was written for one bind."""
 
     versions: dict[str, int] = field(default_factory=dict)
-    """By claim on devices: the version that shows what was written."""
+    """By ResourceClaim: the version after the write."""
     reserved: list[DeviceChoice] = field(default_factory=list)
-    """The claims that we have written the pod into."""
+    """The ResourceClaims that are reserved for the pod."""
 
 
 class ClaimWriter:
-    """Settles claims of pods."""
+    """Allocates the claims of pods."""
 
-    def __init__(self, means: WriterContext) -> None:
-        self._means = means
+    def __init__(self, context: WriterContext) -> None:
+        self._context = context
 
     async def settle(self, effect: Bind, uid: str, done: ClaimProgress) -> None:
-        """Do what the bind says about claims, for the pod of this uid; ``done`` tells how far it got. Raises KubeError."""
+        """Allocate the claims of a bind for the pod of this uid and record the progress in ``done``. Raises KubeError."""
         if effect.claims is None:
             return
         for device in effect.claims.devices:
@@ -66,12 +65,12 @@ class ClaimWriter:
             await self._volumes(effect, uid, effect.claims.patience)
 
     async def undo(self, uid: str, done: ClaimProgress) -> None:
-        """Give the devices back that a bind has reserved."""
+        """Release the devices that a bind has reserved."""
         for device in done.reserved:
             try:
-                await self._give_back(device, uid)
+                await self._release(device, uid)
             except KubeError as fault:
-                log.warning("resourceclaim %s: its devices cannot be given back: %s", device.claim, describe(fault))
+                log.warning("devices not released", resourceclaim=device.claim, error=describe(fault))
 
     # Devices
 
@@ -81,35 +80,35 @@ class ClaimWriter:
         def change(claim: Json) -> tuple[Json, bool] | None:
             return _next_step(choice, claim, me)
 
-        async with self._means.locks.lock(("ResourceClaim", choice.claim)):
+        async with self._context.locks.lock(("ResourceClaim", choice.claim)):
             claim = await self._change(self._kind, choice.claim, choice.uid, change)
         done.reserved.append(choice)
         done.versions[choice.claim] = int(claim["metadata"]["resourceVersion"])
 
-    async def _give_back(self, choice: DeviceChoice, uid: str) -> None:
+    async def _release(self, choice: DeviceChoice, uid: str) -> None:
         def change(claim: Json) -> tuple[Json, bool] | None:
             status = claim.get("status") or _EMPTY
             users = status.get("reservedFor") or []
-            rest = [one for one in users if one["uid"] != uid]
+            rest = [user for user in users if user["uid"] != uid]
             if len(rest) == len(users):
                 return None
-            gone = choice.allocation is not None and not rest
-            return {"status": {"reservedFor": rest or None} | ({"allocation": None} if gone else {})}, True
+            unused = choice.allocation is not None and not rest
+            return {"status": {"reservedFor": rest or None} | ({"allocation": None} if unused else {})}, True
 
-        async with self._means.locks.lock(("ResourceClaim", choice.claim)):
+        async with self._context.locks.lock(("ResourceClaim", choice.claim)):
             try:
                 await self._change(self._kind, choice.claim, choice.uid, change)
             except ClaimError:
-                return  # it is gone, and its devices with it
+                return  # the claim is gone, so its devices are free
 
     @property
     def _kind(self) -> Kind[Any]:
-        return self._means.store.kind_of(devices.ResourceClaim)
+        return self._context.store.kind_of(devices.ResourceClaim)
 
     # Volumes
 
     async def _announce(self, choice: VolumeChoice, node: str) -> None:
-        """Tell the volume controller, or the provisioner, what was decided."""
+        """Write the decision for the volume controller or the provisioner."""
         if choice.volume:
             namespace, _, name = choice.claim.partition("/")
             reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
@@ -120,11 +119,11 @@ class ClaimWriter:
                 if known.get("uid") == choice.uid:
                     return None
                 if known and (known.get("namespace"), known.get("name"), known.get("uid", "")) != (namespace, name, ""):
-                    raise ClaimError(f"persistentvolume {choice.volume} was taken by somebody else")
+                    raise ClaimError(f'persistentvolume "{choice.volume}" is bound to another claim')
                 notes = {} if known else {BOUND_BY_CONTROLLER: "yes"}
                 return {"metadata": {"annotations": notes}, "spec": {"claimRef": reference}}, False
 
-            async with self._means.locks.lock(("PersistentVolume", choice.volume)):
+            async with self._context.locks.lock(("PersistentVolume", choice.volume)):
                 await self._change(VOLUMES, choice.volume, "", prebind)
             return
 
@@ -133,34 +132,35 @@ class ClaimWriter:
             if selected == node or claim["spec"].get("volumeName"):
                 return None
             if selected:
-                raise ClaimError(f"the volume of claim {choice.claim} is being made for node {selected}")
+                raise ClaimError(f'the volume of claim "{choice.claim}" is being provisioned for node "{selected}"')
             return {"metadata": {"annotations": {storage.SELECTED_NODE: node}}}, False
 
-        async with self._means.locks.lock(("PersistentVolumeClaim", choice.claim)):
+        async with self._context.locks.lock(("PersistentVolumeClaim", choice.claim)):
             await self._change(VOLUME_CLAIMS, choice.claim, choice.uid, select)
 
-    async def _volumes(self, effect: Bind, uid: str, patience: int) -> None:
-        """Wait until all of the pod's claims have their volumes."""
+    async def _volumes(self, effect: Bind, uid: str, timeout: int) -> None:
+        """Wait until all claims of the pod are bound to volumes, for ``timeout`` seconds."""
         assert effect.claims is not None
-        store, choices = self._means.store, effect.claims.volumes
-        keys = [("Pod", effect.pod), *(("PersistentVolumeClaim", one.claim) for one in choices)]
+        store, choices = self._context.store, effect.claims.volumes
+        keys = [("Pod", effect.pod), *(("PersistentVolumeClaim", choice.claim) for choice in choices)]
         selected: set[str] = set()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 with store.waiters.changes_of(keys) as changed:
-                    while any(not self._has_volume(one, effect.node, selected) for one in choices):
+                    while any(not self._has_volume(choice, effect.node, selected) for choice in choices):
                         pod = store.pods.get(effect.pod)
                         if pod is None or pod.metadata.uid != uid or pod.metadata.deletion_timestamp is not None:
-                            raise ClaimError("the pod ended before its claims had volumes")
+                            raise ClaimError("the pod was deleted before its claims had volumes")
                         await changed.wait()
                         changed.clear()
         except TimeoutError:
-            waiting = [one.claim.partition("/")[2] for one in choices if not self._has_volume(one, effect.node, set())]
-            raise ClaimError(f"persistentvolumeclaim {', '.join(waiting)} had no volume after {patience} s") from None
+            pending = [choice.claim for choice in choices if not self._has_volume(choice, effect.node, set())]
+            named = ", ".join(claim.partition("/")[2] for claim in pending)
+            raise ClaimError(f"persistentvolumeclaim {named} had no volume after {timeout} s") from None
 
     def _has_volume(self, choice: VolumeChoice, node: str, selected: set[str]) -> bool:
-        """Whether a claim has its volume. ``selected``: the claims that were seen to be marked for the node."""
-        claim = self._means.store.state.stock.claim(choice.claim)
+        """Whether a claim has its volume. ``selected``: the claims on which the selected node has been observed."""
+        claim = self._context.store.state.stock.claim(choice.claim)
         if claim is None or claim.metadata.uid != choice.uid:
             raise ClaimError(f"persistentvolumeclaim {choice.claim} is gone")
         if claim.spec.volume_name:
@@ -169,19 +169,19 @@ class ClaimWriter:
             if claim.metadata.annotations.get(storage.SELECTED_NODE) == node:
                 selected.add(choice.claim)
             elif choice.claim in selected:
-                raise ClaimError(f"no volume can be made for claim {choice.claim} on node {node}")
+                raise ClaimError(f'no volume can be provisioned for claim "{choice.claim}" on node "{node}"')
         return False
 
     def _is_reached(self, name: str, node: str) -> bool:
-        """Whether a volume is known; whoever gave it to the claim may not have known of the node."""
-        state = self._means.store.state
+        """Whether a volume is known and reachable; its binder may not have known of the node."""
+        state = self._context.store.state
         volume, row = state.stock.volume(name), state.nodes.rows.get(node)
         home = None if row is None else state.nodes.plain["objects"][row]
         if volume is None or home is None:
             return False
         affinity = volume.spec.node_affinity
         if affinity is not None and not selectors.admits(affinity.required, home):
-            raise ClaimError(f"persistentvolume {name} cannot be reached from node {node}")
+            raise ClaimError(f'persistentvolume "{name}" cannot be reached from node "{node}"')
         return True
 
     # In common
@@ -189,38 +189,38 @@ class ClaimWriter:
     async def _change(
         self, kind: Kind[Any], key: str, uid: str, change: Callable[[Json], tuple[Json, bool] | None]
     ) -> Json:
-        """Read an object and change it step by step until ``change`` has no further step; gives it as it is then.
+        """Read an object and apply the patches of ``change`` until it returns None; returns the object then.
 
-        Each step is a merge patch of the version that was read, and whether it is of the status.
+        ``change`` returns a merge patch for the version read, and whether it is a patch of the status.
         """
-        client: Client = self._means.client
+        client: Client = self._context.client
         namespace, _, name = key.rpartition("/")
         raw = kind.raw
         for _ in range(_ATTEMPTS):
             try:
-                found = await client.get(raw, namespace or None, name)
-                if uid and found["metadata"]["uid"] != uid:
-                    raise ClaimError(f"{kind.kind.lower()} {key} is another one by now")
-                while (step := change(found)) is not None:
+                current = await client.get(raw, namespace or None, name)
+                if uid and current["metadata"]["uid"] != uid:
+                    raise ClaimError(f"{kind.kind.lower()} {key} has been replaced")
+                while (step := change(current)) is not None:
                     patch, of_status = step
-                    meta = {**patch.get("metadata", {}), "resourceVersion": found["metadata"]["resourceVersion"]}
+                    meta = {**patch.get("metadata", {}), "resourceVersion": current["metadata"]["resourceVersion"]}
                     patch = {**patch, "metadata": meta}
                     write = client.patch_status if of_status else client.patch
-                    found = await write(raw, namespace or None, name, patch)
+                    current = await write(raw, namespace or None, name, patch)
             except NotFound:
                 raise ClaimError(f"{kind.kind.lower()} {key} is gone") from None
             except Conflict:
-                continue  # somebody wrote in between: look again
+                continue  # written in between: read again
             else:
-                return found
-        raise ClaimError(f"{kind.kind.lower()} {key} is written by others all the time")
+                return current
+        raise ClaimError(f"{kind.kind.lower()} {key} changed during {_ATTEMPTS} attempts")
 
 
 def _next_step(choice: DeviceChoice, claim: Json, me: Json) -> tuple[Json, bool] | None:
-    """What is to be written next so that a claim has its devices and the pod may use them."""
+    """Return the next patch that allocates a claim's devices and reserves them for the pod."""
     status = claim.get("status") or _EMPTY
     users = status.get("reservedFor") or []
-    if any(one["uid"] == me["uid"] for one in users):
+    if any(user["uid"] == me["uid"] for user in users):
         return None
     if claim["metadata"].get("deletionTimestamp"):
         raise ClaimError(f"resourceclaim {choice.claim} is being deleted")
@@ -230,7 +230,7 @@ def _next_step(choice: DeviceChoice, claim: Json, me: Json) -> tuple[Json, bool]
             raise ClaimError(f"resourceclaim {choice.claim} has lost its devices")
         return {"status": {"reservedFor": [*users, me]}}, True
     if allocated and users:
-        raise ClaimError(f"resourceclaim {choice.claim} was given other devices by somebody else")
+        raise ClaimError(f"resourceclaim {choice.claim} was allocated other devices")
     if allocated:
         return {"status": {"allocation": None}}, True
     finalizers = claim["metadata"].get("finalizers") or []

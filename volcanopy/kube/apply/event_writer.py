@@ -1,14 +1,12 @@
-"""Tells users what happened to their objects: core/v1 Events, as `kubectl describe` shows them.
+"""Writing of core/v1 Events, aggregated and rate-limited.
 
-Recording is a plain function call that never waits and never fails; writing happens behind it. What is said again and
-again about the same object becomes one Event with a count, and an object about which too much is said gets fewer:
-Events are for people, and the API server is not a log.
+Recording is a plain function call that never waits and never fails; the events are written in the background. Repetitions
+about one object become one Event with a count, and an object with too many events gets fewer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import time
@@ -24,19 +22,20 @@ from msgspec import Struct
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, KubeError, NoAnswer, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.transport import Clock
 from volcanopy.kube.metrics import registry
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
 EVENTS: Kind[Json] = Kind("", "v1", "Event", "events", True, dict)
 MESSAGE_LIMIT = 1024
-"""Characters of a message that the API server takes."""
+"""Characters of a message that the API server accepts."""
 
 
 class ObjectReference(Struct, rename="camel", frozen=True, omit_defaults=True):
-    """The object that an event is about."""
+    """The involved object of an event."""
 
     api_version: str
     kind: str
@@ -47,46 +46,46 @@ class ObjectReference(Struct, rename="camel", frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What is the same for all versions of the object."""
+        """The identity of the object, without its version."""
         return self.kind, self.namespace, self.name, self.uid
 
 
 class RecorderCounters(Struct):
-    """What a recorder has done so far."""
+    """Counters of a recorder."""
 
     recorded: int = 0
     written: int = 0
     limited: int = 0
-    """Held back because too much was said about the object."""
+    """Dropped because of the rate limit of the object."""
     overflowed: int = 0
     """Dropped because the queue was full."""
     failed: int = 0
-    """Refused by the server, or never answered."""
+    """Rejected by the server, or without a response."""
 
 
-class _Said(NamedTuple):
-    """What makes two events the same."""
+class _EventKey(NamedTuple):
+    """The fields that are equal in repetitions of an event."""
 
-    about: tuple[str, str, str, str]
+    item: tuple[str, str, str, str]
     type: str
     reason: str
     message: str
 
 
 class _Entry:
-    """One Event and how much of it the server knows."""
+    """One Event, and the part of it that the server has."""
 
-    __slots__ = ("count", "first", "known", "last", "name", "queued", "reference", "said", "stored")
+    __slots__ = ("count", "event", "first", "known", "last", "name", "queued", "reference", "stored")
 
-    def __init__(self, said: _Said, reference: ObjectReference, name: str, now: datetime) -> None:
-        self.said, self.reference, self.name = said, reference, name
+    def __init__(self, event: _EventKey, reference: ObjectReference, name: str, now: datetime) -> None:
+        self.event, self.reference, self.name = event, reference, name
         self.first = self.last = now
         self.count = self.known = 0
         self.queued = self.stored = False
 
 
 class _Bucket:
-    """Tokens for the writes about one object."""
+    """The token bucket of one object."""
 
     __slots__ = ("at", "tokens")
 
@@ -95,12 +94,11 @@ class _Bucket:
 
 
 class EventRecorder:
-    """Records events about objects and writes them in the background, between ``async with`` and its end.
+    """Records events of objects and writes them in the background during ``async with``.
 
-    ``burst`` writes at once about one object, then one each ``refill`` seconds; at most ``queue`` events wait, the
-    rest is dropped and counted. Repetitions of an event that is still waiting cost nothing but a higher count.
-    ``capacity`` is the number of different events (and of objects) that are remembered for counting; the least
-    recently used are forgotten first.
+    An object gets ``burst`` writes, then one each ``refill`` seconds; at most ``queue`` events wait, the others are dropped
+    and counted. A repetition of a waiting event only increases its count. ``capacity`` is the number of different events
+    (and of objects) that are remembered for aggregation, least recently used first out.
     """
 
     def __init__(
@@ -124,7 +122,7 @@ class EventRecorder:
         self._burst, self._refill, self._limit, self._capacity = float(burst), refill, queue, capacity
         self._rng, self._clock, self._now = rng or Random(os.urandom(16)), clock, now
         self._writer_count = writers
-        self._entries: OrderedDict[_Said, _Entry] = OrderedDict()
+        self._entries: OrderedDict[_EventKey, _Entry] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str, str, str], _Bucket] = OrderedDict()
         self._waiting: deque[_Entry] = deque()
         self._some = asyncio.Event()
@@ -143,19 +141,19 @@ class EventRecorder:
         await self.close()
 
     def record(self, reference: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
-        """Say something about an object: the reason is one CamelCase word, the message a sentence for its owner."""
+        """Record an event of an object: a CamelCase reason and a message for its owner."""
         self.counters.recorded += 1
         registry.EVENTS.labels("recorded").inc()
         message = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
-        said = _Said(reference.key, event_type, reason, message)
+        event = _EventKey(reference.key, event_type, reason, message)
         now = self._now()
-        entry = self._entries.get(said)
+        entry = self._entries.get(event)
         if entry is None:
             name = f"{reference.name[:230].rstrip('-.')}.{self._rng.getrandbits(64):016x}"
-            entry = self._entries[said] = _Entry(said, reference, name, now)
+            entry = self._entries[event] = _Entry(event, reference, name, now)
             if len(self._entries) > self._capacity:
                 self._entries.popitem(last=False)
-        self._entries.move_to_end(said)
+        self._entries.move_to_end(event)
         entry.count += 1
         entry.last = now
         if not entry.queued:
@@ -165,7 +163,7 @@ class EventRecorder:
         if len(self._waiting) >= self._limit:
             self.counters.overflowed += 1
             registry.EVENTS.labels("overflowed").inc()
-        elif not self._take_token(entry.said.about):
+        elif not self._take_token(entry.event.item):
             self.counters.limited += 1
             registry.EVENTS.labels("limited").inc()
         else:
@@ -174,14 +172,14 @@ class EventRecorder:
             self._idle.clear()
             self._some.set()
 
-    def _take_token(self, about: tuple[str, str, str, str]) -> bool:
+    def _take_token(self, item: tuple[str, str, str, str]) -> bool:
         at = self._clock()
-        bucket = self._buckets.get(about)
+        bucket = self._buckets.get(item)
         if bucket is None:
-            bucket = self._buckets[about] = _Bucket(self._burst, at)
+            bucket = self._buckets[item] = _Bucket(self._burst, at)
             if len(self._buckets) > self._capacity:
                 self._buckets.popitem(last=False)
-        self._buckets.move_to_end(about)
+        self._buckets.move_to_end(item)
         bucket.tokens = min(self._burst, bucket.tokens + (at - bucket.at) / self._refill)
         bucket.at = at
         if bucket.tokens < 1.0:
@@ -190,7 +188,7 @@ class EventRecorder:
         return True
 
     async def flush(self, deadline: float = 5.0) -> bool:
-        """Wait until everything recorded so far is written, for so many seconds at most. Whether it was."""
+        """Wait until all recorded events are written, for ``deadline`` seconds at most. Whether they were."""
         try:
             async with asyncio.timeout(deadline):
                 await self._idle.wait()
@@ -199,14 +197,14 @@ class EventRecorder:
         return True
 
     async def close(self, deadline: float = 5.0) -> None:
-        """Write what waits, for so many seconds at most, then stop. What is left is dropped, with a line in the log."""
+        """Write waiting events for ``deadline`` seconds at most, then stop. The others are dropped and logged."""
         if self._writers and not await self.flush(deadline):
-            log.warning("%d events could not be written in time and are dropped", len(self._waiting) + self._writing)
+            log.warning("events dropped at shutdown", events=len(self._waiting) + self._writing)
         for writer in self._writers:
             writer.cancel()
         for outcome in await asyncio.gather(*self._writers, return_exceptions=True):
             if isinstance(outcome, Exception):
-                log.error("an event writer had failed", exc_info=outcome)
+                log.error("event writer failed", exc_info=outcome)
         self._writers.clear()
 
     async def _write_all(self) -> None:
@@ -223,11 +221,12 @@ class EventRecorder:
             except (KubeError, ValueError) as fault:
                 self.counters.failed += 1
                 registry.EVENTS.labels("failed").inc()
-                log.warning("event %s about %s is lost: %s", entry.said.reason, "/".join(entry.said.about[:3]), fault)
+                item = "/".join(entry.event.item[:3])
+                log.warning("event not written", reason=entry.event.reason, object=item, error=str(fault))
             finally:
                 self._writing -= 1
                 entry.queued = False
-                # What was said while this was being written: not before, or two writers would have the same event.
+                # Repetitions during the write; not before, or two writers would have the same event.
                 if entry.stored and entry.count > entry.known:
                     self._queue(entry)
                 if not self._waiting and not self._writing:
@@ -239,13 +238,13 @@ class EventRecorder:
             try:
                 await self._patch(entry, count)
             except NotFound:
-                # The server keeps events for an hour or so: this one has to be said anew, under the same name.
+                # The server deletes events after an hour or so: create it again, under the same name.
                 await self._create(entry)
         else:
             try:
                 await self._create(entry)
             except AlreadyExists:
-                # We had made it, and the answer was lost.
+                # It was created, and the response was lost.
                 await self._patch(entry, count)
         entry.stored, entry.known = True, count
 
@@ -257,7 +256,7 @@ class EventRecorder:
         except (ApiError, NoAnswer) as fault:
             if not fault.in_doubt:
                 raise
-            # The name is fixed: asking again cannot make a second one.
+            # The name is fixed: a retry cannot create a second one.
             await self._client.create(EVENTS, namespace, body)
 
     async def _patch(self, entry: _Entry, count: int) -> None:
@@ -270,9 +269,9 @@ class EventRecorder:
             "kind": "Event",
             "metadata": {"name": entry.name, "namespace": namespace},
             "involvedObject": entry.reference,
-            "type": entry.said.type,
-            "reason": entry.said.reason,
-            "message": entry.said.message,
+            "type": entry.event.type,
+            "reason": entry.event.reason,
+            "message": entry.event.message,
             "count": entry.count,
             "firstTimestamp": _stamp(entry.first),
             "lastTimestamp": _stamp(entry.last),
@@ -283,7 +282,7 @@ class EventRecorder:
 
 
 def _home(reference: ObjectReference) -> str:
-    """Where an event about it lives: what has no namespace has its events in ``default``."""
+    """Return the namespace of its events: ``default`` for cluster-scoped objects."""
     return reference.namespace or "default"
 
 

@@ -1,8 +1,7 @@
-"""A plan looked at again on fresher state: a group that no longer passes is dropped, the rest proceeds.
+"""Validation of a plan on newer state: the effects of a group that violate an invariant now are dropped.
 
-While a cycle decides, the world moves on: a node goes, a pod of a gang is deleted, somebody else takes the room. The same
-oracle that judges plans when they are made judges them again before they are carried out.
-"""
+The cluster changes while a cycle decides: a node or a pod of a gang is deleted, another scheduler takes free resources. The
+same invariants as after the decision are checked again before the plan is applied."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,25 +12,25 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 
 
 class Rechecked(NamedTuple):
-    """What is left of a plan, and why each of the other groups was dropped."""
+    """The remaining plan, and the reason for each dropped group."""
 
     plan: Plan
     dropped: dict[str, str]
 
 
-def recheck(plan: Plan, basis: Snapshot, fresh: Snapshot, promised: Iterable[str]) -> Rechecked:
-    """Drop from the plan, which was made on ``basis``, the groups whose binds or evictions ``fresh`` forbids.
+def recheck(plan: Plan, basis: Snapshot, fresh: Snapshot, invariants: Iterable[str]) -> Rechecked:
+    """Drop from the plan, decided on ``basis``, all effects of groups whose binds or evictions are invalid on ``fresh``.
 
-    With a group all that the plan says about it goes: the next cycle decides it anew.
+    ``invariants`` are the names of the invariants to check.
     """
-    promised = frozenset(promised)
+    enforced = frozenset(invariants)
     units: dict[str, list[Effect]] = {}
     for effect in plan.effects:
         if isinstance(effect, Bind | Evict | Nominate):
             units.setdefault(_group(effect), []).append(effect)
     dropped = {group: why for group, effects in units.items() if (why := _replaced(effects, basis, fresh))}
     left = [(group, effects) for group, effects in units.items() if group not in dropped]
-    _accept([], left, fresh, promised, plan.version, dropped)
+    _accept([], left, fresh, enforced, plan.version, dropped)
     if not dropped:
         return Rechecked(plan, dropped)
     kept = tuple(effect for effect in plan.effects if _group(effect) not in dropped)
@@ -68,20 +67,20 @@ def _accept(
     accepted: list[Effect],
     units: list[tuple[str, list[Effect]]],
     fresh: Snapshot,
-    promised: frozenset[str],
+    enforced: frozenset[str],
     version: int,
     dropped: dict[str, str],
 ) -> None:
-    """Add to ``accepted`` all units that go with it, in order, by halves: few groups fail, so few questions are asked."""
+    """Add to ``accepted`` all units that are valid with it, in order, by bisection: few groups fail."""
     if not units:
         return
     together = [*accepted, *(effect for _, effects in units for effect in effects)]
-    broken = violations(fresh, Plan(tuple(together), version), promised)
+    broken = violations(fresh, Plan(tuple(together), version), enforced)
     if not broken:
         accepted[:] = together
     elif len(units) == 1:
         dropped[units[0][0]] = "; ".join(broken)
     else:
         middle = len(units) // 2
-        _accept(accepted, units[:middle], fresh, promised, version, dropped)
-        _accept(accepted, units[middle:], fresh, promised, version, dropped)
+        _accept(accepted, units[:middle], fresh, enforced, version, dropped)
+        _accept(accepted, units[middle:], fresh, enforced, version, dropped)

@@ -1,14 +1,13 @@
-"""Statuses and reasons: what a plan says about pod groups, queues and waiting pods, written sparingly.
+"""Writes of statuses and explanations to pod groups, queues and pending pods, as few as possible.
 
-A change of phase is written at once: others act on it. Counts and sentences wait a little, since they change again
-within the second; what is newest when the time comes is written, and nothing if it is what the server has already. That a
-group or a pod cannot be scheduled is told only after a grace time, so that those which get room soon never hear of it.
+A change of phase is written at once, because other components act on it. Counts and messages are delayed, since they change
+again within the second; the newest state is written then, and nothing if the server has it already. That a group or pod is
+unschedulable is written only after a delay, so one that is scheduled soon never gets the condition.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -20,140 +19,140 @@ from volcanopy.kube.apply.pod_writer import WriterContext
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.errors import KubeError, NotFound, describe
+from volcanopy.kube.client.logs import Logger
 from volcanopy.scheduler.model.plan import Explain
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long writes wait, in seconds."""
+    """Delays of writes, in seconds."""
 
     settle: float = 1.0
-    """Counts, and the first word that something cannot be scheduled."""
+    """Counts, and the first unschedulable condition."""
     message_delay: float = 5.0
-    """Another sentence in a pod group's condition that stands already."""
+    """A new message of a pod group's unschedulable condition."""
     repeat_delay: float = 30.0
-    """Another sentence on pods that have been told one, and another event."""
+    """A new message of pods that have the condition, and a repeated event."""
 
 
 class PodGroupStatusWriter:
-    """Writes what the store expects of pod groups' statuses, and why those wait that do.
+    """Writes the expected statuses of pod groups, with the explanations of unschedulable ones.
 
-    A group that says it cannot be scheduled explains it in the same write. Other words for a sentence that stays as it is
-    (what would unblock it, whom it comes after) are written seldom, other numbers only beside something else: they change
-    with every pod that comes or goes.
+    The condition and its explanation are one write. Changed texts under an unchanged message (what unblocks the group,
+    what is before it) are written rarely, changed numbers only with another change, since they change with every pod.
     """
 
-    def __init__(self, means: WriterContext, timing: Timing) -> None:
-        self._means, self._timing = means, timing
+    def __init__(self, context: WriterContext, timing: Timing) -> None:
+        self._context, self._timing = context, timing
         self._why: dict[str, Explain] = {}
-        """Why groups wait, as it was found out last."""
+        """The last explanation of each group."""
         self._since: dict[str, float] = {}
-        """Since when a group is to be called unschedulable that is not yet."""
+        """When a group became unschedulable whose condition is not written yet."""
 
     def enqueue(self, key: str) -> asyncio.Task[None] | None:
-        """See that the expected status gets written: the task that does it, or None if it waits."""
-        group, wanted = self._means.store.groups.get(key), self._means.store.expected_group(key)
-        if group is None or wanted is None:
+        """Write the expected status: returns the task if that is done at once, None if it is delayed."""
+        group, expected = self._context.store.groups.get(key), self._context.store.expected_group(key)
+        if group is None or expected is None:
             return None
-        delayed = self._means.delayed
-        news = statuses.unschedulable(wanted) is not None and statuses.unschedulable(group.status) is None
-        if news:
+        delayed = self._context.delayed
+        newly = statuses.unschedulable(expected) is not None and statuses.unschedulable(group.status) is None
+        if newly:
             self._since.setdefault(key, asyncio.get_running_loop().time())
         else:
             self._since.pop(key, None)
-        if wanted.phase != group.status.phase:
+        if expected.phase != group.status.phase:
             return delayed.now(("PodGroup", key), partial(self._write, key, at_once=True))
-        only_words = (
-            not news and _counts(wanted) == _counts(group.status) and statuses.unschedulable(wanted) is not None
+        only_message = (
+            not newly and _counts(expected) == _counts(group.status) and statuses.unschedulable(expected) is not None
         )
-        self._put(key, self._timing.message_delay if only_words else self._timing.settle)
+        self._put(key, self._timing.message_delay if only_message else self._timing.settle)
         return None
 
     def explain(self, explain: Explain) -> None:
-        """See that the group tells why it waits, and that other words for it get written if they are others still then."""
+        """Store the explanation of a group and write it, with a delay, if its texts have changed."""
         key, known = explain.job, self._why.get(explain.job)
         self._why[key] = explain
-        if known is not None and _words(known) == _words(explain):
+        if known is not None and _texts(known) == _texts(explain):
             return
-        group = self._means.store.groups.get(key)
+        group = self._context.store.groups.get(key)
         if group is None:
             del self._why[key]
         elif statuses.unschedulable(group.status) is not None and not statuses.same_text(
             group.status.explanation, statuses.explanation(explain)
         ):
             self._put(key, self._timing.repeat_delay)
-        groups = self._means.store.groups
+        groups = self._context.store.groups
         if len(self._why) > 2 * len(groups) + 256:
-            self._why = {one: why for one, why in self._why.items() if one in groups}
+            self._why = {name: why for name, why in self._why.items() if name in groups}
 
     def _put(self, key: str, delay: float) -> None:
-        self._means.delayed.put(("PodGroup", key), delay, partial(self._write, key))
+        self._context.delayed.put(("PodGroup", key), delay, partial(self._write, key))
 
     async def _write(self, key: str, at_once: bool = False) -> None:
-        means, timing = self._means, self._timing
-        async with means.locks.lock(("PodGroup", key)), means.write_slots:
-            group = means.store.groups.get(key)
+        context, timing = self._context, self._timing
+        async with context.locks.lock(("PodGroup", key)), context.write_slots:
+            group = context.store.groups.get(key)
             if group is None:
                 self._since.pop(key, None)
                 self._why.pop(key, None)
                 return
-            wanted = means.store.expected_group(key)
-            if wanted is None:
+            expected = context.store.expected_group(key)
+            if expected is None:
                 self._since.pop(key, None)
-                wanted = group.status
-            if at_once and wanted.phase == group.status.phase:
-                self._put(key, timing.settle)  # the write before this one has brought the phase
+                expected = group.status
+            if at_once and expected.phase == group.status.phase:
+                self._put(key, timing.settle)  # the write before this one has written the phase
                 return
-            status, early = wanted, 0.0
+            status, early = expected, 0.0
             if key in self._since:
                 early = self._since[key] + timing.settle - asyncio.get_running_loop().time()
-                if early > 0 and not means.delayed.flushing:
-                    status = replace(wanted, conditions=group.status.conditions)
+                if early > 0 and not context.delayed.flushing:
+                    status = replace(expected, conditions=group.status.conditions)
                 else:
                     del self._since[key]
             if not await self._send(key, group, self._explained(key, status, group.status)):
-                means.store.settle_group(key, wanted)
-            elif status is not wanted:
+                context.store.settle_group(key, expected)
+            elif status is not expected:
                 self._put(key, early)
             else:
-                means.store.settle_group(key, wanted)
+                context.store.settle_group(key, expected)
 
     def _explained(self, key: str, status: core.PodGroupStatus, before: core.PodGroupStatus) -> core.PodGroupStatus:
-        """The status with why the group waits, if it does; with what it says already, if only the numbers are others."""
-        said, old, explain = statuses.unschedulable(status), before.explanation, self._why.get(key)
+        """Return the status with the explanation of an unschedulable group; the old one if only its numbers differ."""
+        condition, old, explain = statuses.unschedulable(status), before.explanation, self._why.get(key)
         fresh = None if explain is None else statuses.explanation(explain)
-        if said is None:
+        if condition is None:
             if key not in self._since:
                 self._why.pop(key, None)
             return replace(status, explanation=None)
-        if fresh is None or fresh.message != said.message:
-            return replace(status, explanation=old if old is not None and old.message == said.message else None)
+        if fresh is None or fresh.message != condition.message:
+            return replace(status, explanation=old if old is not None and old.message == condition.message else None)
         same = replace(status, explanation=old)
         return same if same == before and statuses.same_text(old, fresh) else replace(status, explanation=fresh)
 
     async def _send(self, key: str, group: core.PodGroup, status: core.PodGroupStatus) -> bool:
-        """Write what differs; False if that failed for good."""
+        """Write the difference; False if that failed for good."""
         patch = statuses.status_patch(group.status, status)
         if not patch:
             return True
         meta = group.metadata
         body = {"metadata": {"uid": meta.uid}, "status": patch}
         try:
-            answer = await self._means.client.patch_status(POD_GROUPS, meta.namespace, meta.name, body)
+            answer = await self._context.client.patch_status(POD_GROUPS, meta.namespace, meta.name, body)
         except NotFound:
             return False
         except KubeError as fault:
-            log.warning("podgroup %s: its status cannot be written: %s", key, describe(fault))
+            log.warning("podgroup status not written", podgroup=key, error=describe(fault))
             return False
-        self._means.store.apply_response(answer)
+        self._context.store.apply_response(answer)
         if _scheduled(status) and not _scheduled(group.status):
-            self._means.tell(group, "Normal", "Scheduled", "pod group is ready")
+            self._context.record_event(group, "Normal", "Scheduled", "pod group is ready")
         return True
 
 
-def _words(explain: Explain) -> tuple[object, ...]:
+def _texts(explain: Explain) -> tuple[object, ...]:
     return explain.gate, explain.message, explain.unblock, explain.ahead
 
 
@@ -162,54 +161,54 @@ def _counts(status: core.PodGroupStatus) -> tuple[int, int, int]:
 
 
 def _scheduled(status: core.PodGroupStatus) -> bool:
-    return any(one.type == "Scheduled" and one.status == "True" for one in status.conditions)
+    return any(condition.type == "Scheduled" and condition.status == "True" for condition in status.conditions)
 
 
 _SPREAD = 0.02
-"""Seconds that the writing of a queue's status waits for each queue that there is, where it is in no hurry."""
+"""Seconds per existing queue by which a less urgent write of a queue's status is delayed."""
 
 
 class QueueStatusWriter:
-    """Writes what the store expects of queues' statuses."""
+    """Writes the expected statuses of queues."""
 
-    def __init__(self, means: WriterContext, timing: Timing) -> None:
-        self._means, self._timing = means, timing
+    def __init__(self, context: WriterContext, timing: Timing) -> None:
+        self._context, self._timing = context, timing
 
     def enqueue(self, name: str) -> None:
-        """See that the expected status gets written.
+        """Write the expected status, with a delay.
 
-        What follows for a queue from the doings of others (its share of a cluster in which somebody else asks for more)
-        changes for all queues at once: that is written later, and the later the more queues there are.
+        A change that other queues cause (of the deserved share, when another queue requests more) concerns all queues at
+        once: its delay grows with the number of queues.
         """
-        store, delay = self._means.store, self._timing.settle
-        queue, wanted = store.queues.get(name), store.expected_queue(name)
-        if queue is not None and wanted is not None and wanted.allocated == queue.status.allocated:
+        store, delay = self._context.store, self._timing.settle
+        queue, expected = store.queues.get(name), store.expected_queue(name)
+        if queue is not None and expected is not None and expected.allocated == queue.status.allocated:
             delay = max(self._timing.message_delay, _SPREAD * len(store.queues))
-        self._means.delayed.put(("Queue", name), delay, partial(self._write, name))
+        self._context.delayed.put(("Queue", name), delay, partial(self._write, name))
 
     async def _write(self, name: str) -> None:
-        means = self._means
-        async with means.locks.lock(("Queue", name)), means.write_slots:
-            queue, wanted = means.store.queues.get(name), means.store.expected_queue(name)
-            if queue is None or wanted is None:
+        context = self._context
+        async with context.locks.lock(("Queue", name)), context.write_slots:
+            queue, expected = context.store.queues.get(name), context.store.expected_queue(name)
+            if queue is None or expected is None:
                 return
-            # Its state may have been set since this was decided: that is not ours to take back.
-            status = replace(wanted, state=queue.status.state or wanted.state)
+            # The state may have been set since the decision and must not be overwritten.
+            status = replace(expected, state=queue.status.state or expected.state)
             patch = statuses.status_patch(queue.status, status)
             if patch:
                 body = {"metadata": {"uid": queue.metadata.uid}, "status": patch}
                 try:
-                    answer = await means.client.patch_status(QUEUES, None, name, body)
+                    answer = await context.client.patch_status(QUEUES, None, name, body)
                 except KubeError as fault:
                     if not isinstance(fault, NotFound):
-                        log.warning("queue %s: its status cannot be written: %s", name, describe(fault))
+                        log.warning("queue status not written", queue=name, error=describe(fault))
                 else:
-                    means.store.apply_response(answer)
-            means.store.settle_queue(name, wanted)
+                    context.store.apply_response(answer)
+            context.store.settle_queue(name, expected)
 
 
-class _Told(NamedTuple):
-    """What was last said of a job, and when (the loop's seconds)."""
+class _Written(NamedTuple):
+    """The last message of a job, and its time (the loop's seconds)."""
 
     uid: str
     message: str
@@ -217,86 +216,85 @@ class _Told(NamedTuple):
 
 
 class ExplanationWriter:
-    """Tells the owners of waiting pods and groups why they wait."""
+    """Writes events and pod conditions that explain why pods and groups are pending."""
 
-    def __init__(self, means: WriterContext, timing: Timing) -> None:
-        self._means, self._timing = means, timing
-        self._wanted: dict[str, Explain] = {}
-        self._told: dict[str, _Told] = {}
+    def __init__(self, context: WriterContext, timing: Timing) -> None:
+        self._context, self._timing = context, timing
+        self._explains: dict[str, Explain] = {}
+        self._written: dict[str, _Written] = {}
 
     def enqueue(self, explain: Explain) -> None:
-        """See that this gets told, unless it has been, or the pods get room soon."""
-        job, known = explain.job, self._wanted.get(explain.job)
+        """Write an explanation, with a delay, unless it has been written or the pods are scheduled before."""
+        job, known = explain.job, self._explains.get(explain.job)
         if known is not None and (known.gate, known.message, known.pods) == (
             explain.gate,
             explain.message,
             explain.pods,
         ):
             return
-        self._wanted[job] = explain
-        told = self._told.get(job)
-        untold = told is None or any(not self._knows(pod) for pod in explain.pods)
-        self._put(job, self._timing.settle if untold else self._timing.repeat_delay)
-        if len(self._wanted) > 2 * len(self._means.store.groups) + 256:
-            self._forget_the_gone()
+        self._explains[job] = explain
+        first = job not in self._written or any(not self._has_condition(pod) for pod in explain.pods)
+        self._put(job, self._timing.settle if first else self._timing.repeat_delay)
+        if len(self._explains) > 2 * len(self._context.store.groups) + 256:
+            self._forget_deleted()
 
     def _put(self, job: str, delay: float) -> None:
-        self._means.delayed.put(("Explain", job), delay, partial(self._tell, job))
+        self._context.delayed.put(("Explain", job), delay, partial(self._write, job))
 
-    def _knows(self, key: str) -> bool:
-        """Whether a pod says that it is not scheduled, for whatever reason."""
-        pod = self._means.store.pods.get(key)
-        said = None if pod is None else statuses.pod_condition(pod, "PodScheduled")
-        return said is not None and said.status == "False"
+    def _has_condition(self, key: str) -> bool:
+        """Whether a pod has the condition that it is not scheduled, for any reason."""
+        pod = self._context.store.pods.get(key)
+        condition = None if pod is None else statuses.pod_condition(pod, "PodScheduled")
+        return condition is not None and condition.status == "False"
 
-    def _forget_the_gone(self) -> None:
-        groups = self._means.store.groups
-        self._wanted = {job: explain for job, explain in self._wanted.items() if job in groups}
-        self._told = {job: told for job, told in self._told.items() if job in groups}
+    def _forget_deleted(self) -> None:
+        groups = self._context.store.groups
+        self._explains = {job: explain for job, explain in self._explains.items() if job in groups}
+        self._written = {job: last for job, last in self._written.items() if job in groups}
 
-    async def _tell(self, job: str) -> None:
-        means = self._means
-        explain, group = self._wanted.get(job), means.store.groups.get(job)
+    async def _write(self, job: str) -> None:
+        context = self._context
+        explain, group = self._explains.get(job), context.store.groups.get(job)
         if explain is None:
             return
-        waiting = [pod for pod in explain.pods if means.store.waits(pod)]
-        if group is None or not (waiting or _waits(means.store.expected_group(job) or group.status)):
-            # It got room, or is gone: when it waits again, that is news again.
-            self._wanted.pop(job, None)
-            self._told.pop(job, None)
+        waiting = [pod for pod in explain.pods if context.store.waits(pod)]
+        if group is None or not (waiting or _waits(context.store.expected_group(job) or group.status)):
+            # It was scheduled or deleted: when it is pending again, it gets a new event.
+            self._explains.pop(job, None)
+            self._written.pop(job, None)
             return
         now = asyncio.get_running_loop().time()
-        told = self._told.get(job)
-        fresh = told is None or told.uid != group.metadata.uid
-        again = told is not None and now - told.at >= self._timing.repeat_delay
-        if fresh or again:
-            if told is None or fresh or told.message != explain.message:
-                means.tell(group, "Warning", statuses.UNSCHEDULABLE, explain.message)
-            self._told[job] = _Told(group.metadata.uid, explain.message, now)
-        elif told is not None:
-            # Only those who have not heard anything yet are told now, the others with the next round.
-            if told.message != explain.message:
-                self._put(job, told.at + self._timing.repeat_delay - now)
-            waiting = [pod for pod in waiting if not self._knows(pod)]
+        last = self._written.get(job)
+        fresh = last is None or last.uid != group.metadata.uid
+        repeat = last is not None and now - last.at >= self._timing.repeat_delay
+        if fresh or repeat:
+            if last is None or fresh or last.message != explain.message:
+                context.record_event(group, "Warning", statuses.UNSCHEDULABLE, explain.message)
+            self._written[job] = _Written(group.metadata.uid, explain.message, now)
+        elif last is not None:
+            # Only pods without the condition are written now, the others with the next repetition.
+            if last.message != explain.message:
+                self._put(job, last.at + self._timing.repeat_delay - now)
+            waiting = [pod for pod in waiting if not self._has_condition(pod)]
         reason = statuses.reason_of(explain)
-        await asyncio.gather(*(self._tell_pod(pod, reason, explain.pods[pod]) for pod in waiting))
+        await asyncio.gather(*(self._write_pod(pod, reason, explain.pods[pod]) for pod in waiting))
 
-    async def _tell_pod(self, key: str, reason: str, message: str) -> None:
-        means = self._means
-        async with means.locks.lock(("Pod", key)), means.write_slots:
-            pod = means.store.pods.get(key)
-            if pod is None or not means.store.waits(key):
+    async def _write_pod(self, key: str, reason: str, message: str) -> None:
+        context = self._context
+        async with context.locks.lock(("Pod", key)), context.write_slots:
+            pod = context.store.pods.get(key)
+            if pod is None or not context.store.waits(key):
                 return
-            patch = statuses.unscheduled_patch(pod, reason, message, means.now())
+            patch = statuses.unscheduled_patch(pod, reason, message, context.now())
             if patch is None:
                 return
-            means.tell(pod, "Warning", "FailedScheduling", message)
+            context.record_event(pod, "Warning", "FailedScheduling", message)
             try:
-                await means.patch_pod(key, patch)
+                await context.patch_pod(key, patch)
             except KubeError as fault:
-                log.warning("pod %s: why it waits cannot be written: %s", key, describe(fault))
+                log.warning("pod condition not written", pod=key, error=describe(fault))
 
 
 def _waits(status: core.PodGroupStatus) -> bool:
-    """Whether a group without waiting pods waits nevertheless: it has not been admitted, or nobody has made its pods."""
+    """Whether a group without pending pods is pending: not admitted, or without pods."""
     return status.phase in {"", "Pending"} or statuses.unschedulable(status) is not None

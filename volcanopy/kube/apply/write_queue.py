@@ -16,19 +16,19 @@ Spawn = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 
 class KeyLocks:
-    """Turns, by key: who asks first is served first, and nobody overtakes."""
+    """One lock per key, granted in the order of the requests."""
 
     def __init__(self) -> None:
         self._last: dict[Hashable, asyncio.Future[None]] = {}
 
     @asynccontextmanager
     async def lock(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for everybody who asked for this key before, and hold up everybody after."""
+        """Hold the lock of this key during the block."""
         before = self._last.get(key)
         done = self._last[key] = asyncio.get_running_loop().create_future()
         try:
             if before is not None:
-                # Shielded: it belongs to him who is at it, and our being cancelled must not cancel it.
+                # Shielded: cancelling this waiter must not cancel the holder.
                 await asyncio.shield(before)
             yield
         finally:
@@ -37,22 +37,22 @@ class KeyLocks:
                 del self._last[key]
 
     def __len__(self) -> int:
-        """The keys with a turn going on."""
+        """The number of locked keys."""
         return len(self._last)
 
 
 class DelayedWrites:
-    """Writes that wait, one a key; ``spawn`` starts the task of a write whose time has come."""
+    """Delayed writes, one per key; ``spawn`` starts the task of a write that is due."""
 
     def __init__(self, spawn: Spawn) -> None:
         self.flushing = False
-        """Whether this is the end: nothing waits any more, and nothing new is put off."""
+        """Whether the process ends: new writes are dropped."""
         self._spawn = spawn
         self._waiting: dict[Hashable, tuple[Write, asyncio.TimerHandle]] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
     def put(self, key: Hashable, delay: float, write: Write) -> None:
-        """Do this after ``delay`` seconds instead of what waits under the key; what is due earlier stays due earlier."""
+        """Write after ``delay`` seconds; replaces the write that waits for this key and keeps its time if it is earlier."""
         if self.flushing:
             return
         due = asyncio.get_running_loop().time() + delay
@@ -63,26 +63,26 @@ class DelayedWrites:
         self._waiting[key] = (write, asyncio.get_running_loop().call_at(due, self._start, key))
 
     def now(self, key: Hashable, write: Write) -> asyncio.Task[None]:
-        """Do this at once, instead of what waits under the key."""
+        """Write at once, instead of the write that waits for this key."""
         self.cancel(key)
         return self._run(write)
 
     def cancel(self, key: Hashable) -> None:
-        """Drop what waits under the key."""
+        """Drop the write that waits for this key."""
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
             waiting[1].cancel()
 
     def __len__(self) -> int:
-        """The writes that wait."""
+        """The number of waiting writes."""
         return len(self._waiting)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether something waits under the key."""
+        """Whether a write waits for this key."""
         return key in self._waiting
 
     async def flush(self) -> None:
-        """The end: do at once what waits, put nothing off any more; return when all is done."""
+        """Start all waiting writes and wait for them; accept no more."""
         self.flushing = True
         for key in list(self._waiting):
             self._start(key)
@@ -90,7 +90,7 @@ class DelayedWrites:
             await asyncio.wait(self._running)
 
     def close(self) -> None:
-        """The end, at once: what waits is dropped."""
+        """Drop all waiting writes; accept no more."""
         self.flushing = True
         for key in list(self._waiting):
             self.cancel(key)

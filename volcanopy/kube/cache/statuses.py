@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.scheduler.model.plan import Evict, Explain, GroupCondition, SetPodGroup, SetQueue
 
@@ -99,7 +99,12 @@ def same_text(first: core.Explanation | None, other: core.Explanation | None) ->
     """Whether two explanations have the same texts, whatever their numbers."""
     if first is None or other is None:
         return first is other
-    return (first.gate, first.message, first.unblock, first.ahead) == (other.gate, other.message, other.unblock, other.ahead)
+    return (first.gate, first.message, first.unblock, first.ahead) == (
+        other.gate,
+        other.message,
+        other.unblock,
+        other.ahead,
+    )
 
 
 def _cut(text: str) -> str:
@@ -143,17 +148,34 @@ def unscheduled_patch(pod: core.Pod, reason: str, message: str, now: datetime) -
     return _patch(pod, [_condition(old, "PodScheduled", "False", reason, message, now)])
 
 
-def disruption_patch(pod: core.Pod, effect: Evict, now: datetime) -> Json | None:
+_EVICTED = {"preempt": "preempted", "gangpreempt": "preempted", "reclaim": "reclaimed", "gangreclaim": "reclaimed"}
+
+
+def job_name(group: core.PodGroup) -> str:
+    """Return the name of a pod group's job; that of the group if it has no BatchJob."""
+    owner = group.metadata.controller
+    return owner.name if owner is not None and owner.kind == "BatchJob" else group.metadata.name
+
+
+def eviction_message(effect: Evict, preemptor: core.PodGroup | None) -> str:
+    """Return why a pod is evicted: for which job, or else the effect's own message."""
+    if preemptor is None:
+        return effect.message or effect.reason
+    queue = preemptor.spec.queue or names.DEFAULT_QUEUE
+    return f'{_EVICTED.get(effect.reason, "evicted")} by job "{job_name(preemptor)}" in queue "{queue}"'
+
+
+def disruption_patch(pod: core.Pod, reason: str, message: str, now: datetime) -> Json | None:
     """Return the strategic merge patch that sets ``DisruptionTarget``; None if the pod has that condition."""
     targets = (
-        ("DisruptionTarget", "True", "PreemptionByScheduler", f"{effect.reason}: {effect.message}".removesuffix(": ")),
-        ("Ready", "False", "Evict", effect.message or effect.reason),
+        ("DisruptionTarget", "True", "PreemptionByScheduler", f"{reason}: {message.removeprefix(f'{reason}: ')}"),
+        ("Ready", "False", "Evicted", message),
     )
     changed = []
-    for kind, status, reason, message in targets:
+    for kind, status, cause, text in targets:
         old = pod_condition(pod, kind)
-        if old is None or (old.status, old.reason) != (status, reason):
-            changed.append(_condition(old, kind, status, reason, message, now))
+        if old is None or (old.status, old.reason) != (status, cause):
+            changed.append(_condition(old, kind, status, cause, text, now))
     return _patch(pod, changed) if changed else None
 
 

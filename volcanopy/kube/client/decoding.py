@@ -42,7 +42,7 @@ def read_page(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
     try:
         page = kind.list_decoder.decode(body)
     except msgspec.ValidationError:
-        page = _one_by_one(kind, body, rejected)
+        page = _decode_items(kind, body, rejected)
     except msgspec.DecodeError as fault:
         raise Unreadable(f"list of {kind.plural} from the API server: {fault}") from fault
     finally:
@@ -56,7 +56,7 @@ def read_page(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
     return page
 
 
-def _one_by_one(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
+def _decode_items(kind: Kind[T], body: bytes, rejected: list[str]) -> ObjectList[T]:
     try:
         raw: ObjectList[Raw] = decoder(ObjectList[Raw]).decode(body)
     except msgspec.DecodeError as fault:

@@ -1,7 +1,7 @@
 """Errors of API requests, one type per cause.
 
 There are two families. :class:`ApiError`: the server rejected the request; the exception contains the parsed ``Status``.
-:class:`NoAnswer`: no (complete) response came, so ``maybe_applied`` tells whether the server may have applied the request."""
+:class:`NoAnswer`: no (complete) response came, so ``maybe_applied`` indicates whether the server may have applied the request."""
 
 from __future__ import annotations
 

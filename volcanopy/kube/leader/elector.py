@@ -1,27 +1,25 @@
-"""Which of several equal processes acts: the one that holds the Lease, and only for as long as it is sure to.
+"""Leader election with a Lease, and the fencing of writes.
 
-**Taking it.** A process that sees somebody else's Lease takes it over when it has not changed for as long as it is
-valid, by its own clock from when it saw the last change: the times in the Lease are for people, and no two machines'
-clocks are compared. A Lease that was given back, or that does not exist, is taken at once.
+**Acquiring.** A process takes over a Lease of another holder when it has not changed for its duration, measured with the
+own clock since the last change was seen: the times in the Lease are informative, clocks of different machines are never
+compared. A released or missing Lease is taken at once.
 
-**Holding it.** A leader renews every ``retry`` seconds. From the moment at which it *sent* the last renewal that
-succeeded it may act for ``renew`` seconds (:meth:`Elector.may_act`); whoever takes over cannot have seen that renewal
-earlier and waits ``duration`` seconds from then. So the former has stopped ``duration - renew`` seconds before the next
-one begins, whatever was slow or lost on the way, as long as the two clocks do not differ in *speed* by more than
-``duration / renew``. What is on its way to the server when the leader stops has those seconds to arrive.
+**Holding.** A leader renews every ``retry`` seconds. It may act for ``renew`` seconds from the moment at which it *sent* the
+last successful renewal (:meth:`Elector.may_act`); a successor cannot have seen that renewal earlier, and waits ``duration``
+seconds from then. So a leader has stopped ``duration - renew`` seconds before the next one starts, whatever is slow or
+lost, as long as the two clocks do not differ in *speed* by more than ``duration / renew``. Requests in flight when the
+leader stops have these seconds to arrive.
 
-**Being paused.** A process that was stopped, or a machine that slept, does not notice that time has passed until it looks
-at its clock. That is why every write asks :meth:`Elector.may_act` when its bytes are about to leave (the client's
-*fence*), and not only the loop that renews.
+**Suspension.** A stopped process or a sleeping machine does not notice the time until it reads its clock. Therefore every
+write checks :meth:`Elector.may_act` when its bytes are sent (the client's *fence*), and not only the renewal loop.
 
-A leader that is not sure any more has :class:`LostLeadership` raised, and the process is to end: everything that it
-expected of the cluster may be wrong by now, and a new process starts from what is there.
+A leader that has lost the Lease gets :class:`LostLeadership` and the process ends: its expectations may be wrong, and a new
+process starts from the cluster state.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 import sys
@@ -32,27 +30,28 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from volcanopy.kube.client.errors import KubeError, describe
+from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.transport import Clock, Sleep
 from volcanopy.kube.leader.lease import LeaseChanged, Lock, ObservedLease, Record
 
-log = logging.getLogger(__name__)
+log = Logger(__name__)
 
 T = TypeVar("T")
 _AT_ONCE = 0.05
-"""Seconds before a write that was overtaken is thought over."""
+"""Seconds before a retry after a concurrent write."""
 
 
 class LostLeadership(KubeError):
-    """The Lease could not be renewed in time, or is somebody else's: this process must not act any more."""
+    """The Lease was not renewed in time, or has another holder: this process must not write any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How long a Lease lasts; all in seconds.
+    """The durations of a Lease, in seconds.
 
-    After a leader's sudden death the next one begins within ``duration + retry`` at most: it may see the last renewal
-    ``retry`` late, when its watch does not work. 10 and 2 keep that below 15 with room for a slow answer. ``renew`` 6
-    lets a leader live through an API server that is away for 4 seconds, and leaves the other 4 between two leaders.
+    After a leader's crash the next one starts within ``duration + retry`` at most: without a working watch it may see the
+    last renewal ``retry`` late. 10 and 2 keep that below 15, slow responses included. With ``renew`` 6 a leader survives an
+    API server that is unavailable for 4 seconds, and 4 seconds separate two leaders.
     """
 
     duration: int = 10
@@ -68,11 +67,11 @@ class Terms:
 
 
 class Leadership(Protocol):
-    """What a service asks of whoever decides whether it leads."""
+    """Whether this process is the leader."""
 
     @property
     def leader(self) -> str:
-        """Who leads, as far as we know; empty if nobody does."""
+        """The identity of the leader as last seen, empty without one."""
 
     def may_act(self) -> bool:
         """Whether this process leads at this very moment."""
@@ -88,38 +87,38 @@ class Leadership(Protocol):
 
 
 class AlwaysLeader:
-    """The leadership of a process that has no equals."""
+    """The leadership of a process without leader election."""
 
     leader = ""
 
     def may_act(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     async def acquire(self) -> None:
-        """At once."""
+        """Return at once."""
 
     async def hold(self) -> NoReturn:
-        """For ever."""
+        """Wait for ever."""
         await asyncio.Event().wait()
-        raise AssertionError("nobody sets this event")
+        raise AssertionError("this event is never set")
 
     async def release(self) -> None:
-        """To nobody."""
+        """Do nothing."""
 
 
 def new_identity() -> str:
-    """A name for this process that no other has, nor will have: a container that is started again keeps its host's name."""
+    """Return a unique identity of this process; a restarted container keeps its host name, hence the random suffix."""
     return f"{socket.gethostname()}_{os.urandom(4).hex()}"
 
 
 def steady_clock() -> float:
-    """Seconds that go on while the machine sleeps, where the system can tell."""
+    """Return seconds of a clock that continues while the machine sleeps, where the system has one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
 class Elector:
-    """One candidate for a Lease. ``clock``, ``sleep`` and ``now`` (for the times in the Lease) are there for tests."""
+    """A candidate for a Lease. ``clock``, ``sleep`` and ``now`` (for the times in the Lease) are injected by tests."""
 
     def __init__(
         self,
@@ -134,17 +133,17 @@ class Elector:
         self.identity, self.terms = identity, terms or Terms()
         self._lock, self._clock, self._sleep, self._now = lock, clock, sleep, now
         self._held: ObservedLease | None = None
-        """The Lease as we saw it last."""
+        """The Lease as last seen."""
         self._record: Record | None = None
-        """What it said last; kept when it has been deleted, since its holder may not know that yet."""
+        """Its last record; kept after a deletion, which the holder may not have seen."""
         self._seen_at = 0.0
-        """When we saw that for the first time."""
+        """When that record was first seen."""
         self._until = float("-inf")
         self._fault = ""
 
     @property
     def leader(self) -> str:
-        """Who holds the Lease, as far as we know."""
+        """The holder of the Lease as last seen."""
         return "" if self._record is None else self._record.holder
 
     def may_act(self) -> bool:
@@ -154,19 +153,19 @@ class Elector:
     # Taking it
 
     async def acquire(self) -> None:
-        """Wait until this process leads. Faults of the network and the server are waited out."""
-        news = asyncio.Event()
-        log.info("a candidate for %s: %s", self._lock, self.identity)
+        """Wait until this process is the leader. Errors of the network and the server are retried."""
+        changed = asyncio.Event()
+        log.info("waiting for leadership", lease=str(self._lock), identity=self.identity)
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(self._lock.follow(news.set))
+            following = tasks.create_task(self._lock.follow(changed.set))
             while (pause := await self._try()) > 0:
-                await self._pause(pause, news)
-                news.clear()
+                await self._pause(pause, changed)
+                changed.clear()
             following.cancel()
-        log.info("leading: %s is held by %s", self._lock, self.identity)
+        log.info("became leader", lease=str(self._lock), identity=self.identity)
 
     async def _try(self) -> float:
-        """Take the Lease if that is allowed: 0 when it is ours now, else the seconds after which to look again."""
+        """Take the Lease if possible: returns 0 when that succeeded, else the seconds until the next attempt."""
         call = self.terms.renew / 2
         try:
             self._see(await self._within(call, self._lock.read(call)))
@@ -186,11 +185,11 @@ class Elector:
         self._held = held
         if held is not None and held.record != self._record:
             if held.record.holder != self.leader:
-                log.info("%s is held by %s", self._lock, held.record.holder or "nobody")
+                log.info("leader changed", lease=str(self._lock), leader=held.record.holder)
             self._record, self._seen_at = held.record, self._clock()
 
     def _not_before(self) -> float:
-        """When the Lease may be taken, by our clock."""
+        """Return the time of the own clock at which the Lease may be taken."""
         record = self._record
         if record is None or record.holder in {"", self.identity}:
             return float("-inf")
@@ -200,7 +199,7 @@ class Elector:
         now, before = self._now(), self._record
         if before is not None and before.holder == self.identity:
             return Record(self.identity, self.terms.duration, before.acquired or now, now, before.transitions)
-        # The first holder of all is no transition.
+        # The first holder is no transition.
         count = before.transitions + 1 if before is not None else 0
         return Record(self.identity, self.terms.duration, now, now, count)
 
@@ -211,7 +210,7 @@ class Elector:
     # Holding it
 
     async def hold(self) -> NoReturn:
-        """Keep leading until cancelled. Raises LostLeadership when that cannot be made sure of."""
+        """Keep the leadership until cancelled. Raises LostLeadership when it is not certain any more."""
         pause = self.terms.retry
         while True:
             await self._sleep(max(0.0, min(pause, self._left())))
@@ -221,16 +220,16 @@ class Elector:
         return self._until - self._clock()
 
     async def _renew(self) -> float:
-        """Renew the Lease: the seconds after which to do so again."""
+        """Renew the Lease; returns the seconds until the next renewal."""
         if (left := self._left()) <= 0:
             why = f": {self._fault}" if self._fault else ""
-            self._lose(f"it could not be renewed within {self.terms.renew:g} s{why}")
+            self._lose(f"not renewed within {self.terms.renew:g} s{why}")
         call = min(left, self.terms.renew / 2)
         try:
             sent, basis = self._clock(), self._held
             held = await self._within(call, self._lock.write(self._taken(), basis, call))
         except LeaseChanged:
-            return await self._look_again()
+            return await self._read_again()
         except (KubeError, TimeoutError) as fault:
             self._note(fault)
             return self.terms.retry / 4
@@ -239,31 +238,32 @@ class Elector:
             self._grant(sent, held)
         return self.terms.retry
 
-    async def _look_again(self) -> float:
-        """Somebody has written the Lease: ourselves, with the answer lost, or another."""
+    async def _read_again(self) -> float:
+        """Read the Lease after a concurrent write: an own one with a lost response, or that of another process."""
         call = min(max(self._left(), 0.001), self.terms.renew / 2)
         try:
-            found = await self._within(call, self._lock.read(call))
+            current = await self._within(call, self._lock.read(call))
         except (KubeError, TimeoutError) as fault:
             self._note(fault)
             return self.terms.retry / 4
-        if found is not None and found.record.holder != self.identity:
-            self._record = found.record
-            self._lose(f"it is held by {found.record.holder or 'nobody'}")
-        self._held = found
+        if current is not None and current.record.holder != self.identity:
+            self._record = current.record
+            holder = current.record.holder
+            self._lose(f"held by {holder}" if holder else "released by another process")
+        self._held = current
         return _AT_ONCE
 
     def _lose(self, why: str) -> NoReturn:
         self._until = float("-inf")
-        raise LostLeadership(f"{self._lock} is lost, {why}; this process ends, and starts again as a follower")
+        raise LostLeadership(f"{self._lock} lost: {why}; the process exits and restarts as a follower")
 
     # Giving it back
 
     async def release(self) -> None:
-        """Act no more from now on; then give the Lease back, if that can be done while it would be valid anyway."""
+        """Stop acting, then release the Lease, if that succeeds before it would expire anyway."""
         give_up = self._until
         if give_up == float("-inf"):
-            return  # it has never led, or has lost that
+            return  # never was the leader, or has lost the Lease
         self._until = float("-inf")
         while (left := give_up - self._clock()) > 0:
             now = self._now()
@@ -274,37 +274,37 @@ class Elector:
                 self._held = await self._within(call, self._lock.write(free, self._held, call))
                 self._record = free
             except LeaseChanged:
-                # A renewal of ours has arrived after all, or the Lease is another's.
+                # An own renewal has arrived late, or the Lease has another holder.
                 try:
-                    found = await self._within(call, self._lock.read(call))
+                    current = await self._within(call, self._lock.read(call))
                 except (KubeError, TimeoutError) as fault:
                     self._note(fault)
                     await self._sleep(self.terms.retry / 4)
                     continue
-                if found is None or found.record.holder != self.identity:
+                if current is None or current.record.holder != self.identity:
                     return
-                self._held = found
+                self._held = current
             except (KubeError, TimeoutError) as fault:
                 self._note(fault)
                 await self._sleep(self.terms.retry / 4)
             else:
-                log.info("%s is given back", self._lock)
+                log.info("lease released", lease=str(self._lock))
                 return
-        log.warning("%s is not given back: it ends by itself", self._lock)
+        log.warning("lease not released, it will expire", lease=str(self._lock))
 
     # In common
 
     def _note(self, fault: BaseException) -> None:
         text = describe(fault) if isinstance(fault, KubeError) else "no answer came in time"
-        log.log(logging.DEBUG if text == self._fault else logging.WARNING, "%s: %s", self._lock, text)
+        (log.debug if text == self._fault else log.warning)("lease request failed", lease=str(self._lock), error=text)
         self._fault = text
 
-    async def _pause(self, seconds: float, news: asyncio.Event) -> None:
-        """Until so many seconds have passed, or there are news."""
-        await _first(self._sleep(seconds), news.wait())
+    async def _pause(self, seconds: float, changed: asyncio.Event) -> None:
+        """Wait for so many seconds or for the event."""
+        await _first(self._sleep(seconds), changed.wait())
 
     async def _within(self, seconds: float, call: Coroutine[Any, Any, T]) -> T:
-        """The answer to a call. Raises TimeoutError when it does not come: a client's own deadline is not relied upon."""
+        """Await a call. Raises TimeoutError after so many seconds, independently of the client's own deadline."""
         answering, waiting = asyncio.ensure_future(call), asyncio.ensure_future(self._sleep(seconds))
         try:
             await asyncio.wait((answering, waiting), return_when=asyncio.FIRST_COMPLETED)

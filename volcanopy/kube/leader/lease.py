@@ -1,7 +1,7 @@
-"""A Lease (``coordination.k8s.io/v1``) as a lock that one of several processes holds for as long as it renews it.
+"""A Lease (``coordination.k8s.io/v1``) as a lock with optimistic concurrency.
 
-Here is only how such a lock is read and written; who may take it, and when, is decided in ``leader``. Each write is on
-condition that the Lease is as it was when it was last read, so of two that write at once one is refused.
+This module only reads and writes the lock; :mod:`volcanopy.kube.leader.elector` decides who may take it, and when. Each
+write has the resource version of the last read, so of two concurrent writes one is rejected.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, 
 
 
 class LeaseChanged(KubeError):
-    """The Lease is not as it was when it was read: somebody else has written, or our own lost write has arrived."""
+    """The Lease has changed since it was read: by another process, or by an own write whose response was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a Lease says. ``duration`` is in seconds; ``holder`` is empty when nobody holds it."""
+    """The content of a Lease. ``duration`` is in seconds; ``holder`` is empty for a released Lease."""
 
     holder: str
     duration: int
     acquired: datetime | None = None
     renewed: datetime | None = None
     transitions: int = 0
-    """How often it has passed from one holder to another."""
+    """The number of changes of the holder."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedLease:
-    """A Lease as it was read or written last: what it says, and the object, to write back what is not ours."""
+    """A Lease as last read or written: its record, and the object, to write back the other fields."""
 
     record: Record
     object: Json
 
 
 class Lock(Protocol):
-    """Where the record is kept."""
+    """The storage of the record."""
 
     async def read(self, deadline: float) -> ObservedLease | None:
-        """The Lease as it is now, None if there is none. Raises KubeError when that cannot be found out in time."""
+        """Read the Lease, None if there is none. Raises KubeError, also at the deadline (seconds)."""
 
     async def write(self, record: Record, basis: ObservedLease | None, deadline: float) -> ObservedLease:
-        """Write the record over ``basis``; None makes the Lease. Raises Overtaken when it is not so any more."""
+        """Replace ``basis`` by the record; None creates the Lease. Raises LeaseChanged when it has changed."""
 
     async def follow(self, changed: Callable[[], object]) -> None:
-        """Call when the Lease may have changed, until cancelled. A hint: nothing depends on its coming, or its coming soon."""
+        """Call ``changed`` when the Lease may have changed, until cancelled. Only a hint, correctness must not depend on it."""
 
 
 class LeaseLock:
@@ -66,15 +66,15 @@ class LeaseLock:
         return f"lease {self._namespace}/{self._name}"
 
     async def read(self, deadline: float) -> ObservedLease | None:
-        """The Lease as it is now."""
+        """Read the Lease."""
         try:
-            found = await self._client.get(LEASES, self._namespace, self._name, deadline=deadline)
+            lease = await self._client.get(LEASES, self._namespace, self._name, deadline=deadline)
         except NotFound:
             return None
-        return ObservedLease(_record(found), found)
+        return ObservedLease(_record(lease), lease)
 
     async def write(self, record: Record, basis: ObservedLease | None, deadline: float) -> ObservedLease:
-        """Write the record over what was read."""
+        """Replace the Lease that was read."""
         try:
             if basis is None:
                 metadata = {"name": self._name, "namespace": self._namespace}
@@ -88,19 +88,19 @@ class LeaseLock:
             raise LeaseChanged(str(error)) from error
         except NotFound as error:
             if basis is None:
-                # The namespace is missing: that is to be said, and to be waited out.
+                # The namespace is missing: report it, and retry.
                 raise
             raise LeaseChanged(str(error)) from error
         return ObservedLease(record, written)
 
     async def follow(self, changed: Callable[[], object]) -> None:
-        """Watch the Lease, so that its release is heard of at once."""
+        """Watch the Lease, so that its release is seen at once."""
         watch = Reflector(self._client, LEASES, self._namespace, field_selector=f"metadata.name={self._name}")
         await watch.run(lambda _: changed())
 
 
-def _record(found: Json) -> Record:
-    spec: Json = found.get("spec") or {}
+def _record(lease: Json) -> Record:
+    spec: Json = lease.get("spec") or {}
     return Record(
         holder=spec.get("holderIdentity") or "",
         duration=spec.get("leaseDurationSeconds") or 0,
