@@ -108,6 +108,7 @@ def a_job(
 ) -> Json:
     """A job as its controller leaves it; ``more`` is of its status."""
     task = {"name": "worker", "replicas": 4, "template": {"spec": {"containers": [{"name": "c", "image": "trainer"}]}}}
+    created = created or ago(days=3, hours=4, minutes=2)
     state = {"phase": phase, "reason": "PodGroupPending", "message": message, "lastTransitionTime": created}
     return {
         "apiVersion": "batch.volcanopy.io/v1alpha1",
@@ -117,7 +118,7 @@ def a_job(
             "namespace": namespace,
             "uid": f"uid-of-{name}",
             "resourceVersion": "5",
-            "creationTimestamp": created or ago(days=3, hours=4, minutes=2),
+            "creationTimestamp": created,
             "managedFields": [{"manager": "m"}],
         },
         "spec": {"queue": "research", "minAvailable": 4, "tasks": [task]},

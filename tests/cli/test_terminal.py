@@ -58,7 +58,7 @@ def test_a_watched_list_prints_a_row_for_each_change_into_a_pipe(volcanopy: Run,
         assert process.wait(timeout=30) == 130
     assert "Traceback" not in said + rest
     lines = said.splitlines()
-    assert lines[0].split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "WHY"]
+    assert lines[0].split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "REASON"]
     phases = [line.split()[1] for line in lines[1:] if line.startswith("watched")]
     assert phases[-1] == "Completed"
     assert "Running" in phases

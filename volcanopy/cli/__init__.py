@@ -1,1 +1,1 @@
-"""The commands: the only floor that prints."""
+"""Command line interface: the only package that prints."""

@@ -1,6 +1,6 @@
 """Shell completion: the scripts of ``volcanopy completion``, and completions for kubectl's plugin.
 
-A shell, or kubectl, calls the program with the words typed so far; the environment variable ``VARIABLE`` marks the call.
+A shell, or kubectl, calls the program with the line typed so far; the environment variable ``VARIABLE`` marks the call.
 """
 
 import os
@@ -27,11 +27,11 @@ def script(shell: str) -> None:
 
 
 def kubectl() -> None:
-    """Print completions for kubectl, which calls ``kubectl_complete-volcanopy`` with the words after the plugin's name."""
+    """Print completions for kubectl, which calls ``kubectl_complete-volcanopy`` with the arguments of its plugin."""
     from volcanopy.cli.main import VARIABLE, root
 
     line = [PROGRAM, *sys.argv[1:]]
-    # One word a line, as bash passes them to the completion of Typer.
+    # One argument a line, as bash passes them to the completion of Typer.
     os.environ.update({"COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(line) - 1), VARIABLE: "complete_bash"})
     try:
         root().main(prog_name=PROGRAM, complete_var=VARIABLE)

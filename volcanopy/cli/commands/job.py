@@ -18,13 +18,11 @@ from volcanopy.cli.framework.options import (
     Timeout,
     WriteOptions,
 )
-from volcanopy.cli.framework.resource import Resource, add_commands
+from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
 
 app = typer.Typer(rich_markup_mode=None)
 
 Name = Annotated[str, NAME]
-Message = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Message for the status of the job.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until the controller has processed it.")]
 
 
 @dataclass(frozen=True)
@@ -223,32 +221,18 @@ async def logs(
     await job_logs.logs(cluster, place, name, options, follow=follow)
 
 
-def _add_command(verb: str, text: str) -> None:
-    """Add a command that sends a Command object to the job controller."""
-
-    async def act(
-        selection: Selection,
-        cluster: Cluster,
-        place: Place,
-        write: WriteOptions,
-        message: Message = "",
-        wait: Wait = False,
-        timeout: Timeout = "60s",
-    ) -> None:
-        from volcanopy.cli.framework.durations import timeout_seconds
-        from volcanopy.cli.jobs import commands
-
-        limit = timeout_seconds(timeout) if wait else None
-        await commands.send(cluster, place, write, selection, verb, message, limit)
-
-    command(app, verb, examples=JOB.examples(f"{verb} training --wait"), noun=JOB.noun, text=text)(act)
-
-
-_add_command("suspend", "Suspend jobs: delete their pods until they are resumed.")
-_add_command("resume", "Resume suspended jobs: create their pods again.")
-_add_command("restart", "Restart jobs: delete all pods and create them again.\n\nA restart counts as a retry.")
-_add_command("terminate", "Terminate jobs for good, with phase Terminated.")
-_add_command("complete", "Complete jobs for good, with phase Completed.")
+_COMMANDS = "volcanopy.cli.jobs.commands"
+add_bus_command(app, JOB, "suspend", "Suspend jobs: delete their pods until they are resumed.", _COMMANDS)
+add_bus_command(app, JOB, "resume", "Resume suspended jobs: create their pods again.", _COMMANDS)
+add_bus_command(
+    app,
+    JOB,
+    "restart",
+    "Restart jobs: delete all pods and create them again.\n\nA restart counts as a retry.",
+    _COMMANDS,
+)
+add_bus_command(app, JOB, "terminate", "Terminate jobs for good, with phase Terminated.", _COMMANDS)
+add_bus_command(app, JOB, "complete", "Complete jobs for good, with phase Completed.", _COMMANDS)
 
 
 @command(app, "scale", examples=["volcanopy job scale training --task worker --replicas 6"])

@@ -8,14 +8,11 @@ import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of, names_of_group
-from volcanopy.cli.framework.options import Cluster, Document, Place, Selection, Timeout, WriteOptions
-from volcanopy.cli.framework.resource import Resource, add_commands
+from volcanopy.cli.framework.options import Cluster, Document, Selection, Timeout, WriteOptions
+from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
 from volcanopy.cli.queues.spec_options import SpecOptions
 
 app = typer.Typer(rich_markup_mode=None)
-
-Message = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Message for the events of the queue.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until the controller has processed it.")]
 
 
 @dataclass(frozen=True)
@@ -125,30 +122,20 @@ async def tree(
 add_commands(app, QUEUE, "get", "describe")
 
 
-def _add_command(verb: str, text: str) -> None:
-    """Add a command that sends a Command object to the queue controller."""
-
-    async def act(
-        selection: Selection,
-        cluster: Cluster,
-        place: Place,
-        write: WriteOptions,
-        message: Message = "",
-        wait: Wait = False,
-        timeout: Timeout = "60s",
-    ) -> None:
-        from volcanopy.cli.framework.durations import timeout_seconds
-        from volcanopy.cli.queues import commands
-
-        limit = timeout_seconds(timeout) if wait else None
-        await commands.send(cluster, place, write, selection, verb, message, limit)
-
-    command(app, verb, examples=QUEUE.examples(f"{verb} research --wait"), noun=QUEUE.noun, text=text)(act)
-
-
-_add_command("open", "Open queues for new jobs.\n\nAlso opens the queues below them that were closed with them.")
-_add_command(
-    "close", "Close queues for new jobs.\n\nAlso closes the queues below them. Their jobs continue until they finish."
+_COMMANDS = "volcanopy.cli.queues.commands"
+add_bus_command(
+    app,
+    QUEUE,
+    "open",
+    "Open queues for new jobs.\n\nAlso opens the queues below them that were closed with them.",
+    _COMMANDS,
+)
+add_bus_command(
+    app,
+    QUEUE,
+    "close",
+    "Close queues for new jobs.\n\nAlso closes the queues below them. Their jobs continue until they finish.",
+    _COMMANDS,
 )
 
 

@@ -22,7 +22,7 @@ PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 EVENTS: Kind[Json] = Kind("", "v1", "Event", "events", True, dict)
 
-_WORDS = {
+_NOUNS = {
     "BatchJob": "job",
     "CronBatchJob": "cron job",
     "PodGroup": "pod group",
@@ -33,7 +33,7 @@ _WORDS = {
 
 def word(kind: Kind[Any]) -> str:
     """Return the noun for an object of the kind in messages."""
-    return _WORDS.get(kind.kind, kind.kind.lower())
+    return _NOUNS.get(kind.kind, kind.kind.lower())
 
 
 def resource(kind: Kind[Any]) -> str:

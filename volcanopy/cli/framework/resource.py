@@ -17,6 +17,7 @@ from volcanopy.cli.framework.options import (
     Scope,
     Selection,
     ShowOptions,
+    Timeout,
     WriteOptions,
 )
 
@@ -55,7 +56,7 @@ class Resource:
 
     @property
     def noun(self) -> Noun:
-        """The words for help texts."""
+        """The plural for help texts."""
         return Noun(self.plural, self.namespaced)
 
     def examples(self, *lines: str) -> list[str]:
@@ -150,6 +151,29 @@ def _add_delete(app: typer.Typer, resource: Resource) -> None:
     text = f"Delete {resource.plural}{resource.deletion}."
     examples = resource.examples(f"delete {resource.example}", "delete -l team=blue")
     command(app, "delete", examples=examples, noun=resource.noun, text=text)(delete)
+
+
+def add_bus_command(app: typer.Typer, resource: Resource, verb: str, text: str, module: str) -> None:
+    """Add a command that sends a Command object to a controller, by the function ``send`` of ``module``."""
+
+    async def act(
+        selection: Selection,
+        cluster: Cluster,
+        place: Place,
+        write: WriteOptions,
+        message: Annotated[
+            str, typer.Option("--reason", metavar="TEXT", help="Message for the status and the events.")
+        ] = "",
+        wait: Annotated[bool, typer.Option("--wait", help="Wait until the controller has processed it.")] = False,
+        timeout: Timeout = "60s",
+    ) -> None:
+        from volcanopy.cli.framework.durations import timeout_seconds
+
+        limit = timeout_seconds(timeout) if wait else None
+        await import_module(module).send(cluster, place, write, selection, verb, message, limit)
+
+    examples = resource.examples(f"{verb} {resource.example} --wait")
+    command(app, verb, examples=examples, noun=resource.noun, text=text)(act)
 
 
 _COMMANDS: dict[str, Callable[[typer.Typer, Resource], None]] = {

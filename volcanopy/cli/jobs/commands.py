@@ -12,7 +12,7 @@ from volcanopy.cli.framework.kinds import JOBS, read
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
 from volcanopy.cli.jobs.status import phase
-from volcanopy.cli.jobs.wait import Goal, wait_until
+from volcanopy.cli.jobs.wait import Goal, wait_until_job
 from volcanopy.jobcontroller.phases import TRANSITIONS
 from volcanopy.kube.client.kinds import Json
 
@@ -73,7 +73,7 @@ async def send(
             )
             if timeout is not None and sent is not None:
                 goal = Goal(command.result, frozenset(map(str, command.phases)), command=sent["metadata"]["uid"])
-                await wait_until(client, body, goal, timeout)
+                await wait_until_job(client, body, goal, timeout)
 
         await for_each(bodies, send_to, together=True)
 

@@ -1,4 +1,4 @@
-"""Pods of jobs: their read model, their order, and their state in kubectl's words."""
+"""Pods of jobs: their read model, their order, and their state as kubectl prints it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -16,7 +16,7 @@ from volcanopy.cli.framework.kinds import JOBS, key_of
 from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
 from volcanopy.cli.jobs.logs import LogOptions, follow_logs
 from volcanopy.cli.jobs.status import FINISHED, phase, summary
-from volcanopy.cli.jobs.wait import Goal, wait_until
+from volcanopy.cli.jobs.wait import Goal, wait_until_job
 from volcanopy.kube.client.kinds import Json
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -81,7 +81,7 @@ async def _follow(cluster: Cluster, namespace: str, name: str) -> None:
     """Print the job's logs until it has finished; raises CommandError unless it is Completed."""
     async with cluster.client() as client:
         body = await client.get(JOBS, namespace, name)
-        finishing = asyncio.create_task(wait_until(client, body, Goal("finished", FINISHED)))
+        finishing = asyncio.create_task(wait_until_job(client, body, Goal("finished", FINISHED)))
         try:
             await follow_logs(client, body, LogOptions(), required=False)
             job = await finishing

@@ -1,15 +1,13 @@
 """``volcanopy job wait``: waits until jobs reach a phase, or cannot reach it any more."""
 
-import asyncio
 from dataclasses import dataclass
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import WEEK
-from volcanopy.cli.framework.kinds import JOBS, read, resource
-from volcanopy.cli.framework.objects import for_each, select_objects
+from volcanopy.cli.framework.kinds import JOBS, read
 from volcanopy.cli.framework.options import Cluster, Place, Selection
-from volcanopy.cli.framework.watch import watch_objects
+from volcanopy.cli.framework.wait import DELETED, wait_for_selection, wait_until
 from volcanopy.cli.jobs.status import FINISHED, phase, phase_named, summary
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
@@ -44,7 +42,7 @@ def goal(text: str) -> Goal:
     """Return the goal of ``--for``; raises CommandError for an invalid one."""
     key, equals, value = text.partition("=")
     if text.lower() in {"delete", "deleted"}:
-        return Goal("deleted")
+        return Goal(DELETED)
     if equals and key in {"phase", "condition"}:
         name = phase_named(value)
         return Goal(name, frozenset({name}), passed=name if key == "condition" else "")
@@ -60,39 +58,26 @@ def goal(text: str) -> Goal:
 async def wait(cluster: Cluster, place: Place, selection: Selection, target: Goal, timeout: float) -> None:
     """Wait for all jobs; raises CommandError at the timeout, or when a job cannot reach the goal any more."""
     async with cluster.client() as client:
-        jobs = await select_objects(client, JOBS, place.of(client), selection)
-        if not jobs:
-            raise CommandError("no job matches the selection")
-
-        async def wait_for(job: Json) -> None:
-            await wait_until(client, job, target, timeout)
-            result = "condition met" if target.phases else "deleted"
-            print(f"{resource(JOBS)}/{job['metadata']['name']} {result}", flush=True)
-
-        await for_each(jobs, wait_for, together=True)
+        await wait_for_selection(
+            client,
+            JOBS,
+            place.of(client),
+            selection,
+            target.name,
+            lambda job: wait_until_job(client, job, target, timeout),
+        )
 
 
-async def wait_until(client: Client, body: Json, target: Goal, timeout: float = WEEK) -> BatchJob:
-    """Wait until this job, identified by its uid, reaches the goal; returns it in its last state."""
-    job = read(BatchJob, body)
-    name, namespace, uid = job.metadata.name, job.metadata.namespace, job.metadata.uid
-    try:
-        async with (
-            asyncio.timeout(timeout),
-            watch_objects(client, JOBS, namespace, fields=f"metadata.name={name}") as watched,
-        ):
-            while True:
-                current = watched.with_uid(uid)
-                if current is None:
-                    if not target.phases:
-                        return job
-                    raise CommandError(f'job "{name}" was deleted in phase {phase(job)} before it was {target.name}')
-                job = read(BatchJob, current)
-                if target.is_reached(job):
-                    return job
-                if target.is_impossible(job):
-                    raise CommandError(f'job "{name}" cannot become {target.name}: it is {summary(job)}')
-                await watched.changed()
-    except TimeoutError:
-        goal_name = target.name.lower()
-        raise CommandError(f'timed out waiting for job "{name}" to be {goal_name}: it is {summary(job)}') from None
+async def wait_until_job(client: Client, body: Json, target: Goal, timeout: float = WEEK) -> BatchJob:
+    """Wait until this job reaches the goal; returns it in its last state."""
+
+    def reached(body: Json, _: object) -> bool:
+        job = read(BatchJob, body)
+        if target.is_impossible(job):
+            raise CommandError(f'job "{job.metadata.name}" cannot become {target.name}: it is {summary(job)}')
+        return target.is_reached(job)
+
+    last = await wait_until(
+        client, JOBS, body, target.name, reached, lambda body, _: summary(read(BatchJob, body)), timeout
+    )
+    return read(BatchJob, last)

@@ -10,9 +10,10 @@ from volcanopy.cli.framework.bus_commands import send_command
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.durations import WEEK
-from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, read, resource
+from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, read
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
+from volcanopy.cli.framework.wait import DELETED, Objects, wait_for_selection, wait_until
 from volcanopy.cli.framework.watch import watch_objects
 from volcanopy.cli.queues.hierarchy import CLOSED, parent_of, state, unfinished
 from volcanopy.kube.client.api_client import Client
@@ -43,17 +44,12 @@ class Goal:
     states: frozenset[str] = frozenset()
     empty: bool = False
 
-    @property
-    def deleted(self) -> bool:
-        """Whether the deletion is waited for."""
-        return not self.states and not self.empty
-
 
 GOALS = {
     "open": Goal("open", frozenset({"Open"})),
     "closed": Goal("closed", frozenset({"Closed"})),
     "empty": Goal("empty", empty=True),
-    "deleted": Goal("deleted"),
+    DELETED: Goal(DELETED),
 }
 """Goals by the values of ``--for``."""
 
@@ -133,7 +129,7 @@ async def _wait_until_processed(client: Client, body: Json, command: QueueComman
             if warnings:
                 message = " ".join((warnings[-1].message or "").split())
                 raise CommandError(f'queue "{name}" is {state(queue).lower()}: {message}')
-            await wait_until(client, body, Goal(command.result, command.states))
+            await wait_until_queue(client, body, Goal(command.result, command.states))
     except TimeoutError:
         message = f'timed out waiting for queue "{name}" to be {command.result}: check that the controller is running'
         raise CommandError(message) from None
@@ -142,40 +138,22 @@ async def _wait_until_processed(client: Client, body: Json, command: QueueComman
 async def wait(cluster: Cluster, selection: Selection, goal: Goal, timeout: float) -> None:
     """Wait for all queues; raises CommandError at the timeout."""
     async with cluster.client() as client:
-        bodies = await select_objects(client, QUEUES, None, selection)
-        if not bodies:
-            raise CommandError("no queue matches the selection")
-
-        async def wait_for(body: Json) -> None:
-            await wait_until(client, body, goal, timeout)
-            result = "deleted" if goal.deleted else "condition met"
-            print(f"{resource(QUEUES)}/{key_of(body).name} {result}", flush=True)
-
-        await for_each(bodies, wait_for, together=True)
+        await wait_for_selection(
+            client, QUEUES, None, selection, goal.name, lambda queue: wait_until_queue(client, queue, goal, timeout)
+        )
 
 
-async def wait_until(client: Client, body: Json, goal: Goal, timeout: float = WEEK) -> None:
-    """Wait until this queue, identified by its uid, reaches the goal."""
-    name, uid = key_of(body).name, body["metadata"]["uid"]
-    queue, count = read(Queue, body), 0
-    try:
-        async with (
-            asyncio.timeout(timeout),
-            watch_objects(client, QUEUES, None, fields="" if goal.empty else f"metadata.name={name}") as watched,
-        ):
-            while True:
-                current = watched.with_uid(uid)
-                if current is None:
-                    if goal.deleted:
-                        return
-                    raise CommandError(f'queue "{name}" was deleted before it was {goal.name}')
-                queue = read(Queue, current)
-                count = unfinished(queue, (read(Queue, other) for other in watched.objects.values()))
-                if state(queue) in goal.states or (goal.empty and count == 0):
-                    return
-                await watched.changed()
-    except TimeoutError:
-        jobs = "1 unfinished job" if count == 1 else f"{count} unfinished jobs"
-        raise CommandError(
-            f'timed out waiting for queue "{name}" to be {goal.name}: it is {state(queue).lower()} with {jobs}'
-        ) from None
+async def wait_until_queue(client: Client, body: Json, goal: Goal, timeout: float = WEEK) -> None:
+    """Wait until this queue reaches the goal."""
+
+    def count(body: Json, objects: Objects) -> int:
+        return unfinished(read(Queue, body), [read(Queue, other) for other in objects.values()])
+
+    def reached(body: Json, objects: Objects) -> bool:
+        return state(read(Queue, body)) in goal.states or (goal.empty and count(body, objects) == 0)
+
+    def summary(body: Json, objects: Objects) -> str:
+        number = count(body, objects)
+        return f"{state(read(Queue, body)).lower()} with {number} unfinished job{'' if number == 1 else 's'}"
+
+    await wait_until(client, QUEUES, body, goal.name, reached, summary, timeout, watch_all=goal.empty)
