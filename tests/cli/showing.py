@@ -19,7 +19,7 @@ from volcanopy.cli.framework.durations import CLOCK
 from volcanopy.kube.client.kinds import Json
 
 GOLDEN = Path(__file__).parent / "golden"
-WHY = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+WHY = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
 _ESCAPE = "\x1b"
 
 
@@ -95,7 +95,7 @@ def _furnish(server: Canned) -> None:
         "status": {
             "phase": "Inqueue",
             "conditions": [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": WHY}],
-            "explanation": {"gate": "nodes", "unblock": "2 more cpu on one node"},
+            "explanation": {"gate": "nodes", "unblockedBy": "2 more cpu on one node"},
         },
     }
     server.has("/apis/scheduling.volcanopy.io/v1beta1/namespaces/default/podgroups", group)

@@ -99,7 +99,7 @@ def test_a_job_that_cannot_start_says_why_in_the_list_in_logs_and_when_waited_fo
 ) -> None:
     submitted(volcanopy, batch_job("large", 4, "5"))
     until(kubeconfig, JOBS, told_why("large"))
-    why = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+    why = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
     told = volcanopy("job", "wait", "large", "--for=condition=Pending", "--timeout", "30s")
     assert told.status == 0
     late = volcanopy("job", "wait", "large", "--for=running", "--timeout", "2s")

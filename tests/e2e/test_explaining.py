@@ -164,7 +164,7 @@ async def test_a_snapshot_gives_the_plan_that_the_scheduler_made(
 
 
 def _words(said: Json) -> Json:
-    return {part: said.get(part) or "" for part in ("gate", "message", "unblock", "nodes")}
+    return {part: said.get(part) or "" for part in ("gate", "message", "unblockedBy", "nodes")}
 
 
 async def test_a_researcher_who_may_read_little_is_told_why_a_job_waits(

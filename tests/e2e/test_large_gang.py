@@ -9,7 +9,7 @@ from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, PODS, World, batch_job, co
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.simulated import nodes
 
-WHY = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+WHY = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
 
 
 def gang() -> Json:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.test_user_limits import explanation, queue
 from tests.e2e.world import POD_GROUPS, PODS, QUEUES, World, batch_job
-from volcanopy.local.manifests import CreateError
+from volcanopy.local.manifests import RefusedError
 
 
 async def test_what_is_drained_waits_again_and_has_not_failed(cluster: World) -> None:
@@ -18,7 +18,7 @@ async def test_what_is_drained_waits_again_and_has_not_failed(cluster: World) ->
         PODS,
         lambda pods: all(pod["metadata"]["uid"] not in old and not pod["spec"].get("nodeName") for pod in pods),
     )
-    told = f"queue {name} is drained: nothing stays there until its stopPolicy is None"
+    told = f'queue "{name}" is drained: stopPolicy HoldAndDrain'
     groups = await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "long").get("message") == told)
     assert explanation(groups, "long")["gate"] == "queue"
     status = (await cluster.job("long", "Running", "Pending"))["status"]
@@ -32,12 +32,12 @@ async def test_what_is_drained_waits_again_and_has_not_failed(cluster: World) ->
 async def test_a_job_in_a_queue_on_hold_starts_when_it_is_resumed(cluster: World) -> None:
     name = f"stopped-{cluster.namespace}"
     await cluster.create(queue(name, stopPolicy="Hold"), batch_job("late", 1, "1", queue=name))
-    told = f"queue {name} is on hold: nothing new starts there until its stopPolicy is None"
+    told = f'queue "{name}" is held: stopPolicy Hold'
     await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "late").get("message") == told)
     await cluster.client.patch(QUEUES, None, name, {"spec": {"stopPolicy": "None"}})
     await cluster.job("late", "Completed")
 
 
 async def test_the_root_cannot_be_stopped(cluster: World) -> None:
-    with pytest.raises(CreateError, match="the root queue cannot be stopped"):
+    with pytest.raises(RefusedError, match="the root queue cannot be stopped"):
         await cluster.create(queue("root", stopPolicy="Hold"))

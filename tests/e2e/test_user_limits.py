@@ -11,7 +11,7 @@ from tests.services.test_admission_rules import Acting
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.manifests import CreateError, Creator
+from volcanopy.local.manifests import Creator, RefusedError
 
 
 def queue(name: str, **spec: object) -> Json:
@@ -43,12 +43,12 @@ async def test_a_user_at_the_limit_waits_and_others_do_not(cluster: World) -> No
         await ana.create([batch_job("second", 1, "1", duration="forever", queue=name)])
         await bo.create([batch_job("third", 1, "1", duration="forever", queue=name)])
         await cluster.job("third", "Running")
-    told = f"queue {name} lets user ana run 1 job at a time, and 1 is admitted"
+    told = f'maxRunningJobs of user "ana" in queue "{name}" reached (1/1)'
     groups = await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "second").get("message") == told)
     why = explanation(groups, "second")
     assert why["gate"] == "limits"
-    assert why["unblock"] == f"a job of user ana in queue {name} must end"
-    assert why["ahead"] == [f"job {cluster.namespace}/first"]
+    assert why["unblockedBy"] == f'end of 1 job of user "ana" in queue "{name}"'
+    assert why["blockedBy"] == [f"job {cluster.namespace}/first"]
     await cluster.all_of(JOBS, lambda found: any(told in str(job.get("status")) for job in found))
     await cluster.client.delete(JOBS, cluster.namespace, "first", propagation="Background")
     await cluster.job("second", "Running")
@@ -61,7 +61,7 @@ async def test_no_more_jobs_of_a_user_wait_than_may(cluster: World) -> None:
     async with user(cluster, "ana") as ana, user(cluster, "bo") as bo:
         await ana.create([batch_job("first", 1, "1", queue=name)])
         await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "first").get("gate") == "limits")
-        with pytest.raises(CreateError, match="lets user 'ana' have 1 job waiting, and 1 waits already"):
+        with pytest.raises(RefusedError, match="lets user 'ana' have 1 job waiting, and 1 waits already"):
             await ana.create([batch_job("second", 1, "1", queue=name)])
         await bo.create([batch_job("third", 1, "1", queue=name)])
         await cluster.client.patch(QUEUES, None, name, {"spec": {"maxRunningJobs": None}})
@@ -74,5 +74,5 @@ async def test_a_job_that_its_user_could_never_hold_is_refused(cluster: World) -
     name = f"limited-{cluster.namespace}"
     await cluster.create(queue(name, limits=[{"users": ["*"], "resources": {"cpu": "2"}}]))
     async with user(cluster, "ana") as ana:
-        with pytest.raises(CreateError, match=f"it needs 3 cpu of at most 2 that queue '{name}' lets user 'ana' hold"):
+        with pytest.raises(RefusedError, match=f"it needs 3 cpu of at most 2 that queue '{name}' lets user 'ana' hold"):
             await ana.create([batch_job("large", 3, "1", queue=name)])

@@ -74,7 +74,7 @@ async def test_a_gang_that_gets_room_soon_is_never_called_unschedulable(cluster:
     assert (await cluster.get_group("a")).status.conditions == ()
     await rig.apply(bind("a-0"), bind("a-1", "n2"))
     await rig.see()
-    scheduled = GroupCondition("Scheduled", "GangReady", "the gang has the members that it needs")
+    scheduled = GroupCondition("Scheduled", "GangReady", "gang is ready: the required pods have nodes")
     await rig.apply(SetPodGroup("default/a", "Running", scheduled))
     assert await rig.applier.finish(5)
     assert [one.type for one in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
@@ -129,8 +129,8 @@ async def test_a_status_that_cannot_be_written_is_not_believed(cluster: Cluster,
 # Why a group waits, as data in its status
 
 
-def reason(message: str = "no room", unblock: str = "1 cpu", **numbers: str) -> Explain:
-    return Explain("default/a", "nodes", message, {"needed": "2", **numbers}, {"Insufficient cpu": 3}, unblock)
+def reason(message: str = "no room", unblocked_by: str = "1 cpu", **numbers: str) -> Explain:
+    return Explain("default/a", "nodes", message, {"needed": "2", **numbers}, {"Insufficient cpu": 3}, unblocked_by)
 
 
 async def waiting_group(cluster: Cluster, message: str = "no room") -> None:
@@ -149,9 +149,9 @@ async def explained(cluster: Cluster) -> core.Explanation | None:
 async def test_a_group_explains_itself_in_the_write_that_calls_it_unschedulable(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2, "Inqueue")
     await rig.see()
-    amounts = {"wanted": {"cpu": "2"}, "free": {"cpu": "1"}}
+    amounts = {"requested": {"cpu": "2"}, "available": {"cpu": "1"}}
     why = Explain(
-        "default/a", "nodes", "no room", {"place": "1"}, {"full": 3}, "1 cpu", {}, amounts, ("job default/b",)
+        "default/a", "nodes", "no room", {"position": "1"}, {"full": 3}, "1 cpu", {}, amounts, ("job default/b",)
     )
     await rig.apply(says("Inqueue", "no room"), why)
     assert await rig.applier.finish(5)
@@ -159,11 +159,11 @@ async def test_a_group_explains_itself_in_the_write_that_calls_it_unschedulable(
     assert status.explanation == core.Explanation(
         gate="nodes",
         message="no room",
-        unblock="1 cpu",
-        numbers={"place": "1"},
+        unblocked_by="1 cpu",
+        numbers={"position": "1"},
         nodes={"full": 3},
-        amounts={"wanted": {"cpu": "2"}, "free": {"cpu": "1"}},
-        ahead=("job default/b",),
+        amounts={"requested": {"cpu": "2"}, "available": {"cpu": "1"}},
+        blocked_by=("job default/b",),
     )
     assert [one.message for one in status.conditions] == ["no room"]
     assert rig.script.count("patch", "podgroups") == 1
@@ -187,7 +187,7 @@ async def test_numbers_alone_are_not_written_but_go_along_with_what_is(cluster: 
     await waiting_group(cluster)
     async with a_rig(cluster, Timing(settle=0.0, message_delay=0.0, repeat_delay=0.0)) as eager:
         await eager.see()
-        await eager.apply(reason(place="7"))
+        await eager.apply(reason(position="7"))
 
         async def told() -> bool:
             return await explained(cluster) is not None
@@ -195,13 +195,13 @@ async def test_numbers_alone_are_not_written_but_go_along_with_what_is(cluster: 
         await cluster.until(told, POD_GROUPS)
     await rig.see()
     for place in ("6", "5", "4"):
-        await rig.apply(reason(place=place))
+        await rig.apply(reason(position=place))
     assert rig.applier.waiting == 1, "the event; no status"
-    await rig.apply(says("Inqueue", "no room", running=1), reason(place="4"))
+    await rig.apply(says("Inqueue", "no room", running=1), reason(position="4"))
     assert await rig.applier.finish(5)
     found = await explained(cluster)
     assert found is not None
-    assert found.numbers["place"] == "4"
+    assert found.numbers["position"] == "4"
     assert rig.script.count("patch", "podgroups") == 1
 
 
@@ -209,12 +209,12 @@ async def test_other_words_beside_the_same_sentence_are_one_late_write(cluster: 
     await waiting_group(cluster)
     await rig.see()
     for number in range(1, 6):
-        await rig.apply(reason(unblock=f"{number} cpu on node n{number}"))
+        await rig.apply(reason(unblocked_by=f"{number} cpu on node n{number}"))
     assert rig.script.count("patch", "podgroups") == 0
     assert await rig.applier.finish(5)
     found = await explained(cluster)
     assert found is not None
-    assert found.unblock == "5 cpu on node n5"
+    assert found.unblocked_by == "5 cpu on node n5"
     assert rig.script.count("patch", "podgroups") == 1
 
 
@@ -225,7 +225,7 @@ async def test_words_that_are_what_they_were_when_their_time_comes_are_not_writt
         await before.apply(reason())
         assert await before.applier.finish(5)
     await rig.see()
-    await rig.apply(reason(unblock="another"))
+    await rig.apply(reason(unblocked_by="another"))
     await rig.apply(reason())
     assert await rig.applier.finish(5)
     assert rig.script.count("patch", "podgroups") == 0
@@ -245,14 +245,16 @@ async def test_an_explanation_is_cut_to_a_size_that_people_can_read(cluster: Clu
     await rig.see()
     nodes = {f"node(s) had untolerated taint {{{'k' * 300}: {number:03}}}": 1 for number in range(100)}
     nodes["Insufficient cpu"] = 9
-    ahead = tuple(f"job default/{number}" for number in range(100))
+    blocked_by = tuple(f"job default/{number}" for number in range(100))
     numbers = {f"number-{number}": "1" * 500 for number in range(100)}
     message = "no room " * 5000
-    await rig.apply(says("Inqueue", message), Explain("default/a", "nodes", message, numbers, nodes, ahead=ahead))
+    await rig.apply(
+        says("Inqueue", message), Explain("default/a", "nodes", message, numbers, nodes, blocked_by=blocked_by)
+    )
     assert await rig.applier.finish(5)
     found = await explained(cluster)
     assert found is not None
-    assert (len(found.message), len(found.ahead), len(found.numbers)) == (32768, 64, 64)
+    assert (len(found.message), len(found.blocked_by), len(found.numbers)) == (32768, 64, 64)
     assert next(iter(found.nodes.items())) == ("Insufficient cpu", 9)
     assert max(map(len, found.nodes)) == 253
 
@@ -330,10 +332,10 @@ async def test_pods_that_come_later_are_told_soon_and_the_others_are_not_bothere
 async def test_a_group_without_pods_is_told_why_it_is_not_admitted(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2)
     await rig.see()
-    await rig.apply(Explain("default/a", "queue", "queue default is closed"))
+    await rig.apply(Explain("default/a", "queue", 'queue "default" is closed'))
     assert await rig.applier.finish(5)
     assert await rig.recorder.flush()
-    assert await cluster.events() == [("a", "Unschedulable", "queue default is closed")]
+    assert await cluster.events() == [("a", "Unschedulable", 'queue "default" is closed')]
 
 
 async def test_a_thousand_waiting_pods_do_not_hold_up_a_bind(cluster: Cluster) -> None:

@@ -44,10 +44,14 @@ def test_numbers_of_a_share_are_what_is_wanted_and_what_the_queue_holds_and_dese
         DEFAULT,
     )
     assert said.gate == "share"
-    assert said.amounts["wanted"]["cpu"] == "1500m"
-    assert (said.amounts["held"]["cpu"], said.amounts["limit"]["cpu"], said.amounts["free"]["cpu"]) == ("4", "4", "0")
-    assert said.unblock == "1500m cpu that queue q holds must become free"
-    assert said.numbers == {"needed": "1", "fit": "0", "queue": "q", "place": "1"}
+    assert said.amounts["requested"]["cpu"] == "1500m"
+    assert (said.amounts["allocated"]["cpu"], said.amounts["limit"]["cpu"], said.amounts["available"]["cpu"]) == (
+        "4",
+        "4",
+        "0",
+    )
+    assert said.unblocked_by == 'release of 1500m cpu in queue "q"'
+    assert said.numbers == {"needed": "1", "fit": "0", "queue": "q", "position": "1"}
 
 
 def test_numbers_of_nodes_are_those_of_the_nearest() -> None:
@@ -55,25 +59,25 @@ def test_numbers_of_nodes_are_those_of_the_nearest() -> None:
         "node n1 cpu=4\nnode n2 cpu=8\njob x: 1 x cpu=3 on=n1, 1 x cpu=6 on=n2\njob a: 1 x cpu=3 memory=1Gi", "a"
     )
     assert said.amounts == {
-        "wanted": {"cpu": "3", "memory": "1Gi", "pods": "1"},
-        "held": {"cpu": "6", "memory": "0", "pods": "1"},
-        "free": {"cpu": "2", "memory": "64Gi", "pods": "109"},
+        "requested": {"cpu": "3", "memory": "1Gi", "pods": "1"},
+        "allocated": {"cpu": "6", "memory": "0", "pods": "1"},
+        "available": {"cpu": "2", "memory": "64Gi", "pods": "109"},
         "limit": {"cpu": "8", "memory": "64Gi", "pods": "110"},
     }
-    assert said.unblock == "1 more cpu on node n2"
+    assert said.unblocked_by == 'release of 1 cpu on node "n2"'
     assert said.nodes == {"Insufficient cpu": 2}
 
 
 def test_a_gang_that_is_larger_than_its_queue_may_ever_be_is_told_so() -> None:
     said = why("node n1 cpu=8\nqueue q capability.cpu=4\njob a queue=q: 3 x cpu=2", "a", DEFAULT)
-    assert said.unblock == "queue q must be allowed to hold 2 cpu more, or the job ask for that much less"
+    assert said.unblocked_by == 'raising the capability of queue "q" by 2 cpu, or a smaller request'
 
 
 def test_jobs_are_told_their_place_in_the_line_of_their_queue() -> None:
     text = "node n1 cpu=1\nclass high value=9\njob x: 1 x cpu=1 on=n1\njob a: 1 x cpu=1\njob b: 1 x cpu=1\n"
     text += "job c priority=high: 1 x cpu=1"
-    assert {job: why(text, job).numbers["place"] for job in "abc"} == {"c": "1", "a": "2", "b": "3"}
-    assert why(text, "b").ahead == ("job default/a",)
+    assert {job: why(text, job).numbers["position"] for job in "abc"} == {"c": "1", "a": "2", "b": "3"}
+    assert why(text, "b").blocked_by == ("job default/a",)
 
 
 def test_pods_that_gates_hold_back_are_not_told_anything() -> None:
@@ -95,16 +99,14 @@ def test_pods_whose_pod_group_does_not_exist_are_told() -> None:
         if not isinstance(thing, core.PodGroup):
             state.upsert(thing)
     said = schedule(state.snapshot(NOW, "test"), config(BARE)).of(Explain)[0]
-    assert (said.job, said.gate, said.message) == ("default/a", "gang", "pod group default/a does not exist")
+    assert (said.job, said.gate, said.message) == ("default/a", "gang", 'podgroup "a" not found')
 
 
 def test_a_gang_whose_room_is_being_freed_waits_for_that_and_not_for_more_room() -> None:
     """Preempt has found it room: what allocate found before no longer counts."""
     text = "node n1 cpu=2\nclass high value=9\njob old: 1 x cpu=2 on=n1\njob new priority=high: 1 x cpu=2"
     rules = "priority | predicates"
-    assert why(text, "new", rules, "enqueue, allocate, preempt").message == (
-        "waits for room that is being freed for 1 of its pods"
-    )
+    assert why(text, "new", rules, "enqueue, allocate, preempt").message == ("waiting for 1 evicted pod to terminate")
 
 
 def test_a_question_about_all_nodes_is_asked_once_for_jobs_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +155,7 @@ def test_whoever_waits_is_told_why_and_what_would_help_and_not_again(text: str, 
         if key not in bound:
             explain = told[str(snapshot.jobs.keys[job])]
             assert explain.message
-            assert explain.unblock, explain
+            assert explain.unblocked_by, explain
             assert key in explain.pods or key in soon
     if plan.of(Bind, Evict, Nominate):
         return

@@ -63,12 +63,12 @@ def test_who_may_borrow_no_more_is_told_how_much_that_is() -> None:
     why = said(made, "a")
     assert (why.gate, str(why.message)) == (
         "capability",
-        "queue q deserves 4 cpu and may borrow at most 2 more and holds 6: 1 more is too much",
+        'queue "q" borrowing limit exceeded: cpu requested 1, allocated 6, deserved 4, borrowingLimit 2',
     )
-    assert (why.amounts["deserved"], why.amounts["borrowing"]["cpu"]) == ({"cpu": "4"}, "2")
+    assert (why.amounts["deserved"], why.amounts["borrowingLimit"]["cpu"]) == ({"cpu": "4"}, "2")
     text = "node n1 cpu=10\nqueue q deserved.cpu=4 borrow.cpu=2\njob a phase=Pending minres.cpu=7 queue=q:"
     told = str(said(decided(text, CAPACITY), "a").message)
-    assert told == "queue q deserves 4 cpu and may borrow at most 2 more: with this job it would have promised 7"
+    assert told == 'queue "q" borrowing limit exceeded: cpu requested 7, allocated 0, deserved 4, borrowingLimit 2'
 
 
 @pytest.mark.parametrize(("words", "held"), [("", 18), ("borrow.cpu=2", 8), ("deserved.cpu=3 borrow.cpu=2", 5)])
@@ -93,7 +93,7 @@ def test_a_subtree_borrows_no_more_than_the_queue_above_it_may() -> None:
     for plugin in ("capacity", "proportion", "drf"):
         made = decided(text, in_a_tree(plugin))
         assert sum(bound(made).values()) == 8, plugin
-        told = "queue team deserves 6 cpu and may borrow at most 2 more"
+        told = 'queue "team" borrowing limit exceeded: cpu requested 1, allocated 8, deserved 6, borrowingLimit 2'
         assert told in str(said(made, "a").message) or plugin == "proportion"  # there its share ends before that
 
 

@@ -36,8 +36,8 @@ def test_a_queue_runs_no_more_jobs_at_once_than_it_may() -> None:
     """
     assert admitted(text) == ["b"]
     said = waits(text, "c")
-    assert (said.gate, said.message) == ("limits", "queue q runs 2 jobs at once, and 2 are admitted")
-    assert (said.unblock, said.ahead) == ("a job in queue q must end", ("queue q",))
+    assert (said.gate, said.message) == ("limits", 'maxRunningJobs of queue "q" reached (2/2)')
+    assert (said.unblocked_by, said.blocked_by) == ('end of 1 job in queue "q"', ("queue q",))
     assert said.numbers.items() >= {"queue": "q", "limit": "2", "admitted": "2"}.items()
 
 
@@ -65,7 +65,7 @@ def test_a_limit_of_a_queue_is_about_all_that_is_below_it() -> None:
         job d phase=Pending:
     """
     assert admitted(text) == ["d"]
-    assert waits(text, "c").message == "queue lab runs 2 jobs at once, and 2 are admitted"
+    assert waits(text, "c").message == 'maxRunningJobs of queue "lab" reached (2/2)'
 
 
 def test_the_nearest_limit_that_a_job_does_not_pass_is_named() -> None:
@@ -77,8 +77,8 @@ def test_the_nearest_limit_that_a_job_does_not_pass_is_named() -> None:
         job b queue=q user=ana phase=Pending:
         job c queue=q user=bo phase=Pending:
     """
-    assert waits(text, "b").message == "queue q lets user ana run 1 job at a time, and 1 is admitted"
-    assert waits(text, "c").message == "queue root runs 1 job at a time, and 1 is admitted"
+    assert waits(text, "b").message == 'maxRunningJobs of user "ana" in queue "q" reached (1/1)'
+    assert waits(text, "c").message == 'maxRunningJobs of queue "root" reached (1/1)'
 
 
 def test_each_user_of_an_entry_has_its_limit_alone() -> None:
@@ -108,9 +108,7 @@ def test_a_star_is_each_of_those_whom_no_entry_names() -> None:
         job g queue=q phase=Pending:
     """
     assert admitted(text) == ["a", "b", "c", "e", "f"]
-    assert waits(text, "g").message == (
-        "queue q lets a user whose name is not known run 1 job at a time, and 1 is admitted"
-    )
+    assert waits(text, "g").message == ('maxRunningJobs of the unknown user in queue "q" reached (1/1)')
 
 
 def test_the_first_entry_that_names_a_user_counts_and_no_other() -> None:
@@ -134,8 +132,8 @@ def test_the_members_of_a_group_share_its_limit() -> None:
         job d queue=q user=dan groups=staff phase=Pending:
     """
     assert admitted(text) == ["a", "b", "d"]
-    assert waits(text, "c").message == "queue q lets group phd run 2 jobs at once, and 2 are admitted"
-    assert waits(text, "c").ahead == ("job default/a", "job default/b")
+    assert waits(text, "c").message == 'maxRunningJobs of group "phd" in queue "q" reached (2/2)'
+    assert waits(text, "c").blocked_by == ("job default/a", "job default/b")
 
 
 def test_of_many_groups_the_first_that_an_entry_names_counts() -> None:
@@ -168,8 +166,8 @@ def test_the_limits_of_a_user_and_of_its_group_are_both_kept() -> None:
 def test_a_limit_of_no_jobs_says_that_none_run() -> None:
     text = "node n1 cpu=8\nqueue q limit.user.ana.running=0\njob a queue=q user=ana phase=Pending:"
     said = waits(text, "a")
-    assert said.message == "queue q lets user ana run no jobs"
-    assert said.unblock == "queue q must let user ana run jobs"
+    assert said.message == 'maxRunningJobs of user "ana" in queue "q" reached (0/0)'
+    assert said.unblocked_by == 'raising maxRunningJobs of user "ana" in queue "q"'
 
 
 def test_where_more_are_admitted_than_may_be_nobody_is_thrown_out_and_so_many_must_end() -> None:
@@ -181,7 +179,7 @@ def test_where_more_are_admitted_than_may_be_nobody_is_thrown_out_and_so_many_mu
         job c queue=q user=ana phase=Pending:
     """
     assert bound(text) == ["b-0"]
-    assert waits(text, "c").unblock == "2 jobs of user ana in queue q must end"
+    assert waits(text, "c").unblocked_by == 'end of 2 jobs of user "ana" in queue "q"'
 
 
 @pytest.mark.parametrize("queue", ["q", "q fifo"])
@@ -218,7 +216,7 @@ def test_without_enqueue_a_job_begins_only_within_the_limits_and_the_most_import
     """
     assert bound(text, "gang, priority, predicates", "allocate") == ["b-0", "c-0"]
     said = waits(text, "a", "gang, priority, predicates", "allocate")
-    assert said.message == "queue q lets user ana run 1 job at a time, and 1 is admitted"
+    assert said.message == 'maxRunningJobs of user "ana" in queue "q" reached (1/1)'
 
 
 def test_limits_hold_without_any_plugin() -> None:
@@ -240,10 +238,15 @@ def test_pods_of_a_user_are_placed_while_all_that_the_user_holds_stays_within_th
     said = waits(text, "a")
     assert (said.gate, said.message) == (
         "limits",
-        "queue q lets user ana hold 3 cpu, and 3 are held: 1 more is too much",
+        'resource limit of user "ana" in queue "q" exceeded: cpu requested 1, allocated 3, limit 3',
     )
-    assert said.unblock == "1 cpu that user ana holds in queue q must become free"
-    assert said.amounts == {"wanted": {"cpu": "1"}, "held": {"cpu": "3"}, "limit": {"cpu": "3"}, "free": {"cpu": "0"}}
+    assert said.unblocked_by == 'release of 1 cpu by user "ana" in queue "q"'
+    assert said.amounts == {
+        "requested": {"cpu": "1"},
+        "allocated": {"cpu": "3"},
+        "limit": {"cpu": "3"},
+        "available": {"cpu": "0"},
+    }
 
 
 def test_a_gang_is_placed_whole_or_not_at_all() -> None:
@@ -254,7 +257,10 @@ def test_a_gang_is_placed_whole_or_not_at_all() -> None:
         job b queue=q user=ana: 3 x cpu=1
     """
     assert bound(text) == ["b-0", "b-1", "b-2"]
-    assert waits(text, "a").unblock == "queue q must let user ana hold 1 cpu more, or the job ask for that much less"
+    assert (
+        waits(text, "a").unblocked_by
+        == 'raising the resource limit of user "ana" in queue "q" by 1 cpu, or a smaller request'
+    )
 
 
 def test_what_a_user_holds_in_all_queues_below_counts() -> None:
@@ -269,7 +275,10 @@ def test_what_a_user_holds_in_all_queues_below_counts() -> None:
         job c user=ana: 1 x cpu=1
     """
     assert bound(text) == ["b-0", "c-0"]
-    assert waits(text, "b").message == "queue lab lets user ana hold 3 cpu, and 3 are held: 1 more is too much"
+    assert (
+        waits(text, "b").message
+        == 'resource limit of user "ana" in queue "lab" exceeded: cpu requested 1, allocated 3, limit 3'
+    )
 
 
 def test_only_what_a_pod_asks_for_counts() -> None:
@@ -297,7 +306,10 @@ def test_a_user_who_holds_all_that_is_allowed_holds_up_nobody_where_the_queue_se
 def test_backfill_keeps_a_limit_on_the_number_of_pods() -> None:
     text = "node n1 cpu=8\nqueue q limit.user.ana.pods=2\njob a queue=q user=ana min=1: 3 x cpu=0"
     assert bound(text) == ["a-0", "a-1"]
-    assert waits(text, "a").message == "queue q lets user ana hold 2 pods, and 2 are held: 1 more is too much"
+    assert (
+        waits(text, "a").message
+        == 'resource limit of user "ana" in queue "q" exceeded: pods requested 1, allocated 2, limit 2'
+    )
 
 
 def test_pods_that_leave_count_no_longer() -> None:
@@ -321,8 +333,11 @@ def test_a_job_is_not_admitted_when_what_it_needs_cannot_be_promised_to_its_user
     """
     assert admitted(text, "gang, overcommit, predicates") == ["c"]
     said = waits(text, "b", "gang, overcommit, predicates")
-    assert said.message == "queue q lets user ana hold 3 cpu: with this job 4 would be held or promised"
-    assert said.unblock == "1 cpu that user ana holds or has been promised in queue q must become free"
+    assert (
+        said.message
+        == 'resource limit of user "ana" in queue "q" exceeded: cpu requested 2, allocated 0, reserved 2, limit 3'
+    )
+    assert said.unblocked_by == 'release of 1 cpu by user "ana" in queue "q"'
 
 
 # Evictions
@@ -387,6 +402,6 @@ def test_the_plan_of_a_world_with_limits_reads_as_any_other() -> None:
         == """
             bind b-0 -> n1
             bind b-1 -> n1
-            podgroup a Inqueue Unschedulable: 3 pods must start together, 2 of them fit: for the next, queue q lets user ana hold 2 cpu, and 2 are held: 1 more is too much
+            podgroup a Inqueue Unschedulable: 3 pods must start together, 2 can be placed: resource limit of user "ana" in queue "q" exceeded: cpu requested 1, allocated 0, limit 2; 2 pods of this job tentatively placed with 2
         """
     )

@@ -111,7 +111,7 @@ def test_the_first_plugin_that_knows_shares_tells_them() -> None:
 
 def test_a_plan_tells_what_queues_hold_in_a_line_and_the_rest_in_its_document() -> None:
     made = decide(TREE, "gang, capacity")
-    assert "queue sci holds cpu 2, pods 2" in str(made).splitlines()
+    assert "queue sci allocated cpu 2, pods 2" in str(made).splitlines()
     entry = next(one for one in document(made)["effects"] if one.get("queue") == "dev")
     assert entry == {
         "effect": "SetQueue",

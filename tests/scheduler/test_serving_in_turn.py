@@ -24,7 +24,7 @@ def test_a_small_job_overtakes_a_large_one_that_does_not_fit_unless_the_queue_se
 def test_who_waits_for_its_turn_is_told_who_comes_first() -> None:
     plan = served("node n1 cpu=4\njob a queue=q: 5 x cpu=1\njob b queue=q: 1 x cpu=1", "fifo")
     said = {effect.job: str(effect.message) for effect in plan.of(Explain)}
-    assert said["default/b"] == 'queue "q" is FIFO: blocked by head job "default/a"'
+    assert said["default/b"] == 'queue "q" is FIFO: blocked by head job "a"'
 
 
 @pytest.mark.parametrize(("strategy", "admitted"), [("traverse", {"default/b"}), ("fifo", set())])

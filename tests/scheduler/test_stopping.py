@@ -46,7 +46,7 @@ def test_what_runs_goes_on_and_an_elastic_job_grows_no_more() -> None:
     text = "node n1 cpu=4\nqueue q stop=Hold\njob a min=1 queue=q: 1 x cpu=1 on=n1, 2 x cpu=1"
     plan = made(text)
     assert not plan.of(Bind, Evict)
-    assert "queue q is on hold: nothing new starts there until its stopPolicy is None" in str(plan)
+    assert 'queue "q" is held: stopPolicy Hold' in str(plan)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_what_runs_goes_on_and_an_elastic_job_grows_no_more() -> None:
     [
         (
             "Hold",
-            "queue team, which queue lab is part of, is on hold: nothing new starts there until its stopPolicy is None",
+            'queue "lab" is held by its ancestor "team": stopPolicy Hold',
         ),
         (
             "HoldAndDrain",
-            "queue team, which queue lab is part of, is drained: nothing stays there until its stopPolicy is None",
+            'queue "lab" is drained by its ancestor "team": stopPolicy HoldAndDrain',
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_stop_reaches_all_queues_below_and_who_waits_is_told_which_queue_it_is
         job a queue=lab: 1 x cpu=1
     """
     why = made(text).of(Explain)[0]
-    assert (why.gate, str(why.message), why.unblock) == ("queue", sentence, "queue team must be resumed")
+    assert (why.gate, str(why.message), why.unblocked_by) == ("queue", sentence, 'resuming queue "team"')
     assert why.numbers["stoppedBy"] == "team"
     assert why.pods == {"default/a-0": sentence}
 
@@ -133,7 +133,7 @@ def test_room_that_is_drained_is_meant_for_those_who_wait() -> None:
         evict a-1: drain
         nominate b-0 -> n1
         nominate b-1 -> n1
-        podgroup b Inqueue Unschedulable: waits for room that is being freed for 2 of its pods
+        podgroup b Inqueue Unschedulable: waiting for 2 evicted pods to terminate
     """
     )
 

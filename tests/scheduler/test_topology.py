@@ -117,32 +117,32 @@ class TestTheExplanation:
         explain = why(f"{RACKS}\njob x: 1 x cpu=2 on=n1\njob a topology=hard:1: 3 x cpu=3")
         assert explain.gate == "topology"
         assert explain.message == (
-            "no hypernode of tier 1 or lower takes the 3 pods that must start together: "
-            "hypernode rack-2 comes closest and lacks 1 cpu"
+            "no hypernode of tier 1 or lower fits the 3 pods that must start together: "
+            'hypernode "rack-2" is closest and lacks 1 cpu'
         )
-        assert explain.unblock == "1 cpu more in hypernode rack-2"
+        assert explain.unblocked_by == 'release of 1 cpu in hypernode "rack-2"'
         assert explain.numbers["tier"] == "1"
 
     def test_says_how_many_find_a_place_where_the_sum_would_do(self) -> None:
         """Rack 2 has 6 cpus left, but two nodes of 3 take only one pod of 2 each."""
         text = f"{RACKS}\njob x: 4 x cpu=1 on=n1,n2,n3,n4\njob a topology=hard:1: 3 x cpu=2"
         assert why(text).message == (
-            "no hypernode of tier 1 or lower takes the 3 pods that must start together: "
-            "hypernode rack-1 comes closest and takes 2"
+            "no hypernode of tier 1 or lower fits the 3 pods that must start together: "
+            'hypernode "rack-1" is closest and fits 2'
         )
 
     def test_names_the_domain_that_the_job_must_stay_in(self) -> None:
         text = f"{RACKS}\njob a min=3 topology=hard:1: 2 x cpu=3 on=n1,n2, 1 x cpu=3"
         assert why(text).message == (
-            "hypernode rack-1, in which the job must stay, does not take the pod: it lacks 1 cpu"
+            'hypernode "rack-1", where pods of the job run, does not fit the pod: it lacks 1 cpu'
         )
 
     def test_says_that_a_job_is_torn_apart_already(self) -> None:
         text = f"{RACKS}\njob a min=3 topology=hard:1: 2 x cpu=1 on=n1,n3, 1 x cpu=1"
-        assert why(text).message == ("its pods are further apart already than tier 1 allows: they span hypernode hall")
+        assert why(text).message == ('running pods of the job exceed highestTierAllowed 1: they span hypernode "hall"')
 
     def test_says_that_there_is_no_such_tier(self) -> None:
-        assert why(f"{RACKS}\njob a topology=hard:0: 1 x cpu=1").message == "there is no hypernode of tier 0 or lower"
+        assert why(f"{RACKS}\njob a topology=hard:0: 1 x cpu=1").message == "no hypernode of tier 0 or lower exists"
 
     def test_leaves_it_at_the_nodes_when_no_node_takes_the_pod(self) -> None:
         explain = why(f"{RACKS}\njob a topology=hard:1: 1 x cpu=5")
@@ -151,7 +151,7 @@ class TestTheExplanation:
     def test_tells_of_hypernodes_that_take_no_part(self) -> None:
         explain = why(f"{RACKS}\nhypernode other tier=1: n1\njob a topology=hard:1: 3 x cpu=4")
         assert explain.message.endswith(
-            "hypernode other takes no part: node n1 is claimed by other and rack-1, and 1 more take none"
+            'hypernode "other" is ignored: node n1 is claimed by other and rack-1, 1 more ignored'
         )
 
 
@@ -186,7 +186,7 @@ class TestSubGroups:
         text = f"{RACKS}\njob x: 2 x cpu=2 on=n1,n3\njob a split=2 split.min=2 split.by=p/p split.topology=hard:1: {self.TWO}"
         explain = why(text)
         assert explain.gate == "topology"
-        assert explain.message.startswith("its sub-groups find no hypernode that takes each of them")
+        assert explain.message.startswith("no hypernode fits each sub-group")
 
     def test_pods_that_no_policy_captures_come_along(self) -> None:
         text = f"{RACKS}\njob a split=2 split.by=p/p split.topology=hard:1: 2 x cpu=3 label.p/p=a, 1 x cpu=3"
@@ -254,17 +254,17 @@ class TestTheForest:
         [
             (
                 "hypernode a tier=1: n1\nhypernode b tier=1: n1",
-                "hypernode a takes no part: node n1 is claimed by a and b",
+                'hypernode "a" is ignored: node n1 is claimed by a and b',
             ),
             (
                 "hypernode a tier=1: n1\nhypernode p tier=2: a\nhypernode q tier=2: a",
-                "hypernode p takes no part: hypernode a is claimed by p and q",
+                'hypernode "p" is ignored: hypernode a is claimed by p and q',
             ),
             (
                 "hypernode a tier=1: b\nhypernode b tier=1: a",
-                "hypernode a takes no part: it is of tier 1 and holds b, which is of tier 1",
+                'hypernode "a" is ignored: it is of tier 1 and holds b, which is of tier 1',
             ),
-            ("hypernode a tier=1: /[/", "hypernode a takes no part: its pattern '[' is not a regular expression"),
+            ("hypernode a tier=1: /[/", "hypernode \"a\" is ignored: its pattern '[' is not a regular expression"),
         ],
     )
     def test_what_contradicts_another_takes_no_part(self, lines: str, fault: str) -> None:

@@ -32,8 +32,8 @@ def cases() -> list[tuple[str, str, str]]:
 def told(explain: Explain) -> str:
     """What the page shows of an explanation."""
     lines = [f"{explain.job.removeprefix('default/')} [{explain.gate}]", f"  {explain.message}"]
-    lines += [f"  unblock: {explain.unblock}"] if explain.unblock else []
-    lines += [f"  after:   {', '.join(explain.ahead)}"] if explain.ahead else []
+    lines += [f"  unblocked by: {explain.unblocked_by}"] if explain.unblocked_by else []
+    lines += [f"  blocked by:   {', '.join(explain.blocked_by)}"] if explain.blocked_by else []
     return "\n".join(lines)
 
 

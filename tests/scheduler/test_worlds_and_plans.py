@@ -19,7 +19,7 @@ def test_a_gang_that_cannot_start_takes_nothing() -> None:
         """
         bind a-0 -> n1
         bind a-1 -> n2
-        podgroup b Inqueue Unschedulable: 3 pods must start together, 2 of them fit: for the next, 0/2 nodes are available: 2 Insufficient cpu
+        podgroup b Inqueue Unschedulable: 3 pods must start together, 2 can be placed: 0/2 nodes are available: 2 Insufficient cpu
         """
     )
 
@@ -38,7 +38,7 @@ def test_what_a_failed_gang_tried_is_free_for_the_next() -> None:
         bind b-1 -> n1
         bind b-2 -> n1
         bind b-3 -> n1
-        podgroup a Inqueue Unschedulable: 5 pods must start together, 4 of them fit: for the next, 0/1 nodes are available: 1 Insufficient cpu
+        podgroup a Inqueue Unschedulable: 5 pods must start together, 4 can be placed: 0/1 nodes are available: 1 Insufficient cpu
         """
     )
 
@@ -89,7 +89,7 @@ def test_room_that_is_being_freed_is_nominated_and_not_bound() -> None:
     made = plan("node n1 cpu=2\njob old: 1 x cpu=2 on=n1 releasing\njob new: 1 x cpu=2", "gang, predicates")
     assert [line for line in made.lines if "new" in line] == [
         "nominate new-0 -> n1",
-        "podgroup new Inqueue Unschedulable: waits for room that is being freed for 1 of its pods",
+        "podgroup new Inqueue Unschedulable: waiting for 1 evicted pod to terminate",
     ]
 
 
@@ -128,7 +128,7 @@ def test_a_pending_job_is_admitted_when_its_minimum_fits_and_its_pods_are_placed
         """
         bind a-0 -> n1
         bind a-1 -> n1
-        podgroup a Inqueue Scheduled: the gang has the members that it needs
+        podgroup a Inqueue Scheduled: gang is ready: the required pods have nodes
         """
     )
 
@@ -136,31 +136,31 @@ def test_a_pending_job_is_admitted_when_its_minimum_fits_and_its_pods_are_placed
 def test_a_job_that_asks_for_more_than_there_is_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob a phase=Pending minres.cpu=9: 9 x cpu=1", DEFAULT)
     assert made.lines == [
-        "podgroup a Pending Unschedulable: the cluster has 4 cpu in all: with this job queue default would have promised 9"
+        'podgroup a Pending Unschedulable: queue "default" exceeds the capacity of the cluster: cpu requested 9, allocated 0,'
+        " capacity 4"
     ]
 
 
 def test_a_job_that_asks_for_more_than_the_cluster_has_left_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob r: 4 x cpu=1 on=n1\njob a phase=Pending minres.cpu=2: 2 x cpu=1", DEFAULT)
     assert made.lines == [
-        "podgroup a Pending Unschedulable: admitted jobs ask for so much cpu that this one exceeds what the cluster may"
-        " promise by 1200m"
+        "podgroup a Pending Unschedulable: overcommit limit of the cluster exceeded: cpu requested 2, allocated 4, limit 4800m"
     ]
 
 
 def test_a_closed_queue_admits_nothing() -> None:
     made = plan("node n1 cpu=4\nqueue q closed\njob a phase=Pending queue=q: 1 x cpu=1", DEFAULT)
-    assert made.lines == ["podgroup a Pending Unschedulable: queue q is closed: it takes no new jobs"]
+    assert made.lines == ['podgroup a Pending Unschedulable: queue "q" is closed']
 
 
 def test_a_queue_that_does_not_exist_is_named() -> None:
     made = plan("node n1 cpu=4\njob a phase=Pending queue=nowhere: 1 x cpu=1", DEFAULT)
-    assert made.lines == ["podgroup a Pending Unschedulable: queue nowhere does not exist"]
+    assert made.lines == ['podgroup a Pending Unschedulable: queue "nowhere" not found']
 
 
 def test_a_gang_whose_pods_do_not_exist_yet_waits_for_them() -> None:
     made = plan("node n1 cpu=4\njob a min=3: 2 x cpu=1", DEFAULT)
-    assert made.lines == ["podgroup a Inqueue Unschedulable: 2 of the 3 pods that the gang needs exist"]
+    assert made.lines == ["podgroup a Inqueue Unschedulable: 2/3 required pods created"]
 
 
 def test_a_running_gang_that_lost_a_member_is_unknown_until_it_has_its_minimum_again() -> None:
@@ -186,4 +186,4 @@ def test_queues_tell_what_they_and_the_queues_below_them_hold() -> None:
         )
     )
     for name in ("lab", "team", "root"):
-        assert f"queue {name} holds cpu 2, pods 2" in made
+        assert f"queue {name} allocated cpu 2, pods 2" in made

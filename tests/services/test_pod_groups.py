@@ -163,7 +163,7 @@ async def test_a_workload_that_is_read_is_read_again_when_what_was_read_may_be_o
 async def test_what_a_server_refuses_is_tried_again_and_at_once_when_a_queue_opens(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As admission refuses a PodGroup for a queue that is closed."""
+    """As admission refuses a PodGroup for a queue "that" is closed."""
     cluster.plays = False
     create_anything, tried = Client.create, asyncio.Event()
     opened: list[str] = []

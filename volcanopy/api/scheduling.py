@@ -98,15 +98,15 @@ class Explanation(Model):
     )
     message: str = Field(default="", max_length=32768)
     """Human-readable message."""
-    unblock: str = Field(default="", max_length=32768)
+    unblocked_by: str = Field(default="", max_length=32768)
     """Smallest change that would allow the PodGroup to start."""
     numbers: dict[str, str] = Field(default_factory=dict)
-    """Numbers in the message, by name."""
+    """Numbers and names in the message, by key, such as `position`: the position in the queue."""
     nodes: dict[str, Int32] = Field(default_factory=dict)
     """Number of nodes rejected, by reason."""
     amounts: dict[str, ResourceList] = Field(default_factory=dict)
-    """Amounts by resource: requested, allocated, reserved, limit, available, deserved, borrowingLimit."""
-    ahead: list[str] = Field(
+    """Amounts by resource: requested, allocated, reserved, tentative, limit, available, deserved, borrowingLimit."""
+    blocked_by: list[str] = Field(
         default_factory=list, max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """Jobs (`job namespace/name`) and queues (`queue name`) that block the PodGroup."""

@@ -122,11 +122,11 @@ class Explanation(ReadModel, frozen=True, kw_only=True, gc=False):
 
     gate: str = ""
     message: str = ""
-    unblock: str = ""
+    unblocked_by: str = ""
     numbers: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, int] = field(default_factory=dict)
     amounts: dict[str, Quantities] = field(default_factory=dict)
-    ahead: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
 
 
 class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -94,8 +94,8 @@ async def describe(client: Client, group: PodGroup) -> str:
     lines.line("Reason", reason(group))
     if explanation := status.explanation:
         lines.line("Gate", explanation.gate)
-        lines.line("Unblocked By", explanation.unblock)
-        lines.line("Blocked By", ", ".join(explanation.ahead))
+        lines.line("Unblocked By", explanation.unblocked_by)
+        lines.line("Blocked By", ", ".join(explanation.blocked_by))
         lines.table("Nodes", ("NODES", "REASON"), [(count, text) for text, count in sorted(explanation.nodes.items())])
     name = group.metadata.name
     listing = await client.list(PODS, group.metadata.namespace)

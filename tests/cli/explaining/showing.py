@@ -13,7 +13,7 @@ from tests.cli.showing import Case, shown
 from volcanopy.kube.client.kinds import Json
 
 GOLDEN = Path(__file__).parent / "golden"
-WHY = "4 pods must start together, 3 of them fit: for the next, 0/3 nodes are available: 3 Insufficient cpu"
+WHY = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
 _SCHEDULING = "/apis/scheduling.volcanopy.io/v1beta1"
 
 CASES = (
@@ -89,11 +89,16 @@ def _group(job: str, made: str) -> Json:
     why = {
         "gate": "nodes",
         "message": WHY,
-        "unblock": "2 more cpu on node n1",
-        "numbers": {"needed": "4", "fit": "3", "place": "2"},
+        "unblockedBy": 'release of 2 cpu on node "n1"',
+        "numbers": {"needed": "4", "fit": "3", "position": "2"},
         "nodes": {"Insufficient cpu": 3, "node(s) had untolerated taint {dedicated: gpu}": 12},
-        "amounts": {"wanted": {"cpu": "4"}, "held": {"cpu": "6"}, "free": {"cpu": "2"}, "limit": {"cpu": "8"}},
-        "ahead": ["job default/first"],
+        "amounts": {
+            "requested": {"cpu": "4"},
+            "allocated": {"cpu": "6"},
+            "available": {"cpu": "2"},
+            "limit": {"cpu": "8"},
+        },
+        "blockedBy": ["job default/first"],
     }
     condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": WHY}
     return {

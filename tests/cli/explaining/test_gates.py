@@ -54,10 +54,10 @@ def check(account: JobAccount, gate: str, lines: list[str]) -> None:
     assert account.verdict == f"job {account.name} waits: {sentence}"
     assert account.gate == gate
     for line in more:
-        if line.startswith("unblock: "):
-            assert account.unblock == line.removeprefix("unblock: ")
+        if line.startswith("unblocked by: "):
+            assert account.unblock == line.removeprefix("unblocked by: ")
         else:
-            assert ", ".join(account.ahead) == line.removeprefix("after:").strip()
+            assert ", ".join(account.ahead) == line.removeprefix("blocked by:").strip()
     held = [one for one in account.gates if one.mark is Mark.HELD]
     enqueued = gate not in {"quota", "overcommit"} and any(
         one.name == "enqueued" and one.mark is Mark.PASSED for one in account.gates

@@ -12,7 +12,12 @@ from volcanopy.kube.client.kinds import Json
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 WHY = "0/3 nodes are available: 3 Insufficient cpu"
-NODES = {"gate": "nodes", "message": WHY, "unblock": "1 more cpu on node n1", "nodes": {"Insufficient cpu": 3}}
+NODES = {
+    "gate": "nodes",
+    "message": WHY,
+    "unblockedBy": 'release of 1 cpu on node "n1"',
+    "nodes": {"Insufficient cpu": 3},
+}
 
 
 def ago(seconds: float) -> str:
@@ -183,12 +188,16 @@ def test_what_was_passed_has_a_tick_and_what_comes_later_was_not_asked(
     phase: str, gate: str, close: bool, expected: str
 ) -> None:
     topology: Json = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}} if close else {}
-    account = said(a_job(pending=2), a_group(phase, {"gate": gate, "message": "m", "unblock": "u"}, **topology))
+    account = said(a_job(pending=2), a_group(phase, {"gate": gate, "message": "m", "unblockedBy": "u"}, **topology))
     assert marks(account) == expected
 
 
 def test_the_gate_says_the_number_that_is_missing() -> None:
-    amounts = {"wanted": {"cpu": "2", "memory": "1Gi"}, "free": {"cpu": "500m", "memory": "8Gi"}, "limit": {"cpu": "4"}}
+    amounts = {
+        "requested": {"cpu": "2", "memory": "1Gi"},
+        "available": {"cpu": "500m", "memory": "8Gi"},
+        "limit": {"cpu": "4"},
+    }
     why = {"gate": "share", "message": "m", "numbers": {"needed": "3", "fit": "1"}, "amounts": amounts}
     account = said(a_job(), a_group(why=why))
     held = next(one for one in account.gates if one.mark is Mark.HELD)
@@ -218,7 +227,7 @@ def test_a_scheduler_that_is_down_is_told_beside_what_it_said() -> None:
 
 
 def test_the_document_holds_what_the_text_tells() -> None:
-    why = {**NODES, "ahead": ["job lab/other"], "numbers": {"place": "2"}}
+    why = {**NODES, "blockedBy": ["job lab/other"], "numbers": {"position": "2"}}
     told = said(a_job(), a_group(why=why), pods=[PULLING]).document()
     assert (told["kind"], told["stands"], told["gate"], told["waitsFor"]) == (
         "JobExplanation",

@@ -20,7 +20,7 @@ def a_queue(name: str, parent: str = "", state: str = "Open", spec: Json | None 
 
 def a_group(name: str, gate: str = "", place: int = 0, phase: str = "Inqueue", owner: str = "") -> Json:
     owners = [{"kind": "BatchJob", "name": owner}] if owner else []
-    why = {"gate": gate, "message": f"because of {gate}", "numbers": {"place": str(place)}} if gate else None
+    why = {"gate": gate, "message": f"because of {gate}", "numbers": {"position": str(place)}} if gate else None
     return {
         "metadata": {"name": name, "namespace": "lab", "ownerReferences": owners},
         "spec": {"queue": "ml"},

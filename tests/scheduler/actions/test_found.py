@@ -253,4 +253,4 @@ def test_a_queue_that_gets_no_further_turn_is_explained_although_nothing_in_part
         - plugins: [{"name": "nodeorder"}, {"name": "proportion", "enabledAllocatable": false}, {"name": "binpack", "enabledAllocatable": false, "arguments": {"binpack.cpu": 4}}, {"name": "deviceshare", "enablePreemptable": false}, {"name": "drf"}]
         """
     (told,) = decide(text, parse(document, builtin())).of(Explain)
-    assert told.message.startswith("queue default holds all that it deserves")
+    assert told.message.startswith('queue "default" is at its deserved share')

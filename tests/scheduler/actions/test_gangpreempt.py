@@ -400,7 +400,7 @@ class TestWhyNot:
 
     def test_a_job_that_was_helped_is_told_that_its_room_is_being_freed(self) -> None:
         text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
-        assert why(text, "b") == "waits for room that is being freed for 1 of its pods"
+        assert why(text, "b") == "waiting for 1 evicted pod to terminate"
 
 
 class TestArguments:

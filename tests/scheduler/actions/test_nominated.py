@@ -44,9 +44,9 @@ def test_without_the_nomination_the_newcomer_would_have_it() -> None:
 def test_whoever_waits_is_told_for_whom_the_room_is_kept() -> None:
     plan = decide(f"{LEAVING}\n{NEWCOMER}", RULES)
     told = {effect.job: effect for effect in plan.of(Explain)}
-    assert told["default/urgent"].ahead == ("job default/owner",)
-    assert told["default/owner"].message == "waits for room that is being freed for 1 of its pods"
-    assert told["default/owner"].unblock == "node n1: the pods that leave it must be gone"
+    assert told["default/urgent"].blocked_by == ("job default/owner",)
+    assert told["default/owner"].message == "waiting for 1 evicted pod to terminate"
+    assert told["default/owner"].unblocked_by == 'termination of 1 pod on node "n1"'
 
 
 def test_room_is_released_when_its_owner_is_gone() -> None:

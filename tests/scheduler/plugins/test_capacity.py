@@ -65,7 +65,9 @@ def test_a_queue_borrows_what_is_idle_up_to_its_capability() -> None:
         "gang, capacity, predicates",
     )
     assert len(made.of(Bind)) == 5
-    assert "explain a [capability]: queue q may hold 5 cpu and holds 5: 1 more is too much" in str(made)
+    assert 'explain a [capability]: queue "q" capability exceeded: cpu requested 1, allocated 5, capability 5' in str(
+        made
+    )
 
 
 def test_guarantees_of_idle_queues_are_left_free() -> None:

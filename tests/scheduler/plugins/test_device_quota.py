@@ -45,7 +45,10 @@ def test_a_queue_claims_no_more_devices_than_it_may(limit: int, count: int, may:
 
 def test_what_runs_counts_and_the_sentence_says_how_much() -> None:
     text = "queue q capability.deviceclass/gpu=2\njob r queue=q: 1 x cpu=1 on=n1 claim=card\njob a queue=q: 1 x cpu=1 claim=pair"
-    assert refused(text, "a-0") == "queue q may hold 2 devices of class gpu and holds 1: 2 more is too much"
+    assert (
+        refused(text, "a-0")
+        == 'queue "q" capability exceeded: devices of class "gpu" requested 2, allocated 1, capability 2'
+    )
 
 
 def test_a_claim_that_pods_share_counts_once() -> None:
@@ -62,7 +65,9 @@ def test_what_leaves_claim_counts_against_the_queues_above() -> None:
         job r queue=x: 1 x cpu=1 on=n1 claim=card
         job a queue=y: 1 x cpu=1 claim=pair
     """
-    assert refused(text, "a-0", hierarchy=True).startswith("queue q may hold 1 devices of class gpu and holds 1")
+    assert refused(text, "a-0", hierarchy=True).startswith(
+        'queue "q" capability exceeded: devices of class "gpu" requested 2, allocated 1, capability 1'
+    )
     assert refused(text, "a-0") == ""
 
 

@@ -94,7 +94,7 @@ def test_what_was_promised_to_one_job_is_not_promised_to_the_next() -> None:
     text = "node n1 cpu=9\njob a phase=Pending min=2 minres.cpu=2\njob b phase=Pending min=2 minres.cpu=2\njob c phase=Pending min=1 minres.cpu=1"
     made = decide([*world(text), quota({"cpu": "3"}, {})], "gang, resourcequota", "enqueue")
     assert [effect.phase for effect in made.of(SetPodGroup)] == ["Inqueue", "Pending", "Inqueue"]
-    assert "resource quota quota of namespace default allows 3 cpu, of which 2 are used or promised" in str(made)
+    assert "exceeded quota: quota, requested: cpu=2, used: cpu=2, limited: cpu=3" in str(made)
 
 
 def test_a_quota_of_some_pods_only_is_left_to_the_api_server() -> None:

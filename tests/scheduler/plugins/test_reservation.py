@@ -87,9 +87,9 @@ def test_who_may_not_end_in_time_does_not() -> None:
     plan = decide(f"{HALF}job small: 1 x cpu=2 {LIMITED}=31m\njob other: 1 x cpu=2", configured())
     assert bound(plan) == {}
     assert said(plan, "small").message == (
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had room kept for job default/big"
+        '0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had resources reserved for job "big"'
     )
-    assert said(plan, "small").ahead == ("job default/big",)
+    assert said(plan, "small").blocked_by == ("job default/big",)
 
 
 def test_without_the_plugin_it_would() -> None:
@@ -108,9 +108,9 @@ def test_a_deadline_says_as_much_as_the_annotation() -> None:
 
 def test_one_who_waits_is_told_where_room_is_kept_and_from_when_on_if_that_is_certain() -> None:
     numbers = said(decide(HALF, configured()), "big").numbers
-    assert (numbers["kept"], numbers["expected"]) == ("n1, n2", "2030-01-02T00:30:00Z")
+    assert (numbers["reserved"], numbers["expected"]) == ("n1, n2", "2030-01-02T00:30:00Z")
     guessed = said(decide(HALF.replace(f" {LIMITED}=30m", ""), configured()), "big").numbers
-    assert guessed["kept"] == "n1, n2"
+    assert guessed["reserved"] == "n1, n2"
     assert "expected" not in guessed
 
 
@@ -132,7 +132,7 @@ def test_the_first_job_to_wait_gets_the_nodes_that_are_ready_first() -> None:
     job big: 2 x cpu=4
     """
     numbers = said(decide(world, configured()), "big").numbers
-    assert (numbers["kept"], numbers["expected"]) == ("n2, n3", "2030-01-02T00:40:00Z")
+    assert (numbers["reserved"], numbers["expected"]) == ("n2, n3", "2030-01-02T00:40:00Z")
 
 
 def test_who_can_be_made_to_leave_uses_the_room_if_preempt_is_there_to_do_it() -> None:
@@ -223,9 +223,9 @@ def test_what_a_queue_has_left_is_kept_where_its_limit_is_what_the_job_waits_for
     assert bound(plan) == {}
     assert (said(plan, "small").gate, said(plan, "small").message) == (
         "capability",
-        "what queue q has left is kept for job default/big",
+        'the rest of queue "q" is reserved for job "big"',
     )
-    assert said(plan, "small").ahead == ("job default/big",)
+    assert said(plan, "small").blocked_by == ("job default/big",)
     assert bound(decide(f"{world}job small queue=q: 1 x cpu=1 {LIMITED}=9m", config)) == {"small-0": "n1"}
     assert bound(decide(f"{world}job small: 1 x cpu=1", config)) == {"small-0": "n1"}, "another queue"
     never = world.replace("4 x cpu=1", "5 x cpu=1")

@@ -94,7 +94,7 @@ def test_a_gang_for_which_there_are_too_few_volumes_takes_none() -> None:
         )
         == """
         bind b-0 -> n1 (two=v1)
-        podgroup a Inqueue Unschedulable: 2 pods must start together, 1 of them fit: for the next, 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind
+        podgroup a Inqueue Unschedulable: 2 pods must start together, 1 can be placed: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind
         """
     )
 

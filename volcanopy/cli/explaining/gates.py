@@ -111,14 +111,14 @@ def _missing(why: Json) -> str:
         said.append(f"on the nearest node {', '.join(short)}")
     else:
         said += short
-    return "; ".join(said) or str(why.get("unblock") or why.get("message") or "")
+    return "; ".join(said) or str(why.get("unblockedBy") or why.get("message") or "")
 
 
 def _short(amounts: Mapping[str, Mapping[str, str]]) -> Sequence[str]:
     """Of each resource that is short: what is wanted, and what is free of how much."""
     from volcanopy.api import quantity
 
-    wanted, free, limit = (amounts.get(kind) or {} for kind in ("wanted", "free", "limit"))
+    wanted, free, limit = (amounts.get(kind) or {} for kind in ("requested", "available", "limit"))
     said = []
     for name, asked in wanted.items():
         has = free.get(name, "0")

@@ -136,8 +136,8 @@ def _with_reason(account: JobAccount, facts: JobFacts, why: Json) -> JobAccount:
         gate=str(why.get("gate", "")),
         gates=gates.gates(facts.job, facts.group, facts.queue, why),
         nodes=dict(sorted((why.get("nodes") or {}).items(), key=lambda item: (-item[1], item[0]))),
-        ahead=tuple(why.get("ahead") or ()),
-        unblock=str(why.get("unblock") or ""),
+        ahead=tuple(why.get("blockedBy") or ()),
+        unblock=str(why.get("unblockedBy") or ""),
         numbers=why.get("numbers") or {},
         amounts=why.get("amounts") or {},
     )

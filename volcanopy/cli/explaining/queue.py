@@ -194,7 +194,7 @@ def _in_line(groups: Sequence[Json]) -> list[Waiting]:
         phase = status.get("phase") or "Pending"
         if phase in _OVER or not (why or phase == "Pending"):
             continue
-        place = (why.get("numbers") or {}).get("place", "")
+        place = (why.get("numbers") or {}).get("position", "")
         waiting.append(
             Waiting(
                 owner_of(group),

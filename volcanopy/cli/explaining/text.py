@@ -50,7 +50,7 @@ def job_lines(account: JobAccount) -> Iterator[Line]:
     """What is said about a job."""
     yield [Part(account.verdict, f"bold {_WORDS.get(account.stands, '')}".strip())]
     facts = f"namespace {account.namespace}, queue {account.queue}, phase {account.phase}"
-    place = account.numbers.get("place")
+    place = account.numbers.get("position")
     yield [Part(f"  {facts}" + (f", place {place} in the line of its queue" if place else ""), "dim")]
     if account.gates:
         yield from _heading("Gates")
@@ -76,7 +76,7 @@ def job_lines(account: JobAccount) -> Iterator[Line]:
 
 def _kept(account: JobAccount) -> Iterator[Line]:
     """Where the scheduler keeps room for the job, and when it is expected to start."""
-    kept, expected = account.numbers.get("kept"), account.numbers.get("expected")
+    kept, expected = account.numbers.get("reserved"), account.numbers.get("expected")
     if kept:
         yield from _section("Room is kept", [f"{kept}{', start expected ' + expected if expected else ''}"])
 

@@ -153,7 +153,7 @@ class PodGroupStatusWriter:
 
 
 def _texts(explain: Explain) -> tuple[object, ...]:
-    return explain.gate, explain.message, explain.unblock, explain.ahead
+    return explain.gate, explain.message, explain.unblocked_by, explain.blocked_by
 
 
 def _counts(status: core.PodGroupStatus) -> tuple[int, int, int]:

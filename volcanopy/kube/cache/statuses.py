@@ -87,11 +87,11 @@ def explanation(explain: Explain) -> core.Explanation:
     return core.Explanation(
         gate=explain.gate,
         message=explain.message[:MESSAGE_LIMIT],
-        unblock=explain.unblock[:MESSAGE_LIMIT],
+        unblocked_by=explain.unblocked_by[:MESSAGE_LIMIT],
         numbers={name: _cut(text) for name, text in list(explain.numbers.items())[:_ENTRIES]},
         nodes=nodes,
         amounts=amounts,
-        ahead=explain.ahead[:_ENTRIES],
+        blocked_by=explain.blocked_by[:_ENTRIES],
     )
 
 
@@ -99,11 +99,11 @@ def same_text(first: core.Explanation | None, other: core.Explanation | None) ->
     """Whether two explanations have the same texts, whatever their numbers."""
     if first is None or other is None:
         return first is other
-    return (first.gate, first.message, first.unblock, first.ahead) == (
+    return (first.gate, first.message, first.unblocked_by, first.blocked_by) == (
         other.gate,
         other.message,
-        other.unblock,
-        other.ahead,
+        other.unblocked_by,
+        other.blocked_by,
     )
 
 

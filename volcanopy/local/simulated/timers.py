@@ -1,20 +1,19 @@
-"""Keys with due times behind one timer, and workers that process due keys."""
+"""What is to be done when: any number of keys with their times, and one timer for all of them."""
 
 import asyncio
 import heapq
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from volcanopy.kube.client.errors import KubeError
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 
-class TimerQueue:
-    """Keys with their due times (seconds of ``clock``); each key is contained once."""
+class Agenda:
+    """Keys, each with the moment (seconds of ``clock``) at which it is due; each key stands in it once."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -26,7 +25,7 @@ class TimerQueue:
         return len(self._when)
 
     def put(self, key: str, when: float) -> None:
-        """Set the due time of a key; infinity removes the key."""
+        """Have the key come up at this moment, and not when it was to come up before. An infinite moment never comes."""
         if self._when.get(key) == when:
             return
         if when == math.inf:
@@ -41,70 +40,70 @@ class TimerQueue:
             heapq.heapify(self._heap)
 
     def drop(self, key: str) -> None:
-        """Remove the key."""
+        """Forget the key."""
         self._when.pop(key, None)
 
     async def due(self) -> list[str]:
-        """Wait until keys are due; remove and return them."""
+        """Wait until something is due; gives everything that is, and forgets it."""
         while True:
             self._sooner.clear()
-            if due := self._take(self._clock()):
-                return due
+            if found := self._take(self._clock()):
+                return found
             pause = self._heap[0][0] - self._clock() if self._heap else None
             try:
-                # Timers are limited to some weeks.
+                # A timer cannot be set for longer than some weeks.
                 async with asyncio.timeout(None if pause is None else min(pause, 86_400.0)):
                     await self._sooner.wait()
             except TimeoutError:
                 continue
 
     def _take(self, now: float) -> list[str]:
-        due = []
+        found = []
         while self._heap and self._heap[0][0] <= now:
             when, key = heapq.heappop(self._heap)
             if self._when.get(key) == when:
                 del self._when[key]
-                due.append(key)
-        return due
+                found.append(key)
+        return found
 
 
 Act = Callable[[str], Awaitable[float]]
-"""Processes a due key; returns its next due time, infinity for never."""
+"""Does what is due for a key; returns when it is due again (never: infinity)."""
 
 
-class TimedWorkers:
-    """Workers that process due keys in parallel, each key by one worker at a time.
+class Crew:
+    """Does what an agenda says: several keys at once, none by two at once.
 
-    Processing that fails with a KubeError is retried with exponential back-off.
+    An act that fails for reasons of the network or the server is tried again, later each time.
     """
 
     def __init__(self, what: str, act: Act, workers: int, clock: Callable[[], float] = time.time) -> None:
         self._what, self._act, self._workers, self._clock = what, act, workers, clock
-        self._agenda = TimerQueue(clock)
+        self._agenda = Agenda(clock)
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._busy: dict[str, float] = {}
         self._failures: dict[str, int] = {}
 
     def put(self, key: str, when: float = 0.0) -> None:
-        """Set the due time of a key; it is due at once if the time is past."""
+        """Have something done for the key at this moment (at once, if it is past), instead of when it was due before."""
         if key in self._busy:
             self._busy[key] = min(self._busy[key], when)
         else:
             self._agenda.put(key, when)
 
     def drop(self, key: str) -> None:
-        """Remove the key."""
+        """Nothing is to be done for the key any more."""
         self._agenda.drop(key)
         self._failures.pop(key, None)
 
     async def run(self) -> None:
-        """Process keys until cancelled."""
+        """Work until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(self._workers):
                 tasks.create_task(self._work())
             while True:
                 for key in await self._agenda.due():
-                    # Busy from here on, or a put meanwhile would add the key to the queue twice.
+                    # Busy from here on, or what is put meanwhile would bring the key into the queue twice.
                     self._busy[key] = math.inf
                     self._queue.put_nowait(key)
 
@@ -117,5 +116,5 @@ class TimedWorkers:
             except KubeError as fault:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
                 again = self._clock() + min(0.25 * 2.0**failures, 30.0)
-                log.warning("request failed, retrying", kind=self._what, key=key, error=str(fault))
+                log.warning("%s %s: %s; tried again", self._what, key, fault)
             self._agenda.put(key, min(again, self._busy.pop(key)))

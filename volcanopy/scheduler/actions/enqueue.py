@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare.queue_demand import outstanding
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, QueueView
-from volcanopy.scheduler.model.messages import Words, closed
+from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.session.session import Session
 
@@ -45,10 +46,9 @@ class Enqueue:
             _, job = heapq.heappop(jobs)
             blocks = not _admit(session, job, free_by_eviction) and not session.has_submitter_limit(job)
             if blocks and queue.in_turn and queue.is_open:
-                head, message = f"job {job.key}", f'queue "{queue.name}" is FIFO: blocked by head job "{job.key}"'
-                reason = Words(message, {"queue": queue.name}, {}, f"{head} must be admitted", (head,))
+                reason = blocked_by_head(queue.name, job.key)
                 for _, other in sorted(jobs, key=operator.itemgetter(0)):
-                    session.reject(other, Rejection("queue", reason))
+                    session.reject(other, Rejection(Gate.QUEUE, reason))
                 continue
             if jobs:
                 heapq.heappush(queues, (session.queue_key(queue), queue))
@@ -56,7 +56,7 @@ class Enqueue:
 
 def _admit(session: Session, job: JobView, free_by_eviction: "_FreeByEviction") -> bool:
     if not job.queue.is_open:
-        session.reject(job, Rejection("queue", closed(job.queue.name, ": it takes no new jobs")))
+        session.reject(job, Rejection(Gate.QUEUE, closed(job.queue.name)))
         return False
     minimum = job.min_resources
     if minimum is not None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import stopped
@@ -43,7 +44,7 @@ def _hold(session: Session) -> None:
         queue, by = int(queues[row]), int(stops.held_by[queues[row]])
         drained = int(stops.drained_by[queue])
         reason = stopped(names[queue], names[by if drained < 0 else drained], drained >= 0)
-        session.reject(JobView(session.ledger, row), Rejection("queue", reason))
+        session.reject(JobView(session.ledger, row), Rejection(Gate.QUEUE, reason))
 
 
 def _drain(session: Session) -> None:

@@ -110,11 +110,11 @@ class GangPreemptor:
 
 @dataclass(frozen=True)
 class Invalid:
-    """Why a job cannot take part in this cycle; ``unblock`` says what is missing, ``numbers`` how many of what."""
+    """Why a job cannot take part in this cycle; ``unblocked_by`` says what is missing, ``numbers`` how many of what."""
 
     reason: str
     message: str
-    unblock: str = ""
+    unblocked_by: str = ""
     numbers: Mapping[str, str] = field(default_factory=dict)
 
 

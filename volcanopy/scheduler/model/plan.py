@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volcanopy.scheduler.model.messages import short
+
 
 @dataclass(frozen=True, slots=True)
 class VolumeChoice:
@@ -130,20 +132,19 @@ class SetQueue:
     share: str = ""
 
     def __str__(self) -> str:
-        held = ", ".join(f"{name} {text}" for name, text in self.allocated.items()) or "nothing"
-        return f"queue {self.queue} holds {held}"
+        allocated = ", ".join(f"{name} {text}" for name, text in self.allocated.items()) or "nothing"
+        return f"queue {self.queue} allocated {allocated}"
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
     """Why a job waits.
 
-    ``gate`` is the first gate that it does not pass: queue, quota, overcommit, share, capability, gang, topology or nodes
-    (or actions, if none of those configured looks at it). ``message`` is the sentence for people; ``numbers`` what it
-    rests on, by name; ``nodes`` how many nodes refuse for which reason; ``unblock`` the least that would let it start.
-    ``pods`` are the pods that wait with it and their sentence. ``amounts`` are quantities by resource of what is
-    ``wanted``, ``held``, ``free`` and the ``limit`` (where nodes are the gate, of the one that comes nearest). ``ahead``
-    says whom it waits for: ``job namespace/name`` or ``queue name``.
+    ``gate`` is the first gate that it does not pass (:mod:`volcanopy.api.gates`); ``message`` the sentence, ``numbers`` its
+    counts and names; ``nodes`` the number of rejecting nodes by reason; ``unblocked_by`` the least change that lets it
+    start. ``pods`` are its waiting pods with their message. ``amounts`` are quantities by resource, such as ``requested``,
+    ``allocated``, ``limit`` and ``available`` (at gate ``nodes`` those of the nearest node). ``blocked_by`` is what it
+    waits for: ``job namespace/name`` or ``queue name``.
     """
 
     job: str
@@ -151,10 +152,10 @@ class Explain:
     message: str
     numbers: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, int] = field(default_factory=dict)
-    unblock: str = ""
+    unblocked_by: str = ""
     pods: Mapping[str, str] = field(default_factory=dict)
     amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    ahead: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"explain {short(self.job)} [{self.gate}]: {self.message}"
@@ -183,11 +184,6 @@ class Plan:
     def of(self, *kinds: type[Any]) -> list[Any]:
         """The effects of these kinds, in order."""
         return [effect for effect in self.effects if isinstance(effect, kinds)]
-
-
-def short(key: str) -> str:
-    """A key as people write it: the namespace ``default`` goes without saying."""
-    return key.removeprefix("default/")
 
 
 def document(plan: Plan) -> dict[str, Any]:
@@ -220,11 +216,11 @@ def _entry(effect: Effect) -> dict[str, Any]:
             more = {"deserved": deserved, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
             entry |= {name: dict(amounts) for name, amounts in more.items() if amounts}
             entry |= {"share": share} if share else {}
-        case Explain(job, gate, message, numbers, nodes, unblock, pods, amounts, ahead):
+        case Explain(job, gate, message, numbers, nodes, unblocked_by, pods, amounts, blocked_by):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
-            entry |= ({"unblock": unblock} if unblock else {}) | ({"pods": dict(pods)} if pods else {})
+            entry |= ({"unblockedBy": unblocked_by} if unblocked_by else {}) | ({"pods": dict(pods)} if pods else {})
             entry |= {"amounts": {kind: dict(found) for kind, found in amounts.items()}} if amounts else {}
-            entry |= {"ahead": list(ahead)} if ahead else {}
+            entry |= {"blockedBy": list(blocked_by)} if blocked_by else {}
     return entry
 
 

@@ -252,7 +252,7 @@ class _Planting:
             parent=parent,
             of_node=of_node,
             tier_numbers=numbers,
-            faults=tuple(f"hypernode {name} takes no part: {why}" for name, why in sorted(self._faults.items())),
+            faults=tuple(f'hypernode "{name}" is ignored: {why}' for name, why in sorted(self._faults.items())),
         )
 
 

@@ -14,7 +14,7 @@ from volcanopy.api import quantity
 from volcanopy.scheduler.framework.plugin import NodeRejection
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.messages import listed
+from volcanopy.scheduler.model.messages import quantities, short
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 
@@ -43,20 +43,23 @@ class Nearest:
         """What is missing; of the whole node where that is too small."""
         room = self.size if self.is_too_small else self.free
         missing = zip(self.names, self.request.tolist(), room.tolist(), strict=True)
-        return ", ".join(
-            f"{quantity.text(name, wanted - has)} more {name}" for name, wanted, has in missing if wanted > has
-        )
+        return ", ".join(f"{quantity.text(name, wanted - has)} {name}" for name, wanted, has in missing if wanted > has)
 
     def __str__(self) -> str:
         if self.is_too_small:
-            return f"{self.gaps} than node {self.name} has, which comes nearest: no node is large enough"
-        return f"{self.gaps} on node {self.name}"
+            return f'a larger node: nearest is node "{self.name}", which lacks {self.gaps}'
+        return f'release of {self.gaps} on node "{self.name}"'
 
     def amounts(self) -> dict[str, dict[str, str]]:
         """What is wanted, and how the node stands, by resource."""
         counted = tuple(self.request.tolist())
-        table = {"wanted": self.request, "held": self.used, "free": np.maximum(self.free, 0), "limit": self.size}
-        return {kind: listed(self.names, tuple(units.tolist()), counted) for kind, units in table.items()}
+        table = {
+            "requested": self.request,
+            "allocated": self.used,
+            "limit": self.size,
+            "available": np.maximum(self.free, 0),
+        }
+        return {kind: quantities(self.names, tuple(units.tolist()), counted) for kind, units in table.items()}
 
 
 @dataclass
@@ -68,14 +71,14 @@ class Why:
     nearest: Nearest | None = None
     but_for: str = ""
     """Where every node is refused: what most nodes with room, or else the nearest node, would take the task but for."""
-    ahead: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
     """Jobs for which room is kept that the task could have had otherwise."""
 
     @cached_property
     def sentence(self) -> str:
         """How many nodes refuse for which reason."""
         if not self.nodes:
-            return "there are no nodes"
+            return "no nodes available to schedule pods"
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.ordered())
         return f"0/{self.nodes} nodes are available: {reasons}" if reasons else f"0/{self.nodes} nodes are available"
 
@@ -84,15 +87,16 @@ class Why:
         return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
 
     @cached_property
-    def unblock(self) -> str:
+    def unblocked_by(self) -> str:
         """The least that would have to become free, or to change, for one more such task to find a node."""
         if self.nearest is not None:
             return str(self.nearest)
         if self.but_for:
             return self.but_for
-        if self.ahead:
-            return f"{self.ahead[0]} must start, or be withdrawn"
-        return "" if self.nodes else "there must be a node"
+        if self.blocked_by:
+            kind, _, job = self.blocked_by[0].partition(" ")
+            return f'start or deletion of {kind} "{short(job)}"'
+        return "" if self.nodes else "adding a node"
 
     @cached_property
     def amounts(self) -> dict[str, dict[str, str]]:
@@ -123,7 +127,7 @@ def judge(ledger: Ledger, refusals: Sequence[NodeRejection], task: TaskView, row
     elif len(rows):
         fits = np.array((future[dims] >= request[dims, None]).all(axis=0), dtype=np.bool_)
         why.but_for = _but_for(refusals, fits) or _least_refused(ledger, refusals, request, dims, rows, future)
-    why.ahead = _ahead(ledger, refusals, task, dims, rows[~refused])
+    why.blocked_by = _blocked_by(ledger, refusals, task, dims, rows[~refused])
     return why
 
 
@@ -171,7 +175,7 @@ def _but_for(refusals: Sequence[NodeRejection], fits: Mask) -> str:
     if not alone:
         return ""
     reason = min(alone, key=lambda one: (-alone[one], one))
-    return f"{alone[reason]} node{'s' if alone[reason] > 1 else ''} would take it but for: {reason}"
+    return f"{alone[reason]} node{'s' if alone[reason] > 1 else ''} rejected only by: {reason}"
 
 
 def _least_refused(
@@ -186,11 +190,11 @@ def _least_refused(
     place = int(few[0]) if nearest is None else rows.tolist().index(ledger.snapshot.nodes.index[nearest.name])
     reasons = sorted(refusal.reason for refusal in refusals if refusal.nodes[place])
     name = ledger.snapshot.nodes.names[int(rows[place])]
-    missing = "" if nearest is None else f", and {nearest.gaps}"
-    return f"node {name} would take it but for: {', '.join(reasons)}{missing}"
+    missing = [] if nearest is None else [f"insufficient {nearest.gaps}"]
+    return f'node "{name}" rejected only by: {", ".join([*reasons, *missing])}'
 
 
-def _ahead(
+def _blocked_by(
     ledger: Ledger, refusals: Sequence[NodeRejection], task: TaskView, dims: Rows, rows: Rows
 ) -> tuple[str, ...]:
     """The jobs for which room is kept that would be enough for the task: by a refusal, or by tasks placed in it."""

@@ -6,14 +6,16 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.borrowing import Commitments, bounds
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, GangPreemptor, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import Shortage, closed, misplaced
+from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
 from volcanopy.scheduler.model.queue_shares import QueueShares
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 
@@ -103,14 +105,14 @@ class Capacity(Plugin[CapacityArguments]):
         for row in self._line(queue):
             short = queue_demand.first_short(held[:, row] + asked, self._limit[:, row], asked, self._pods)
             if short is not None:
-                return Rejection("capability", self._shortage("capability", row, asked, each=count))
+                return Rejection(Gate.CAPABILITY, self._quota("capability", row, asked, each=count))
         ledger = self.cluster.ledger
         over = None
         if self._spoken_for is not None:
             over = self._spoken_for.excess(queue.row, ledger.queue_allocated, asked, ledger.moves)
         if over is not None:
             most = held[:, queue.row] + asked - over
-            return Rejection("capability", self._shortage("capability", queue.row, asked, each=count, most=most))
+            return Rejection(Gate.CAPABILITY, self._quota("capability", queue.row, asked, each=count, most=most))
         return self._without_devices(queue, task, count)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
@@ -229,7 +231,7 @@ class Capacity(Plugin[CapacityArguments]):
             short = queue_demand.first_short(asked, self._most[:, row], least.values, self._pods)
             if short is not None:
                 promised = self._promised[:, row] + admitted[:, row]
-                return reject("capability", self._shortage("admission", row, least.values, promised))
+                return reject(Gate.CAPABILITY, self._quota("capability", row, least.values, promised))
         return PERMIT
 
     # The tree
@@ -278,25 +280,25 @@ class Capacity(Plugin[CapacityArguments]):
     def _closed(self, queue: QueueView) -> Rejection | None:
         """Why the queue takes no jobs at all."""
         if not queue.is_open:
-            return Rejection("queue", closed(queue.name))
+            return Rejection(Gate.QUEUE, closed(queue.name))
         if not self._is_sound(queue.row):
-            message = f"queue {queue.name} is not below the queue root: check the parents of its line"
-            return Rejection("queue", misplaced(queue.name, message, f"queue {queue.name} must be below root"))
+            return Rejection(Gate.QUEUE, not_below_root(queue.name))
         if self.hierarchy and queue.is_parent:
-            message = f"queue {queue.name} has queues below it: jobs belong into one of those"
-            return Rejection("queue", misplaced(queue.name, message, f"the job must name a queue below {queue.name}"))
+            return Rejection(Gate.QUEUE, not_a_leaf(queue.name))
         return None
 
-    def _shortage(
+    def _quota(
         self, kind: str, row: int, wanted: Ints, promised: Ints | None = None, each: int = 1, most: Ints | None = None
-    ) -> Shortage:
+    ) -> QuotaMessage:
         limits = self._limit if promised is None else self._most
         held, limit = self._held()[:, row].tolist(), (limits[:, row] if most is None else most).tolist()
         more = () if promised is None else tuple(promised.tolist())
         names = self.cluster.axis.names
-        short = Shortage(kind, self._name(row), names, tuple(wanted.tolist()), tuple(held), tuple(limit), more, each)
+        short = QuotaMessage(
+            kind, self._name(row), names, tuple(wanted.tolist()), tuple(held), tuple(limit), more, each
+        )
         short = short.of_borrower(self._bounds.borrowed(self.cluster.snapshot.queues, row))
-        return short._replace(total=tuple(self.cluster.snapshot.total.tolist()))
+        return short._replace(cluster=tuple(self.cluster.snapshot.total.tolist()))
 
     def _name(self, row: int) -> str:
         return self.cluster.snapshot.queues.names[row]
@@ -309,10 +311,9 @@ class Capacity(Plugin[CapacityArguments]):
         if exceeded is None:
             return None
         row, name, limit, held, asked = exceeded
-        return Rejection(
-            "capability",
-            f"queue {self._name(row)} may hold {limit} devices of class {name} and holds {held}: {asked} more is too much",
-        )
+        numbers = f"requested {asked}, allocated {held}, capability {limit}"
+        text = f'queue "{self._name(row)}" capability exceeded: devices of class "{name}" {numbers}'
+        return Rejection(Gate.CAPABILITY, text)
 
     def _rank(self, row: int) -> tuple[float, bool]:
         named = self._deserved[:, row] > 0

@@ -6,6 +6,7 @@ from typing import ClassVar, Self, cast
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.borrowing import Bounds, Commitments, bounds
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
@@ -14,7 +15,7 @@ from volcanopy.scheduler.fairshare.weighted_shares import Levels
 from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import Shortage
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Floats, Ints, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
@@ -146,9 +147,11 @@ class HierarchicalDrf(Drf):
             tuple(amounts.tolist()) for amounts in (asked, self.cluster.ledger.tree_allocated[:, row], limit)
         )
         names, total = self.cluster.axis.names, tuple(snapshot.total.tolist())
-        short = Shortage("capability", snapshot.queues.names[row], names, wanted, held, most, each=count, total=total)
+        short = QuotaMessage(
+            "capability", snapshot.queues.names[row], names, wanted, held, most, parts=count, cluster=total
+        )
         borrowed = None if self._bounds is None else self._bounds.borrowed(snapshot.queues, row)
-        return Rejection("capability", short.of_borrower(borrowed))
+        return Rejection(Gate.CAPABILITY, short.of_borrower(borrowed))
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """As many as leave each queue what it does not lend."""

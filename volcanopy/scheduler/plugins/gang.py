@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, Invalid, NoArguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
 from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView
@@ -41,19 +42,21 @@ class Gang(Plugin[NoArguments]):
             if role.valid < role.minimum:
                 return Invalid(
                     "NotEnoughPodsOfTask",
-                    f"{role.valid} of the {role.minimum} pods that task {role.name} needs at least exist",
-                    f"{_pods(role.minimum - role.valid)} of task {role.name} must be made",
+                    f'task "{role.name}": {role.valid}/{role.minimum} required pods created',
+                    f'creating {_pods(role.minimum - role.valid)} of task "{role.name}"',
                     {"exist": str(role.valid), "needed": str(role.minimum), "task": role.name},
                 )
         missing = self._lacking(job, lambda _: True)
         if missing:
-            return Invalid("NotEnoughPodsOfTask", f"too few sub-groups of the policy {missing} exist")
+            return Invalid(
+                "NotEnoughPodsOfTask", f'subGroupPolicy "{missing}": fewer sub-groups created than minSubGroups'
+            )
         valid = job.valid_count
         if valid < job.min_available:
             return Invalid(
                 "NotEnoughTasks",
-                f"{valid} of the {job.min_available} pods that the gang needs exist",
-                f"{_pods(job.min_available - valid)} must be made",
+                f"{valid}/{job.min_available} required pods created",
+                f"creating {_pods(job.min_available - valid)}",
                 {"exist": str(valid), "needed": str(job.min_available)},
             )
         return None
@@ -85,7 +88,7 @@ class Gang(Plugin[NoArguments]):
             and not self._lacking(job, lambda part: part.is_pipelined)
         ):
             return PERMIT
-        return reject("gang", "the gang lacks members")
+        return reject(Gate.GANG, "gang is not ready: fewer pods placed than required")
 
     def subjob_order(self, part: SubJobView) -> int:
         """Those that cannot start yet before those that run already."""
@@ -97,7 +100,11 @@ class Gang(Plugin[NoArguments]):
 
     def subjob_pipelined(self, part: SubJobView) -> Vote:
         """Its own minimum, counting room that is being freed."""
-        return PERMIT if part.is_pipelined else reject("gang", "the sub-group lacks members")
+        return (
+            PERMIT
+            if part.is_pipelined
+            else reject(Gate.GANG, "sub-group is not ready: fewer pods placed than required")
+        )
 
     def job_starving(self, job: JobView) -> bool:
         """While the minimum lacks members."""
@@ -138,7 +145,7 @@ class Gang(Plugin[NoArguments]):
         if not job.count():
             return None
         if job.is_ready and not self._lacking(job, lambda part: part.is_ready):
-            return GroupCondition("Scheduled", "GangReady", "the gang has the members that it needs")
+            return GroupCondition("Scheduled", "GangReady", "gang is ready: the required pods have nodes")
         if _is_leaving(job):
             return None
         invalid = self.invalid(job)

@@ -5,9 +5,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.messages import Overpromise
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.task_status import HOLDING
 
@@ -35,8 +36,8 @@ class Overcommit(Plugin[OvercommitArguments]):
     def open(self) -> None:
         """Reckon what may be asked for, and what is asked for already."""
         snapshot = self.cluster.snapshot
-        total = (snapshot.total * self.args.factor).astype(np.int64)
-        self._room: Ints = total - snapshot.nodes.used.values.sum(axis=1)
+        self._limit: Ints = (snapshot.total * self.args.factor).astype(np.int64)
+        self._used: Ints = snapshot.nodes.used.values.sum(axis=1)
         self._asked: Ints = self._asked_by_admitted().sum(axis=1)
 
     def job_enqueueable(self, job: JobView) -> Vote:
@@ -44,13 +45,11 @@ class Overcommit(Plugin[OvercommitArguments]):
         least = job.min_resources
         if least is None:
             return PERMIT
-        asked = self._asked + self.cluster.ledger.queue_inqueue.sum(axis=1) + least.values
-        short = np.flatnonzero((least.values > 0) & (asked > self._room))
-        if not len(short):
+        reserved = self._asked + self.cluster.ledger.queue_inqueue.sum(axis=1)
+        if not ((least.values > 0) & (reserved + least.values > self._limit - self._used)).any():
             return PERMIT
-        return reject(
-            "overcommit", Overpromise.of(self.cluster.axis.names, least.values, asked, self._room), yields=True
-        )
+        quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, reserved, self._limit)
+        return reject(Gate.OVERCOMMIT, quota, yields=True)
 
     def _asked_by_admitted(self) -> Ints:
         """(R, J): what admitted jobs may still ask for: the minimum of those in line, the rest of it of those that run.

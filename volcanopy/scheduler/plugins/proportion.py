@@ -6,14 +6,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.borrowing import Commitments, bounds
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.weighted_shares import Levels, deserved_by_weight
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import Shortage, closed
+from volcanopy.scheduler.model.messages import closed
 from volcanopy.scheduler.model.queue_shares import QueueShares
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 
@@ -70,7 +72,7 @@ class Proportion(Plugin[NoArguments]):
         held: Ints = self._allocated[:, queue.row]
         if any(map(operator.gt, self._shares[queue.row], held.tolist())):
             return None
-        return Rejection("share", self._shortage("share", queue.row, held, (), self._own[:, queue.row]))
+        return Rejection(Gate.SHARE, self._quota("share", queue.row, held, (), self._own[:, queue.row]))
 
     def queue_shares(self) -> QueueShares:
         """The shares, and what capability and the guarantees of others leave each queue."""
@@ -81,7 +83,7 @@ class Proportion(Plugin[NoArguments]):
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """What a queue, and each queue above it, holds stays within what it deserves."""
         if not queue.is_open:
-            return Rejection("queue", closed(queue.name))
+            return Rejection(Gate.QUEUE, closed(queue.name))
         asked = task.request.values
         asked = asked * count if count > 1 else asked
         denial = self._beyond(queue, asked, count)
@@ -145,7 +147,7 @@ class Proportion(Plugin[NoArguments]):
         """Whether the job's minimum fits what its queue may ever hold, and each above it, beside what is held and promised."""
         queue = job.queue
         if not queue.is_open:
-            return reject("queue", closed(queue.name, ": it takes no new jobs"))
+            return reject(Gate.QUEUE, closed(queue.name))
         least = job.min_resources
         if least is None:
             return PERMIT
@@ -156,8 +158,8 @@ class Proportion(Plugin[NoArguments]):
             promised = self._inqueue[:, row] + admitted[:, row]
             asked = least.values + held + promised
             if queue_demand.first_short(asked, limit, least.values, self.cluster.axis.index["pods"]) is not None:
-                short = self._shortage("admission", row, held, least.values.tolist(), limit, promised.tolist())
-                return reject("capability", short)
+                short = self._quota("capability", row, held, least.values.tolist(), limit, promised.tolist())
+                return reject(Gate.CAPABILITY, short)
         return PERMIT
 
     # The tree
@@ -215,8 +217,8 @@ class Proportion(Plugin[NoArguments]):
             return None
         beyond_limit = queue_demand.first_short(wanted, limit, asked, pods)
         if beyond_limit is not None:
-            return Rejection("capability", self._shortage("capability", row, held, asked.tolist(), limit, each=count))
-        return Rejection("share", self._shortage("share", row, held, asked.tolist(), deserved, each=count))
+            return Rejection(Gate.CAPABILITY, self._quota("capability", row, held, asked.tolist(), limit, each=count))
+        return Rejection(Gate.SHARE, self._quota("share", row, held, asked.tolist(), deserved, each=count))
 
     def _taken_from_others(self, row: int, asked: Ints, count: int) -> Rejection | None:
         if self._spoken_for is None:
@@ -225,10 +227,10 @@ class Proportion(Plugin[NoArguments]):
         if over is None:
             return None
         held: Ints = self._allocated[:, row]
-        short = self._shortage("capability", row, held, asked.tolist(), held + asked - over, each=count)
-        return Rejection("capability", short)
+        short = self._quota("capability", row, held, asked.tolist(), held + asked - over, each=count)
+        return Rejection(Gate.CAPABILITY, short)
 
-    def _shortage(
+    def _quota(
         self,
         kind: str,
         row: int,
@@ -237,10 +239,10 @@ class Proportion(Plugin[NoArguments]):
         limit: Ints,
         promised: Iterable[int] = (),
         each: int = 1,
-    ) -> Shortage:
+    ) -> QuotaMessage:
         snapshot = self.cluster.snapshot
         names, queue = self.cluster.axis.names, snapshot.queues.names[row]
         most, total = tuple(self._limit[:, row].tolist()), tuple(snapshot.total.tolist())
         amounts = (tuple(wanted), tuple(held.tolist()), tuple(limit.tolist()))
-        short = Shortage(kind, queue, names, *amounts, tuple(promised), each)
-        return short.of_borrower(self._bounds.borrowed(snapshot.queues, row))._replace(most=most, total=total)
+        short = QuotaMessage(kind, queue, names, *amounts, tuple(promised), each)
+        return short.of_borrower(self._bounds.borrowed(snapshot.queues, row))._replace(capability=most, cluster=total)

@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Rejection, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.messages import Shortage, Words, say
+from volcanopy.scheduler.model.messages import Message, message_of, short
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
@@ -135,7 +137,9 @@ class Reservation(Plugin[ReservationArguments]):
             refused = ((left < kept) & (own > 0)).any(axis=0) & ~seen
             if refused.any():
                 seen |= refused
-                refusals.append(NodeRejection(f"node(s) had room kept for job {key}", refused, reserved_for=key))
+                refusals.append(
+                    NodeRejection(f'node(s) had resources reserved for job "{short(key)}"', refused, reserved_for=key)
+                )
         return refusals
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
@@ -149,13 +153,11 @@ class Reservation(Plugin[ReservationArguments]):
                 and task.nominated == NONE
                 and self._binds(head, task)
             ):
-                words = say(head.denial.reason)
-                key = head.job.key
-                message = f"what queue {words.numbers.get('queue', queue.name)} has left is kept for job {key}"
-                unblock = f"job {key} must start, or be withdrawn"
-                return Rejection(
-                    head.denial.gate, Words(message, words.numbers, words.amounts, unblock, (f"job {key}",))
-                )
+                message, job = message_of(head.denial.reason), f'job "{short(head.job.key)}"'
+                text = f'the rest of queue "{message.numbers.get("queue", queue.name)}" is reserved for {job}'
+                blocked_by = (f"job {head.job.key}",)
+                reason = Message(text, message.numbers, message.amounts, f"start or deletion of {job}", blocked_by)
+                return Rejection(head.denial.gate, reason)
         return None
 
     def reservation(self, job: JobView) -> Mapping[str, str] | None:
@@ -167,14 +169,14 @@ class Reservation(Plugin[ReservationArguments]):
             return None
         if head.room is None:
             return (
-                {"kept": f"what queue {say(head.denial.reason).numbers.get('queue', '')} has left"}
+                {"reserved": f'the rest of queue "{message_of(head.denial.reason).numbers.get("queue", "")}"'}
                 if head.denial
                 else {}
             )
         names = self.cluster.snapshot.nodes.names
         rows = head.room.nodes.tolist()
         more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-        known = {"kept": ", ".join(names[row] for row in rows[:_NAMED]) + more}
+        known = {"reserved": ", ".join(names[row] for row in rows[:_NAMED]) + more}
         if head.room.certain and not head.ripe:
             known["expected"] = datetime.fromtimestamp(head.room.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return known
@@ -254,7 +256,9 @@ class Reservation(Plugin[ReservationArguments]):
         head = _Head(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
         for alike in shapes.values():
             denial = self.cluster.queries.allocatable(job.queue, alike[0], len(alike))
-            if denial is not None and not (isinstance(denial.reason, Shortage) and denial.reason.gate == "nodes"):
+            if denial is not None and not (
+                isinstance(denial.reason, QuotaMessage) and denial.reason.gate == Gate.NODES
+            ):
                 return self._under_limit(head, denial)
         parts = [
             Part(alike[0].request.values, len(alike), ~self.cluster.queries.infeasible_nodes(alike[0]))
@@ -275,15 +279,15 @@ class Reservation(Plugin[ReservationArguments]):
     def _under_limit(self, head: _Head, denial: Rejection) -> _Head | None:
         """Keep what a queue's limit has left, if there can ever be enough."""
         why, queues = denial.reason, self.cluster.snapshot.queues
-        if not isinstance(why, Shortage):
+        if not isinstance(why, QuotaMessage):
             return None
-        why = why.settled()
-        if any(why.wanted[place] > why.limit[place] for place in why.short):
+        why = why.binding()
+        if any(why.requested[place] > why.limit[place] for place in why.short):
             return None
-        own, holder = head.job.queue, queues.index[why.holder]
+        own, holder = head.job.queue, queues.index[why.queue]
         below = {row for row, line in enumerate(queues.lines) if holder in line}
         head.denial, head.members = denial, frozenset({own.row} if own.row == holder else below)
-        missing = np.array(why.wanted) + np.array(why.held) - np.array(why.limit)
+        missing = np.array(why.requested) + np.array(why.allocated) - np.array(why.limit)
         there = self._leaving(head, head.members)
         missing = missing - there.request[:, ~there.known].sum(axis=1)
         known = there.pick(there.known)

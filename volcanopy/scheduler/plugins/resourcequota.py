@@ -6,9 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from volcanopy.api import core, policy, quantity
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import PERMIT, NoArguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.messages import Words
+from volcanopy.scheduler.model.messages import Message
 
 _REQUESTS = "requests."
 
@@ -53,7 +54,7 @@ class ResourceQuota(Plugin[NoArguments]):
             for name, units in asked.items():
                 taken = used.get(name, 0) + promised.get(name, 0)
                 if units and name in hard and taken + units > hard[name]:
-                    return reject("quota", _words(quota.metadata.key, name, hard[name], units, taken))
+                    return reject(Gate.QUOTA, _message(quota.metadata.key, name, hard[name], units, taken))
         return PERMIT
 
     def _asks(self, job: JobView) -> dict[str, int]:
@@ -74,19 +75,18 @@ def _limits(resources: core.Quantities) -> dict[str, int]:
 
 
 @lru_cache(maxsize=4096)
-def _words(quota: str, name: str, hard: int, wanted: int, taken: int) -> Words:
+def _message(quota: str, name: str, hard: int, wanted: int, taken: int) -> Message:
     namespace, _, own = quota.partition("/")
     has, wants, of, free, gap = (
         quantity.text(name, units) for units in (hard, wanted, taken, max(hard - taken, 0), taken + wanted - hard)
     )
     never = wanted > hard
     more = quantity.text(name, wanted - hard)
-    return Words(
-        f"resource quota {own} of namespace {namespace} allows {has} {name}, of which {of} are used or promised: the job"
-        f" needs {wants} more",
+    return Message(
+        f"exceeded quota: {own}, requested: {name}={wants}, used: {name}={of}, limited: {name}={has}",
         {"quota": own, "namespace": namespace},
-        {"wanted": {name: wants}, "held": {name: of}, "limit": {name: has}, "free": {name: free}},
-        f"resource quota {own} must allow {more} {name} more, or the job ask for that much less"
+        {"requested": {name: wants}, "allocated": {name: of}, "limit": {name: has}, "available": {name: free}},
+        f'raising resourcequota "{own}" by {more} {name}, or a smaller request'
         if never
-        else f"{gap} {name} of resource quota {own} must become free",
+        else f'release of {gap} {name} in resourcequota "{own}"',
     )

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core, names
+from volcanopy.api.gates import Gate
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.framework.annotations import Notes
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, NodeRejection, Plugin, Scope, Vote, reject
@@ -164,7 +165,7 @@ class Tdm(Plugin[TdmArguments]):
 
     def job_pipelined(self, job: JobView) -> Vote:
         """A job waits for room that is being freed if that will do for it."""
-        return PERMIT if job.is_pipelined else reject("gang", "the gang lacks members")
+        return PERMIT if job.is_pipelined else reject(Gate.GANG, "gang is not ready: fewer pods placed than required")
 
     def job_starving(self, job: JobView) -> bool:
         """Jobs that cannot be revoked, while any of their tasks waits."""

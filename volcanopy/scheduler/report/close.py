@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from volcanopy.api import core
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.messages import Words
+from volcanopy.scheduler.model.messages import missing_queue, short
 from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -130,8 +131,7 @@ def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
             continue
         job = JobView(session.ledger, row)
         name = job.queue.name
-        words = Words(f"queue {name} does not exist", {"queue": name}, unblock=f"queue {name} must be made")
-        session.reject(job, Rejection("queue", words))
+        session.reject(job, Rejection(Gate.QUEUE, missing_queue(name)))
         explain = why.explain(job)
         said = pod_fields.condition(job.group, "Unschedulable")
         if explain is not None:
@@ -149,7 +149,7 @@ def _groupless(session: Session) -> Iterator[Effect]:
     rows = [row for row in np.flatnonzero(counts[Status.PENDING]).tolist() if jobs.groups[row] is None]
     for row in sorted(rows, key=lambda row: str(jobs.keys[row])):
         key, job = str(jobs.keys[row]), JobView(session.ledger, row)
-        sentence = f"pod group {key} does not exist"
+        sentence = f'podgroup "{short(key)}" not found'
         pods = sorted(str(session.snapshot.tasks.keys[task]) for task in job.tasks(Status.PENDING).tolist())
-        unblock = f"pod group {key} must be made"
-        yield Explain(key, "gang", sentence, pods=dict.fromkeys(pods, sentence), unblock=unblock)
+        unblocked_by = f'creating podgroup "{short(key)}"'
+        yield Explain(key, Gate.GANG, sentence, pods=dict.fromkeys(pods, sentence), unblocked_by=unblocked_by)

@@ -1,7 +1,7 @@
-"""Why a job waits: what the session found out about it, as one sentence and in numbers.
+"""Explanations of waiting jobs: the first gate that a job does not pass, as a message with numbers.
 
-Sentences are made here and nowhere else, once a session has ended, and only for jobs that wait: for equal reasons once.
-The first gate counts that a job does not pass; what later gates would say of it is not known yet.
+Messages are made here, when the session has ended, for jobs that wait only, and once for equal reasons. The first gate that
+rejects a job counts: what later gates would answer is not known yet.
 """
 
 from collections.abc import Mapping
@@ -10,31 +10,32 @@ from typing import NamedTuple
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.limit_messages import Overlimit
-from volcanopy.scheduler.model.messages import Shortage, Words, by_name, say
+from volcanopy.scheduler.model.messages import Message, message_of, pods_text, with_job_names
 from volcanopy.scheduler.model.plan import Explain
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
-_CONTESTED = frozenset({"overcommit", "share", "capability", "nodes"})
-"""The gates that those ahead in the line have to do with."""
+_CONTESTED = frozenset({Gate.OVERCOMMIT, Gate.SHARE, Gate.CAPABILITY, Gate.NODES})
+"""The gates at which the jobs before a job in its queue compete with it."""
 _NAMED = 3
-"""So many pods or nodes are named one by one."""
+"""The number of pods or nodes that a message names one by one."""
 
 
-class _Line(NamedTuple):
-    """A job's place in the line of its queue, from 1, and the job right before it."""
+class _Position(NamedTuple):
+    """A job's position in its queue, from 1, and the job right before it."""
 
-    place: int
+    number: int
     before: str
 
 
 class Explainer:
-    """What is to be said of the jobs of one session that wait."""
+    """Explains the waiting jobs of one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -43,189 +44,184 @@ class Explainer:
         rows = np.flatnonzero(((status == Status.PENDING) | (status == Status.ALLOCATED)) & (table.job != NONE))
         gated = table.gated[rows]
         stops = session.snapshot.queues.terms.stops
-        if stops is not None:  # their pods are held back by no gate of their own
+        if stops is not None:  # the queue keeps their pods from starting, not a scheduling gate
             gated &= ~stops.held[session.snapshot.jobs.queue[table.job[rows]]]
         self._pods = _by_job(session, rows[~gated])
         self._gated = _by_job(session, rows[gated])
-        self._words: dict[int, Words] = {}
-        self._limits: dict[Overlimit, Words] = {}
+        self._messages: dict[int, Message] = {}
+        self._limits: dict[QuotaMessage, Message] = {}
         self._pipelined: list[int] = session.ledger.job_counts[Status.PIPELINED].tolist()
         self._least: list[int] = session.snapshot.jobs.min_available.tolist()
         self._keys: list[str] = session.snapshot.jobs.keys.tolist()
-        self._keeps_room = "reservation" not in session.hooks.unanswered
-        self._lines = self._places()
+        self._has_reservations = "reservation" not in session.hooks.unanswered
+        self._positions = _positions(session)
 
     def explain(self, job: JobView) -> Explain | None:
-        """Why the job, or what is left of it, waits; None if it does not."""
+        """Return why the job, or the rest of it, waits; None if it does not."""
         session = self._session
-        denial, found = session.rejections.by_job.get(job.row), session.rejections.fit_errors.get(job.row)
+        rejection, unfit = session.rejections.by_job.get(job.row), session.rejections.fit_errors.get(job.row)
         admitted = job.phase != "Pending"
         if admitted and self._pipelined[job.row] and not job.is_ready and job.is_pipelined:
-            return self._make(job, "nodes", self._freed(job))
-        if denial is not None:
+            return self._make(job, Gate.NODES, self._terminating(job))
+        if rejection is not None:
             fitted = session.rejections.placed.get(job.row, 0)
-            gate, words = self._said(denial, job, fitted)
-            return self._make(job, gate, self._beside(job, words), fitted)
-        if found is not None:
-            why, fitted = found
-            known = self._words.get(id(why))
+            gate, message = self._rejected(rejection, job, fitted)
+            return self._make(job, gate, self._with_attempts(job, message), fitted)
+        if unfit is not None:
+            why, fitted = unfit
+            known = self._messages.get(id(why))
             if known is None:
-                known = self._words[id(why)] = Words(why.sentence, {}, why.amounts, why.unblock, why.ahead)
-            return self._make(job, "nodes", self._beside(job, known), fitted, why.counts)
+                known = Message(why.sentence, {}, why.amounts, why.unblocked_by, why.blocked_by)
+                self._messages[id(why)] = known
+            return self._make(job, Gate.NODES, self._with_attempts(job, known), fitted, why.counts)
         if job.row in self._gated and not job.is_ready:
-            return self._make(job, "gang", self._held_back(job))
+            return self._make(job, Gate.GANG, self._scheduling_gates(job))
         if job.row in self._pods and job.row in session.rejections.notes:
-            return self._make(job, "nodes", Words("; ".join(session.rejections.notes[job.row])))
+            return self._make(job, Gate.NODES, Message("; ".join(session.rejections.notes[job.row])))
         if job.row in self._pods or not admitted:
-            return self._make(job, "actions", _unasked(session, admitted))
+            return self._make(job, Gate.ACTIONS, _missing_action(session, admitted))
         return None
 
     def _make(
-        self, job: JobView, gate: str, words: Words, fitted: int = 0, nodes: Mapping[str, int] | None = None
+        self, job: JobView, gate: str, message: Message, fitted: int = 0, nodes: Mapping[str, int] | None = None
     ) -> Explain:
         needed = max(self._least[job.row], 1)
-        message, numbers = words.message, {"needed": str(needed), "fit": str(fitted), **words.numbers}
+        text, numbers = message.text, {"needed": str(needed), "fit": str(fitted), **message.numbers}
         if fitted and not job.is_ready:
-            message = f"{needed} pods must start together, {fitted} of them fit: for the next, {message}"
-        message = by_name(message)
-        ahead, line = words.ahead, self._lines.get(job.row)
-        if line is not None:
-            numbers["place"] = str(line.place)
-            if not ahead and line.before and gate in _CONTESTED:
-                ahead = (f"job {line.before}",)
-        if self._keeps_room:
+            text = f"{needed} pods must start together, {fitted} can be placed: {text}"
+        text = with_job_names(text)
+        blocked_by, position = message.blocked_by, self._positions.get(job.row)
+        if position is not None:
+            numbers["position"] = str(position.number)
+            if not blocked_by and position.before and gate in _CONTESTED:
+                blocked_by = (f"job {position.before}",)
+        if self._has_reservations:
             numbers |= self._session.hooks.reservation(job) or {}
         return Explain(
             job=self._keys[job.row],
             gate=gate,
-            message=message,
+            message=text,
             numbers=numbers,
-            nodes={} if nodes is None else {by_name(reason): count for reason, count in nodes.items()},
-            unblock=by_name(words.unblock),
-            pods=dict.fromkeys(self._pods.get(job.row, ()), message),
-            amounts=words.amounts,
-            ahead=tuple(map(by_name, ahead)),
+            nodes={} if nodes is None else {with_job_names(reason): count for reason, count in nodes.items()},
+            unblocked_by=with_job_names(message.unblocked_by),
+            pods=dict.fromkeys(self._pods.get(job.row, ()), text),
+            amounts=message.amounts,
+            blocked_by=tuple(map(with_job_names, blocked_by)),
         )
 
-    def _beside(self, job: JobView, words: Words) -> Words:
-        """The words with what else was tried for the job, and why that did not help either."""
-        asides = self._session.rejections.notes.get(job.row)
-        return replace(words, message="; ".join([words.message, *asides])) if asides else words
+    def _with_attempts(self, job: JobView, message: Message) -> Message:
+        """The message with what else was tried for the job, and why it did not help."""
+        attempts = self._session.rejections.notes.get(job.row)
+        return replace(message, text="; ".join([message.text, *attempts])) if attempts else message
 
-    def _said(self, denial: Rejection, job: JobView, fitted: int) -> tuple[str, Words]:
-        """The gate and words of a denial; where a queue as a whole was denied, of what the job's next pod asks for."""
-        reason = denial.reason
-        if isinstance(reason, Shortage) and (fitted or not reason.wanted):
-            ledger, waiting = self._session.ledger, self._session.ordered(job.tasks(Status.PENDING)).tolist()
-            if waiting and not reason.wanted:
-                reason = reason.asked_by(tuple(ledger.request(waiting[0]).tolist()))
-            elif fitted:
-                beside = fitted if job.is_ready else max(fitted, self._least[job.row] - job.ready_count - 1)
-                own = sum(
-                    (ledger.request(row) for row in waiting[:beside]), start=np.zeros(len(reason.names), np.int64)
-                )
-                reason = reason._replace(own=tuple(own.tolist()))
-        if isinstance(reason, Overlimit):
-            return denial.gate, self._limited(reason, job, fitted)
-        return reason.gate if isinstance(reason, Shortage) else denial.gate, say(reason)
+    def _rejected(self, rejection: Rejection, job: JobView, fitted: int) -> tuple[str, Message]:
+        """The gate and message of a rejection; where a whole queue was rejected, for the request of the job's next pod."""
+        reason = rejection.reason
+        if not isinstance(reason, QuotaMessage):
+            return rejection.gate, message_of(reason)
+        quota = self._for_next_pod(reason, job, fitted)
+        return quota.gate, self._limited(quota, job) if quota.kind == "limits" else quota.as_message()
 
-    def _limited(self, reason: Overlimit, job: JobView, fitted: int) -> Words:
-        """The words of a limit, and who has used it up."""
-        if fitted and reason.names and not job.is_ready:
-            ledger, waiting = self._session.ledger, self._session.ordered(job.tasks(Status.PENDING)).tolist()
-            others = waiting[: max(job.min_available - job.ready_count, fitted + 1) - 1]
-            places = [self._session.snapshot.axis.index[name] for name in reason.names]
-            reason = reason._replace(
-                own=tuple(sum(int(ledger.request(row)[place]) for row in others) for place in places)
-            )
-        words, limits = self._limits.get(reason), self._session.limits
-        if words is None:
-            words = reason.words()
-            self._limits[reason] = words = replace(words, ahead=limits.blocked_by(reason)) if limits else words
-        me = f"job {self._keys[job.row]}"
-        return replace(words, ahead=tuple(one for one in words.ahead if one != me)) if me in words.ahead else words
+    def _for_next_pod(self, quota: QuotaMessage, job: JobView, fitted: int) -> QuotaMessage:
+        if job.is_ready:  # the pods that were placed before have been bound
+            quota = quota.placed_tentatively(0, ())
+        if quota.requested and not fitted:
+            return quota
+        ledger, waiting = self._session.ledger, self._session.ordered(job.tasks(Status.PENDING)).tolist()
+        index = self._session.snapshot.axis.index
+        places = [index[name] for name in quota.names]
+        if not quota.requested:
+            return quota._replace(requested=tuple(ledger.request(waiting[0])[places].tolist())) if waiting else quota
+        others = fitted if job.is_ready else max(fitted, self._least[job.row] - job.ready_count - 1)
+        own = sum((ledger.request(row)[places] for row in waiting[:others]), start=np.zeros(len(places), np.int64))
+        return quota._replace(own=tuple(own.tolist()))
 
-    def _freed(self, job: JobView) -> Words:
-        """The job has its places; pods that leave still hold some of the room."""
-        session = self._session
-        rows = job.tasks(Status.PIPELINED)
-        where = sorted({session.snapshot.nodes.names[session.ledger.node[row]] for row in rows.tolist()})
-        leaving = "the pods that leave it" if len(where) == 1 else "the pods that leave them"
-        return Words(
-            f"waits for room that is being freed for {job.waiting_count} of its pods",
+    def _limited(self, quota: QuotaMessage, job: JobView) -> Message:
+        """The message of a limit, with the other jobs that use it."""
+        message, limits = self._limits.get(quota), self._session.limits
+        if message is None:
+            message = quota.as_message()
+            if limits is not None:
+                message = replace(message, blocked_by=limits.blocked_by(quota))
+            self._limits[quota] = message
+        own = f"job {self._keys[job.row]}"
+        if own not in message.blocked_by:
+            return message
+        return replace(message, blocked_by=tuple(job for job in message.blocked_by if job != own))
+
+    def _terminating(self, job: JobView) -> Message:
+        """The job's pods have nodes, on which other pods still have to terminate."""
+        session, ledger = self._session, self._session.ledger
+        nodes = np.unique(ledger.node[job.tasks(Status.PIPELINED)])
+        count = int((np.isin(ledger.node, nodes) & (ledger.status == Status.RELEASING)).sum())
+        names = sorted(session.snapshot.nodes.names[node] for node in nodes.tolist())
+        return Message(
+            f"waiting for {'1 evicted pod' if count == 1 else f'{count} evicted pods'} to terminate",
             {"waiting": str(job.waiting_count)},
             {},
-            f"{_some(where, 'node')}: {leaving} must be gone",
+            f"termination of {pods_text(count)} on {_some(names, 'node')}",
         )
 
-    def _held_back(self, job: JobView) -> Words:
-        """Too few of the job's pods may be placed: scheduling gates hold the others back."""
+    def _scheduling_gates(self, job: JobView) -> Message:
+        """Too few of the job's pods can be placed, as others have scheduling gates."""
         gated = sorted(self._gated[job.row])
         missing = job.min_available - job.ready_count - len(self._pods.get(job.row, ()))
         missing = min(max(missing, 1), len(gated))
-        pods = self._session.snapshot.tasks.pods
-        index = self._session.snapshot.task_rows
+        pods, index = self._session.snapshot.tasks.pods, self._session.snapshot.task_rows
         gates = sorted({gate.name for key in gated for gate in pods[index[key]].spec.scheduling_gates})
+        listed = f"scheduling gate{'s' if len(gates) > 1 else ''} " + ", ".join(f'"{gate}"' for gate in gates)
         names = [key.rpartition("/")[2] for key in gated]
-        removed = f"scheduling gate {gates[0]}" if len(gates) == 1 else f"scheduling gates {', '.join(gates)}"
-        what = _some(names, "pod") if missing == len(gated) else f"{missing} of {_some(names, 'pod')}"
-        return Words(
-            f"{len(gated)} of the job's pods are held back by {removed}"
-            if len(gated) > 1
-            else f"pod {names[0]} is held back by {removed}",
+        some = _some(names, "pod") if missing == len(gated) else f"{missing} of {_some(names, 'pod')}"
+        return Message(
+            f"{len(gated)} pods have {listed}" if len(gated) > 1 else f'pod "{names[0]}" has {listed}',
             {"gated": str(len(gated)), "missing": str(missing)},
             {},
-            f"{removed} must be removed from {what}",
+            f"removal of {listed} from {some}",
         )
 
-    def _places(self) -> dict[int, _Line]:
-        """Where jobs stand in the line of their queue: those admitted first, each in the order of their turns."""
-        session = self._session
-        rows = list(session.rejections.order)
-        if not rows:
-            return {}
-        queues = session.snapshot.jobs.queue[rows].tolist()
-        phases = session.ledger.phase[rows].tolist()
-        keys = session.snapshot.jobs.keys
-        last: dict[int, tuple[int, str]] = {}
-        places: dict[int, _Line] = {}
-        for admitted in (True, False):
-            for row, queue, phase in zip(rows, queues, phases, strict=True):
-                if (phase != "Pending") is admitted:
-                    place, before = last.get(queue, (0, ""))
-                    places[row] = _Line(place + 1, before)
-                    last[queue] = (place + 1, str(keys[row]))
-        return places
+
+def _positions(session: Session) -> dict[int, _Position]:
+    """The positions of waiting jobs in their queue: admitted jobs first, each in the order in which they were tried."""
+    rows = list(session.rejections.order)
+    if not rows:
+        return {}
+    queues = session.snapshot.jobs.queue[rows].tolist()
+    phases = session.ledger.phase[rows].tolist()
+    keys = session.snapshot.jobs.keys
+    last: dict[int, tuple[int, str]] = {}
+    positions: dict[int, _Position] = {}
+    for admitted in (True, False):
+        for row, queue, phase in zip(rows, queues, phases, strict=True):
+            if (phase != "Pending") is admitted:
+                number, before = last.get(queue, (0, ""))
+                positions[row] = _Position(number + 1, before)
+                last[queue] = (number + 1, str(keys[row]))
+    return positions
 
 
 def _by_job(session: Session, rows: Rows) -> dict[int, list[str]]:
     """The keys of tasks by their job, in order."""
     table = session.snapshot.tasks
-    found: dict[int, list[str]] = {}
+    tasks: dict[int, list[str]] = {}
     for job, key in zip(table.job[rows].tolist(), table.keys[rows].tolist(), strict=True):
-        found.setdefault(job, []).append(key)
-    for keys in found.values():
+        tasks.setdefault(job, []).append(key)
+    for keys in tasks.values():
         keys.sort()
-    return found
+    return tasks
 
 
 def _some(names: list[str], kind: str) -> str:
     """Up to three names, and how many more there are."""
-    if len(names) == 1:
-        return f"{kind} {names[0]}"
     more = len(names) - _NAMED
-    return f"{kind}s {', '.join(names[:_NAMED])}" + (f" and {more} more" if more > 0 else "")
+    listed = ", ".join(f'"{name}"' for name in names[:_NAMED])
+    return f"{kind}{'s' if len(names) > 1 else ''} {listed}" + (f" and {more} more" if more > 0 else "")
 
 
-def _unasked(session: Session, admitted: bool) -> Words:
-    """No configured action looked at the job, or none that could have placed what it has."""
-    action = "allocate and backfill" if admitted else "enqueue"
-    there = ", ".join(session.config.actions)
-    return Words(
-        f"none of the configured actions ({there}) places what it has" if admitted else f"nobody admits it: {there}",
-        {},
-        {},
-        f"the scheduler's configuration must name the actions {action}"
-        if admitted
-        else f"the scheduler's configuration must name the action {action}",
+def _missing_action(session: Session, admitted: bool) -> Message:
+    """No configured action enqueues the job, or places its pods."""
+    actions = ", ".join(session.config.actions)
+    task, missing = (
+        ("places its pods", "actions allocate and backfill") if admitted else ("enqueues it", "action enqueue")
     )
+    text = f"none of the configured actions ({actions}) {task}"
+    return Message(text, {}, {}, f"adding the {missing} to the scheduler configuration")

@@ -9,15 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.limit_messages import Overlimit
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-GATE = "limits"
 _BLOCKERS = 3
 """The most blocking jobs that are named."""
 
@@ -56,7 +56,7 @@ class QueueLimits(Plugin[NoArguments]):
         if pool is None:
             return None
         request = self._ledger.snapshot.shapes.request.values[:, shape] * count
-        return Rejection(GATE, self._overlimit(pool, request, count))
+        return Rejection(Gate.LIMITS, self._quota(pool, request, count))
 
     def rejects_admission(self, job: JobView) -> Rejection | None:
         """Return why the limits do not allow the job to be admitted, None if they do."""
@@ -71,7 +71,15 @@ class QueueLimits(Plugin[NoArguments]):
         assert most is not None
         name = self._ledger.snapshot.queues.names[subject.queue]
         return Rejection(
-            GATE, Overlimit(name, subject.kind, subject.name, pool, jobs=(most, self._pools.admitted[pool]))
+            Gate.LIMITS,
+            QuotaMessage(
+                "limits",
+                name,
+                subject=subject.kind,
+                name=subject.name,
+                pool=pool,
+                jobs=(most, self._pools.admitted[pool]),
+            ),
         )
 
     def _exceeds_reservations(self, job: JobView) -> Rejection | None:
@@ -82,20 +90,22 @@ class QueueLimits(Plugin[NoArguments]):
         pool = self._pools.promises_too_much(job.row, evictable)
         if pool is None:
             return None
-        return Rejection(GATE, self._overlimit(pool, self._pools.asks[:, job.row], 1, promised=True))
+        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.asks[:, job.row], 1, promised=True))
 
     def is_submitter_limit(self, rejection: Rejection | None) -> bool:
         """Return whether a rejection is by a limit of the job's user or group, which jobs behind it need not share."""
-        return rejection is not None and isinstance(rejection.reason, Overlimit) and rejection.reason.kind != "queue"
+        return (
+            rejection is not None and isinstance(rejection.reason, QuotaMessage) and rejection.reason.subject != "queue"
+        )
 
     def evictions_do_not_help(self, task: TaskView, victims: Rows) -> bool:
         """Return whether a limit rejects the task and no victim's usage counts towards that limit."""
         pool = self._pools.exceeded(int(self._job[task.row]), int(self._shape[task.row]), 1)
         return pool is not None and not self._pools.members(pool)[self._job[victims]].any()
 
-    def blocked_by(self, reason: Overlimit) -> tuple[str, ...]:
+    def blocked_by(self, reason: QuotaMessage) -> tuple[str, ...]:
         """Return the queue whose limit it is, or the oldest of the jobs that use the limit of the user or group."""
-        if reason.kind == "queue":
+        if reason.subject == "queue":
             return (f"queue {reason.queue}",)
         key = (reason.pool, reason.jobs is None)
         known = self._blockers.get(key)
@@ -107,20 +117,21 @@ class QueueLimits(Plugin[NoArguments]):
             known = self._blockers[key] = tuple(f"job {jobs.keys[row]}" for row in oldest)
         return known
 
-    def _overlimit(self, pool: int, request: Ints, count: int, promised: bool = False) -> Overlimit:
+    def _quota(self, pool: int, request: Ints, count: int, promised: bool = False) -> QuotaMessage:
         snapshot, pools = self._ledger.snapshot, self._pools
         subject, amounts = pools.subjects[pool], pools.caps[pool].amounts
-        return Overlimit(
+        return QuotaMessage(
+            "limits",
             snapshot.queues.names[subject.queue],
-            subject.kind,
-            subject.name,
-            pool,
+            subject=subject.kind,
+            name=subject.name,
+            pool=pool,
             names=tuple(snapshot.axis.names[dim] for dim, _ in amounts),
             limit=tuple(most for _, most in amounts),
-            held=tuple(pools.held[pool]),
-            wanted=tuple(int(request[dim]) for dim, _ in amounts),
-            promised=tuple(pools.promised[pool]) if promised else (),
-            each=count,
+            allocated=tuple(pools.held[pool]),
+            requested=tuple(int(request[dim]) for dim, _ in amounts),
+            reserved=tuple(pools.promised[pool]) if promised else (),
+            parts=count,
         )
 
     def _lower_priority_allocated(self, pool: int, job: JobView) -> Ints:

@@ -5,6 +5,7 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,9 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
+from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
@@ -141,7 +144,7 @@ class Session:
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
             key, group = str(table.keys[task]), str(group_of[table.job[task]])
-            message = cause or (f'{reason}: evicted for job "{preemptor}"' if preemptor else "")
+            message = cause or (with_job_names(f'{reason}: evicted for job "{preemptor}"') if preemptor else "")
             self.effects.append(Evict(key, reason, group, message, preemptor))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
@@ -226,7 +229,19 @@ class Session:
 
     def reject(self, job: JobView, rejection: Rejection, placed: int = 0) -> None:
         """Record why a job waits, after ``placed`` of its tasks were placed; the first reason is kept."""
-        self.rejections.add(job.row, rejection, placed)
+        self.rejections.add(job.row, self._without_tentative(job, rejection) if placed else rejection, placed)
+
+    def _without_tentative(self, job: JobView, rejection: Rejection) -> Rejection:
+        """The rejection, with pods of the job that are placed but not bound told apart from what is allocated."""
+        quota = rejection.reason
+        if not isinstance(quota, QuotaMessage) or job.row in self.rejections.by_job:
+            return rejection
+        rows = job.tasks(Status.ALLOCATED, Status.PIPELINED)
+        if not len(rows):
+            return rejection
+        places = [self.snapshot.axis.index[name] for name in quota.names]
+        requests = self.snapshot.shapes.request.values[:, self.snapshot.tasks.shape[rows]].sum(axis=1)[places]
+        return replace(rejection, reason=quota.placed_tentatively(len(rows), tuple(requests.tolist())))
 
     def reject_nodes(self, job: JobView, task: TaskView, placed: int, before: Hashable = None) -> None:
         """Record that no node takes a task of the job after ``placed`` others, with the reasons of the nodes.

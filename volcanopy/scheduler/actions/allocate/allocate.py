@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.allocate.gang_repack import pack
 from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, allowed_count, job_queues, run_ends
 from volcanopy.scheduler.actions.allocate.topology_search import place_by_topology
@@ -25,6 +26,7 @@ from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.session.session import Session
 
 
@@ -61,9 +63,9 @@ class Allocate:
             if not placed:
                 session.cluster.precedence.pass_over(pending.job.row)
             if not placed and jobs and queue.in_turn and not session.has_submitter_limit(pending.job):
-                reason = f'queue "{queue.name}" is FIFO: blocked by head job "{pending.job.key}"'
+                reason = blocked_by_head(queue.name, pending.job.key)
                 for _, other in jobs:
-                    session.reject(other.job, Rejection("queue", reason))
+                    session.reject(other.job, Rejection(Gate.QUEUE, reason))
                 continue
             if placed and pending.left:
                 jobs.push(session.job_key(pending.job), pending)

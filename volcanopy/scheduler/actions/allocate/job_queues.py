@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import Words
+from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.session.session import Session
@@ -96,7 +97,8 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
     for job in waiting:
         invalid = invalid_jobs.get(job.row)
         if invalid is not None:
-            session.reject(job, Rejection("gang", Words(invalid.message, invalid.numbers, unblock=invalid.unblock)))
+            message = Message(invalid.message, invalid.numbers, unblocked_by=invalid.unblocked_by)
+            session.reject(job, Rejection(Gate.GANG, message))
         elif job.row in tasks_of:
             valid.append(job)
     rows = np.array([job.row for job in valid], dtype=np.intp)

@@ -3,10 +3,11 @@
 import numpy as np
 
 from volcanopy.api import quantity
+from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
-from volcanopy.scheduler.model.messages import Words
+from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
@@ -39,41 +40,41 @@ class TopologyFitError:
         if failed is not None and (not hard or (not fitted and self._fits_nowhere(failed))):
             session.reject_nodes(job, failed, fitted)
         elif hard:
-            session.reject(job, Rejection("topology", self._words(fitted)))
+            session.reject(job, Rejection(Gate.TOPOLOGY, self._message(fitted)))
 
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Whether no node takes the task, wherever in the network it is."""
         refusals = self._session.hooks.predicate(task, self._session.cluster.nodes())
         return not any(one.reason == REASON for one in refusals) and self._session.placement.choose(task) is None
 
-    def _words(self, fitted: int) -> Words:
+    def _message(self, fitted: int) -> Message:
         table, job = self._table, self._job
         asked = job.group.spec.network_topology
         tier = topology.bound(asked, table)
         if tier is None or not topology.is_hard(asked, table):
-            return self._closest("its sub-groups find no hypernode that takes each of them", fitted, table.top, NONE)
+            return self._closest("no hypernode fits each sub-group", fitted, table.top, NONE)
         held = self._session.cluster.spanned(job.tasks())
         if held != NONE and table.widest(held, tier) == NONE:
-            where = "no hypernode holds all of them" if held == table.top else f"they span {self._name(held)}"
-            return self._said(
-                f"its pods are further apart already than tier {tier} allows: {where}",
+            where = "they are in no common hypernode" if held == table.top else f"they span {self._name(held)}"
+            return self._with_faults(
+                f"running pods of the job exceed highestTierAllowed {tier}: {where}",
                 {"tier": str(tier), "spanned": str(table.tiers[held])},
-                "those of its pods that are far away must end",
+                "end of the pods outside one hypernode of that tier",
             )
         root = table.top if held == NONE else table.widest(held, tier)
         if not len(table.below(root, tier)):
-            return self._said(
-                f"there is no hypernode of tier {tier} or lower", {"tier": str(tier)}, "a hypernode must be declared"
+            return self._with_faults(
+                f"no hypernode of tier {tier} or lower exists", {"tier": str(tier)}, "creating a hypernode"
             )
         count = max(1, self._session.hooks.shortfall(job))
         pods = "the pod" if count == 1 else f"the {count} pods that must start together"
         if root == table.top:
-            what = f"no hypernode of tier {tier} or lower takes {pods}"
+            what = f"no hypernode of tier {tier} or lower fits {pods}"
         else:
-            what = f"{self._name(root)}, in which the job must stay, does not take {pods}"
+            what = f"{self._name(root)}, where pods of the job run, does not fit {pods}"
         return self._closest(what, fitted, root, tier)
 
-    def _closest(self, what: str, fitted: int, root: int, tier: int) -> Words:
+    def _closest(self, what: str, fitted: int, root: int, tier: int) -> Message:
         """The sentence with what comes closest: the domain in which most found a place, else the one that lacks least."""
         table = self._table
         numbers = {} if tier == NONE else {"tier": str(tier)}
@@ -81,9 +82,13 @@ class TopologyFitError:
         if fitted:
             name = self._name(self._best[1])
             if inside and self._best[1] == root:
-                return self._said(f"{what}: it takes {fitted}", numbers | {"takes": str(fitted)}, f"room in {name}")
-            numbers |= {"closest": table.names[self._best[1]], "takes": str(fitted)}
-            return self._said(f"{what}: {name} comes closest and takes {fitted}", numbers, f"room in {name}")
+                return self._with_faults(
+                    f"{what}: it fits {fitted}", numbers | {"fits": str(fitted)}, f"free resources in {name}"
+                )
+            numbers |= {"closest": table.names[self._best[1]], "fits": str(fitted)}
+            return self._with_faults(
+                f"{what}: {name} is closest and fits {fitted}", numbers, f"free resources in {name}"
+            )
         domains = np.array([root]) if inside else table.below(root, int(table.tiers[-1]) if tier == NONE else tier)
         request = self._least()
         dims = np.flatnonzero(request)
@@ -97,16 +102,17 @@ class TopologyFitError:
             if units
         )
         numbers["closest"] = table.names[int(domains[closest])]
-        it = "it" if inside else f"{name} comes closest and"
+        it = "it" if inside else f"{name} is closest and"
         if gaps:
-            return self._said(f"{what}: {it} lacks {gaps}", numbers, f"{gaps} more in {name}")
-        return self._said(f"{what}: {it} has no node with the room", numbers, f"room on a node of {name}")
+            return self._with_faults(f"{what}: {it} lacks {gaps}", numbers, f"release of {gaps} in {name}")
+        return self._with_faults(f"{what}: {it} has no fitting node", numbers, f"free resources on a node of {name}")
 
-    def _said(self, message: str, numbers: dict[str, str], unblock: str) -> Words:
+    def _with_faults(self, message: str, numbers: dict[str, str], unblocked_by: str) -> Message:
         faults = self._table.faults
         if faults:
-            message += f"; {faults[0]}" + (f", and {len(faults) - 1} more take none" if len(faults) > 1 else "")
-        return Words(message, numbers, {}, unblock)
+            message += f"; {faults[0]}"
+            message += f", {len(faults) - 1} more ignored" if len(faults) > 1 else ""
+        return Message(message, numbers, {}, unblocked_by)
 
     def _least(self) -> Ints:
         """(R,): what the tasks that must find a place ask for at least."""
@@ -117,4 +123,4 @@ class TopologyFitError:
         return least
 
     def _name(self, domain: int) -> str:
-        return "the whole cluster" if domain == self._table.top else f"hypernode {self._table.names[domain]}"
+        return "the whole cluster" if domain == self._table.top else f'hypernode "{self._table.names[domain]}"'
