@@ -94,7 +94,7 @@ async def services(*parts: tuple[Any, Connection, Any]) -> AsyncIterator[None]:
 async def lives(jobs: int, replicas: int, duration: str) -> tuple[Counter[RequestKey], Counter[RequestKey], float]:
     """What the scheduler, and what the controller has asked for jobs from their start to their end; and the seconds."""
     alone = Parts(scheduler=None, controller=None, admission=None)
-    async with LocalCluster(NODES, room=ROOM, parts=alone) as cluster:
+    async with LocalCluster(NODES, capacity=ROOM, parts=alone) as cluster:
         for_scheduler, for_controller = connection_to(cluster.server), connection_to(cluster.server)
         async with (
             Client(connection_to(cluster.server)) as client,

@@ -25,8 +25,8 @@ import uvloop
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
-from volcanopy.local.cluster import Machinery, Parts
-from volcanopy.local.manifests import Creator, RefusedError
+from volcanopy.local.cluster import Components, Parts
+from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.simulated import nodes
 
 GANG = 20
@@ -147,7 +147,7 @@ def stage(stand: Stand, name: str) -> Any:
 async def make(creator: Creator, job: dict[str, Any]) -> None:
     """Submit a job. A machine that is too busy for a webhook to answer in time is asked again."""
     for _ in range(TRIES - 1):
-        with contextlib.suppress(RefusedError):
+        with contextlib.suppress(CreateError):
             await creator.create([job])
             return
         await asyncio.sleep(1)
@@ -192,7 +192,7 @@ async def standing(folder: Path, count: int) -> AsyncIterator[tuple[Stand, Creat
             creator = Creator(client)
             await creator.install_definitions()
             await creator.create(nodes.manifests(count, {"cpu": "16", "memory": "64Gi"}))
-            async with Machinery(connection, Parts(scheduler=None, controller=None, admission=None)):
+            async with Components(connection, Parts(scheduler=None, controller=None, admission=None)):
                 stand.start_services()
                 await come_up(client)
                 yield stand, creator

@@ -14,7 +14,7 @@ from tests.e2e.test_volumes import claim, storage_class, volume, with_volume
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition, phase_of
 from volcanopy.api import names
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.manifests import RefusedError
+from volcanopy.local.manifests import CreateError
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMANDS: Kind[Json] = Kind("bus.volcanopy.io", "v1alpha1", "Command", "commands", True, dict)
@@ -221,7 +221,7 @@ async def a_network(world: World) -> None:
 
 async def what_is_refused(world: World) -> None:
     """A job for a queue that nobody has made: it is looked for once more before it is said not to be."""
-    with pytest.raises(RefusedError, match=r"there is no queue 'nowhere'"):
+    with pytest.raises(CreateError, match=r"there is no queue 'nowhere'"):
         await world.create(batch_job("lost", 1, "100m", queue="nowhere"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError, need_helm, one, render, run_helm
-from tests.controlplane.plane import ControlPlane, RefusedError
+from tests.controlplane.plane import ControlPlane, CreateError
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import self_signed
 
@@ -72,7 +72,7 @@ def helm(plane: ControlPlane, *arguments: str, values: Json | None = None) -> st
 def missing(plane: ControlPlane, path: str) -> bool:
     try:
         plane.request("GET", path)
-    except RefusedError as refused:
+    except CreateError as refused:
         return refused.status == 404
     return False
 

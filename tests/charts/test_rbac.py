@@ -20,7 +20,7 @@ from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import QUEUES, World
 from volcanopy.kube.client.connection import Connection
-from volcanopy.local.cluster import Machinery, Parts
+from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 
@@ -140,11 +140,11 @@ async def at_work(watched: Watched, objects: list[Json], folder: Path) -> AsyncI
     with Installation(watched.plane, objects, folder) as installation:
         started = [installation.start(part) for part in ("admission", "scheduler", "controller")]
         parts = Parts(scheduler=None, controller=None, admission=None)
-        async with Machinery(connection, parts) as machinery:
-            creator = Creator(machinery.client)
+        async with Components(connection, parts) as components:
+            creator = Creator(components.client)
             await creator.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
             await creator.create(nodes.manifests(3))
-            world = World(machinery, namespace, watched.plane.kubeconfig)
+            world = World(components, namespace, watched.plane.kubeconfig)
             await asyncio.gather(*(asyncio.to_thread(_ready, pod) for pod in started))
             try:
                 # Ready is also who stands by: there is work when the one that leads has made the first queues.

@@ -1,4 +1,4 @@
-"""Volcano's manifests become ours; what they said and we cannot say is told."""
+"""``volcanopy convert``: Volcano's manifests as ours, with notes on lost fields."""
 
 import subprocess
 import sys
@@ -50,15 +50,13 @@ def test_every_kind_has_its_counterpart(group: str, kind: str, version: str, our
     assert (body["apiVersion"], body["kind"]) == ours
 
 
-def test_a_kind_that_we_do_not_have_is_left_out_and_told() -> None:
+def test_an_unsupported_kind_is_omitted_with_a_note() -> None:
     conversion = converted(volcano("config", "ColocationConfiguration", {}))
     assert conversion.body == {}
-    assert conversion.notes == [
-        "ColocationConfiguration of config.volcano.sh/v1alpha1 has no counterpart here: it is left out"
-    ]
+    assert conversion.notes == ["config.volcano.sh/v1alpha1: kind ColocationConfiguration is not supported: omitted"]
 
 
-def test_what_was_written_for_volcano_is_written_for_us() -> None:
+def test_names_of_volcano_are_replaced() -> None:
     pod = {
         "metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "q", "volcano.sh/preemptable": "true"}},
         "spec": {
@@ -80,20 +78,20 @@ def test_what_was_written_for_volcano_is_written_for_us() -> None:
     assert template["spec"]["containers"][0]["resources"] == {"limits": {"volcanopy.io/gpu-memory": 1}}
 
 
-def test_a_job_keeps_what_its_silence_meant() -> None:
+def test_a_job_keeps_the_defaults_of_volcano() -> None:
     given = job(maxRetry=0, tasks=[{"template": TEMPLATE, "maxRetry": 0}])
     spec = converted(given).body["spec"]
     assert "maxRetry" not in spec
     assert spec["tasks"] == [{"template": TEMPLATE, "name": "default0", "replicas": 0}]
 
 
-def test_what_a_job_cannot_keep_is_named_with_its_path() -> None:
+def test_lost_fields_are_noted_with_their_path() -> None:
     conversion = converted(job(plugins={"mxnet": [], "svc": ["--no=1"]}, extra=1))
     assert conversion.body["spec"]["plugins"] == {"svc": ["--no=1"]}
     assert "extra" not in conversion.body["spec"]
-    assert conversion.notes[0] == "spec.plugins.mxnet: there is no such plugin here: left out"
+    assert conversion.notes[0] == "spec.plugins.mxnet: unknown plugin: omitted"
     assert conversion.notes[1].startswith("spec.plugins.svc: argument --no of plugin svc is not known")
-    assert conversion.notes[2] == "spec.extra: has no counterpart here: left out"
+    assert conversion.notes[2] == "spec.extra: not supported: omitted"
 
 
 def test_the_time_zone_of_a_schedule_gets_its_own_field() -> None:
@@ -104,14 +102,14 @@ def test_the_time_zone_of_a_schedule_gets_its_own_field() -> None:
     assert conversion.notes == []
 
 
-def test_a_probe_that_was_ignored_is_pointed_out() -> None:
+def test_a_probe_ignored_by_volcano_is_noted() -> None:
     probe = {"tcpSocketList": [{"taskName": "t", "port": 80}]}
     spec = {"flows": [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"], "probe": probe}}]}
     (note,) = converted(volcano("flow", "JobFlow", spec)).notes
-    assert note.startswith("spec.flows[1].dependsOn.probe: was ignored there and is obeyed here")
+    assert note.startswith("spec.flows[1].dependsOn.probe: ignored by Volcano, but effective here")
 
 
-def test_a_command_is_for_the_new_object() -> None:
+def test_the_target_of_a_command_is_converted() -> None:
     target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u"}
     given = {**volcano("bus", "Command", {}), "action": "AbortJob", "target": target}
     del given["spec"]
@@ -122,10 +120,10 @@ def test_a_command_is_for_the_new_object() -> None:
         "name": "j",
         "uid": "",
     }
-    assert conversion.notes == ["target.uid: is that of the object in the old cluster: give the new one's"]
+    assert conversion.notes == ["target.uid: belongs to the object in the old cluster: set the uid of the new object"]
 
 
-def test_what_an_api_server_wrote_is_left_behind() -> None:
+def test_fields_written_by_an_api_server_are_removed() -> None:
     given = volcano("scheduling", "Queue", {"weight": 0}, "v1beta1", status={"state": "Open"})
     given["metadata"] |= {"uid": "u", "resourceVersion": "7", "managedFields": []}
     assert converted(given).body == {
@@ -148,12 +146,12 @@ nonsense = st.recursive(
 @given(
     nonsense, st.sampled_from([("batch", "Job"), ("batch", "CronJob"), ("flow", "JobFlow"), ("scheduling", "Queue")])
 )
-def test_nonsense_is_told_and_not_tripped_over(spec: Any, kind: tuple[str, str]) -> None:
+def test_invalid_specs_are_noted(spec: Any, kind: tuple[str, str]) -> None:
     conversion = converted(volcano(*kind, spec))
     assert all(": " in note for note in conversion.notes)
 
 
-def test_the_command_writes_manifests_and_tells_on_standard_error(tmp_path: Path) -> None:
+def test_the_command_writes_manifests_and_notes(tmp_path: Path) -> None:
     source = tmp_path / "job.yaml"
     source.write_text(yaml.safe_dump_all([job(extra=1), volcano("config", "ColocationConfiguration", {})]))
     command = [sys.executable, "-m", "volcanopy", "convert", str(source)]
@@ -161,8 +159,8 @@ def test_the_command_writes_manifests_and_tells_on_standard_error(tmp_path: Path
     (made,) = yaml.safe_load_all(done.stdout)
     assert made["kind"] == "BatchJob"
     first, second = done.stderr.splitlines()
-    assert first == f"{source}, document 1 (Job x): spec.extra: has no counterpart here: left out"
-    assert second.endswith("it is left out")
+    assert first == f"{source}, document 1 (Job x): spec.extra: not supported: omitted"
+    assert second.endswith("is not supported: omitted")
     strict = subprocess.run([*command, "--strict"], capture_output=True, text=True, check=False)
     assert strict.returncode == 1
-    assert strict.stderr.splitlines()[-1] == "volcanopy: 2 things were not carried over as they stood"
+    assert strict.stderr.splitlines()[-1] == "volcanopy: 2 notes on the conversion"

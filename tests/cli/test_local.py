@@ -35,7 +35,7 @@ def manifest(folder: Path, *bodies: Json, name: str = "jobs.yaml") -> str:
     return str(path)
 
 
-def test_a_run_of_an_example_shows_its_phases_and_ends_well() -> None:
+def test_a_run_of_an_example_shows_its_phases() -> None:
     done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--nodes", "1")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -44,12 +44,12 @@ def test_a_run_of_an_example_shows_its_phases_and_ends_well() -> None:
         "default/hello Running",
         "default/hello Completed",
     ]
-    assert lines[-2].split() == ["JOB", "PHASE", "RUNNING", "SUCCEEDED", "FAILED", "PODS", "QUEUE", "TIME", "WHY"]
+    assert lines[-2].split() == ["JOB", "PHASE", "RUNNING", "SUCCEEDED", "FAILED", "PODS", "QUEUE", "TIME", "REASON"]
     assert lines[-1].split()[:7] == ["default/hello", "Completed", "0", "1", "0", "1", "default"]
 
 
 @pytest.mark.usefixtures("own_logging")
-def test_a_run_fails_when_one_job_does_and_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_fails_if_a_job_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = batch_job("good", 1, "1", duration="100ms")
     bad = batch_job("bad", 1, "1", duration="100ms", exit_code="3")
     with pytest.raises(CommandError, match=r"^not all jobs completed: default/bad is Failed \(.+\)$"):
@@ -58,11 +58,11 @@ def test_a_run_fails_when_one_job_does_and_says_which(tmp_path: Path, capsys: py
 
 
 @pytest.mark.usefixtures("own_logging")
-def test_a_run_that_takes_too_long_says_why_each_job_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_times_out_has_the_reason_of_each_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     why = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
     with pytest.raises(CommandError) as stopped:
         run(files=[manifest(tmp_path, batch_job("large", 4, "5"))], nodes=3, cluster=None, timeout=1.5)
-    assert str(stopped.value) == f"not all jobs were done after 1.5 s: default/large is Pending ({why})"
+    assert str(stopped.value) == f"timed out after 1.5 s: default/large is Pending ({why})"
     assert f"default/large Pending: {why}" in capsys.readouterr().out
 
 
@@ -85,7 +85,7 @@ def test_a_run_takes_several_files_and_makes_what_they_need(tmp_path: Path, caps
         (
             {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}},
             2,
-            "there is no BatchJob or JobFlow or CronBatchJob in it",
+            "nothing to run: no BatchJob, JobFlow, CronBatchJob",
         ),
         (batch_job("wrong", 1, "1", minAvailable=2), 1, "must not be greater than the sum of task replicas"),
         (batch_job("wrong", 1, "1", queue="nowhere"), 1, "spec.queue"),
@@ -146,7 +146,7 @@ def cluster_up(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", list[
             process.kill()
 
 
-async def test_up_writes_a_kubeconfig_says_how_to_use_it_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+async def test_up_writes_a_kubeconfig_and_stops_on_ctrl_c(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "config"
     with cluster_up("--nodes", "2", "--kubeconfig", str(path)) as (process, said):
         assert f"  export KUBECONFIG='{path}'" in said
@@ -162,7 +162,7 @@ async def test_up_writes_a_kubeconfig_says_how_to_use_it_and_stops_on_ctrl_c(tmp
 
 
 @pytest.mark.usefixtures("own_logging")
-def test_up_says_in_one_sentence_what_it_cannot_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     foreign, file = tmp_path / "foreign", tmp_path / "file"
     foreign.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: production, cluster: {}}]\n")
@@ -172,18 +172,18 @@ def test_up_says_in_one_sentence_what_it_cannot_use(tmp_path: Path, monkeypatch:
         taken.listen()
         port = taken.getsockname()[1]
         cases: list[tuple[dict[str, Any], int, str]] = [
-            ({"port": port}, 1, f"--port {port}: the port is taken: choose another, or 0 for a free one"),
+            ({"port": port}, 1, f"--port {port}: port already in use: specify another, or 0 for a free one"),
             (
                 {"kubeconfig": file / "config"},
                 1,
-                f"--kubeconfig: {file}/config cannot be made in {file}: that is no folder",
+                f"--kubeconfig: cannot create {file}/config in {file}: not a directory",
             ),
-            ({"kubeconfig": foreign}, 2, "is there already and was not written by `local up`: choose another file"),
-            ({"kubeconfig": Path("~/.kube/config")}, 2, "is kubectl's own: choose a file for this cluster alone"),
-            ({"kubeconfig": tmp_path}, 2, "is a folder: name a file"),
-            ({"persist": file / "journal"}, 1, f"--persist: {file} cannot be used: "),
-            ({"persist": foreign}, 2, f"--persist: {foreign} was not written by `local up`: choose another file"),
-            ({"cluster": tmp_path / "absent"}, 1, "there is no such file"),
+            ({"kubeconfig": foreign}, 2, "exists and was not written by `local up`: specify another file"),
+            ({"kubeconfig": Path("~/.kube/config")}, 2, "is the default of kubectl: specify another file"),
+            ({"kubeconfig": tmp_path}, 2, "is a directory: specify a file"),
+            ({"persist": file / "journal"}, 1, f"--persist: cannot open {file}"),
+            ({"persist": foreign}, 2, f"--persist: {foreign} was not written by `local up`: specify another file"),
+            ({"cluster": tmp_path / "absent"}, 1, "no such file"),
         ]
         for given, status, said in cases:
             usual: dict[str, Any] = {
@@ -203,7 +203,9 @@ def test_up_says_in_one_sentence_what_it_cannot_use(tmp_path: Path, monkeypatch:
 @pytest.fixture
 def own_logging() -> Iterator[None]:
     """What a command does to logging in its own process is undone."""
-    before, level = structlog.get_config(), logging.getLogger().level
+    root, before = logging.getLogger(), structlog.get_config()
+    handlers, level = root.handlers, root.level
     yield
     structlog.configure(**before)
-    logging.getLogger().setLevel(level)
+    root.handlers, root.level = handlers, level
+    logging.captureWarnings(capture=False)

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from tests.cli.logged import Logged, Terminal, logged
-from volcanopy.cli.logs import Calm, without_secrets
+from volcanopy.cli.logs import RateLimitedHandler, without_secrets
 from volcanopy.services.controllers.effects import new_ssh_keys
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJl"
@@ -117,7 +117,7 @@ class Clock:
 @pytest.fixture
 def storm() -> "tuple[logging.Logger, Logged, Clock]":
     clock, stream = Clock(), io.StringIO()
-    handler = Calm(stream, burst=3, window=10.0, clock=clock)
+    handler = RateLimitedHandler(stream, burst=3, window=10.0, clock=clock)
     log = logging.Logger("volcanopy.kube.apply.pod_writer")
     log.addHandler(handler)
     return log, Logged(stream), clock
@@ -131,7 +131,7 @@ def test_what_happens_to_many_at_once_is_a_few_lines_and_a_number(storm: tuple[l
     clock.now = 10.0
     log.warning("all is well")
     assert seen.text.splitlines()[3:] == [
-        "9997 more lines like this one were left out: pod %s could not be bound",
+        "9997 more equal lines left out: pod %s could not be bound",
         "all is well",
     ]
 
@@ -153,7 +153,7 @@ def test_after_the_storm_the_next_one_is_told_anew(storm: tuple[logging.Logger, 
             log.warning("pod %s could not be bound", number)
         clock.now += 10.0
     assert seen.text.count("could not be bound\n") == 3 + 1 + 3
-    assert seen.text.count("2 more lines") == 1
+    assert seen.text.count("2 more equal lines") == 1
 
 
 def test_the_end_of_a_process_tells_what_was_left_out(storm: tuple[logging.Logger, Logged, Clock]) -> None:
@@ -161,7 +161,7 @@ def test_the_end_of_a_process_tells_what_was_left_out(storm: tuple[logging.Logge
     for number in range(5):
         log.warning("pod %s could not be bound", number)
     log.handlers[0].close()
-    assert "2 more lines like this one were left out" in seen.text
+    assert "2 more equal lines left out" in seen.text
 
 
 def test_events_of_structlog_are_of_a_kind_by_their_words() -> None:
@@ -169,4 +169,4 @@ def test_events_of_structlog_are_of_a_kind_by_their_words() -> None:
         for number in range(100):
             structlog.get_logger("volcanopy").info("cycle", session=str(number))
     assert len(seen.lines) == 21
-    assert seen.lines[-1]["event"] == "80 more lines like this one were left out: cycle"
+    assert seen.lines[-1]["event"] == "80 more equal lines left out: cycle"

@@ -1,4 +1,4 @@
-"""``volcanopy plan``: what a person reads, and what a script reads."""
+"""``volcanopy plan``: text and JSON output, and errors."""
 
 import json
 import subprocess
@@ -40,12 +40,12 @@ def volcanopy(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[s
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_the_plan_tells_what_is_bound_and_why_the_rest_waits() -> None:
+def test_the_plan_has_bindings_and_reasons() -> None:
     run = volcanopy("plan", "-f", "-", stdin=WORLD)
     assert run.returncode == 0
     assert run.stdout.splitlines()[0] == "bind lab/small-0 -> n1"
     assert "podgroup large Pending Unschedulable: " in run.stdout
-    assert run.stderr == "volcanopy: left out what the scheduler does not look at: 1 ConfigMap\n"
+    assert run.stderr == "volcanopy: ignored 1 ConfigMap: not read by the scheduler\n"
 
 
 def test_the_json_form_is_a_plan_document(tmp_path: Path) -> None:
@@ -57,22 +57,22 @@ def test_the_json_form_is_a_plan_document(tmp_path: Path) -> None:
     assert {effect["effect"] for effect in document["effects"]} == {"Bind", "SetPodGroup", "Explain", "SetQueue"}
 
 
-def test_what_kubectl_prints_as_json_is_read_too() -> None:
+def test_json_of_kubectl_is_read() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     run = volcanopy("plan", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": [node]}))
     assert (run.returncode, run.stdout) == (0, "")
-    assert run.stderr == "volcanopy: there is nothing to decide\n"
+    assert run.stderr == "volcanopy: nothing to schedule\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "stdin", "sentence"),
     [
-        (["-f", "nowhere.yaml"], "", "volcanopy: nowhere.yaml: there is no such file"),
-        (["-f", "-"], "a: [", "volcanopy: standard input, line 1: this is not YAML"),
+        (["-f", "nowhere.yaml"], "", "volcanopy: nowhere.yaml: no such file"),
+        (["-f", "-"], "a: [", "volcanopy: standard input, line 1: invalid YAML"),
         (
             ["-f", "-"],
             "- 1",
-            "volcanopy: standard input, document 1: a manifest must be a mapping with apiVersion and kind",
+            "volcanopy: standard input, document 1: not a mapping: a manifest has apiVersion and kind",
         ),
         (["-f", "-"], "kind: Pod", "volcanopy: standard input, document 1: apiVersion is missing"),
         (
@@ -86,7 +86,7 @@ def test_what_kubectl_prints_as_json_is_read_too() -> None:
             "volcanopy: standard input, document 1 (PodGroup n): spec.minMember must be a whole number, not text",
         ),
         (["-f", "-", "--now", "tomorrow"], "{}", "volcanopy: standard input, document 1: apiVersion is missing"),
-        (["-f", "-", "--now", "tomorrow"], "", "volcanopy: --now: 'tomorrow' is no RFC 3339 time"),
+        (["-f", "-", "--now", "tomorrow"], "", "volcanopy: --now: 'tomorrow' is not an RFC 3339 time"),
     ],
 )
 def test_bad_input_is_one_sentence_and_never_a_traceback(arguments: list[str], stdin: str, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Objects as rows: what a person sees of a job."""
+"""Jobs as rows of a table."""
 
 from datetime import UTC, datetime
 
@@ -18,9 +18,9 @@ def job(**state: str) -> Json:
     }
 
 
-def test_a_job_that_is_not_looked_at_yet_is_pending() -> None:
+def test_a_job_without_status_is_pending() -> None:
     row = job_row({**job(), "status": {}}, NOW)
-    assert (row.phase, row.why, row.pods, row.seconds) == ("Pending", "", 3, 60.0)
+    assert (row.phase, row.message, row.pods, row.seconds) == ("Pending", "", 3, 60.0)
     assert row.line == "lab/j Pending"
 
 
@@ -31,21 +31,21 @@ def test_a_running_job_grows_older_and_an_ended_one_does_not() -> None:
     assert (row.seconds, row.ended, row.line) == (30.0, True, "lab/j Failed: pod x failed")
 
 
-def test_a_plain_table_has_columns_and_no_loose_ends() -> None:
+def test_a_plain_table_has_aligned_columns() -> None:
     rows = [job_row(job(phase="Running", message="2 of 3 pods running"), NOW).cells]
     assert plain_table(HEADINGS, rows).splitlines() == [
-        "JOB     PHASE     RUNNING   SUCCEEDED   FAILED   PODS   QUEUE   TIME   WHY",
+        "JOB     PHASE     RUNNING   SUCCEEDED   FAILED   PODS   QUEUE   TIME   REASON",
         "lab/j   Running   2         1           0        3      q       60s    2 of 3 pods running",
     ]
 
 
 def test_a_table_on_a_terminal_wraps_only_the_sentence() -> None:
     """Square brackets in a message are no markup."""
-    why = "a long sentence [bold] that goes on and on until it does not fit into one line"
+    message = "a long sentence [bold] that goes on and on until it does not fit into one line"
     console = Console(width=100, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        console.print(job_table([job_row(job(phase="Pending", message=why), NOW)]))
+        console.print(job_table([job_row(job(phase="Pending", message=message), NOW)]))
     heading, first, *more = captured.get().splitlines()
-    column = heading.index("WHY")
+    column = heading.index("REASON")
     assert first.startswith("lab/j  Pending")
-    assert " ".join(line[column:].strip() for line in (first, *more)).strip() == why
+    assert " ".join(line[column:].strip() for line in (first, *more)).strip() == message

@@ -24,5 +24,5 @@ def test_a_file_that_is_broken_is_said_in_one_sentence(tmp_path: Path) -> None:
     done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--scheduler-config", str(tmp_path / "conf"))
     assert done.returncode == 1
     assert done.stderr.strip().splitlines() == [
-        f"volcanopy: the scheduler has ended: {tmp_path / 'conf'}: actions: unknown action 'allocte', did you mean 'allocate'?"
+        f"volcanopy: scheduler failed: {tmp_path / 'conf'}: actions: unknown action 'allocte', did you mean 'allocate'?"
     ]

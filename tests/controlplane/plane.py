@@ -50,7 +50,7 @@ class StartError(Exception):
     """The control plane did not come up; the message ends with the last lines of each program's log."""
 
 
-class RefusedError(Exception):
+class CreateError(Exception):
     """The API server answered `status`, not 2xx; `body` is what it said, a Status object as a rule."""
 
     def __init__(self, method: str, path: str, status: int, body: Any) -> None:
@@ -144,7 +144,7 @@ class ControlPlane:
         is_json = response.headers.get_content_type() == "application/json"
         answer = json.loads(text) if is_json else text
         if response.status >= 300:
-            raise RefusedError(method, path, response.status, answer)
+            raise CreateError(method, path, response.status, answer)
         return answer
 
     def establish(self, crd: Mapping[str, Any]) -> None:
@@ -247,7 +247,7 @@ class ControlPlane:
     def _answers(self, path: str) -> bool:
         try:
             self.request("GET", path)
-        except (OSError, http.client.HTTPException, RefusedError):
+        except (OSError, http.client.HTTPException, CreateError):
             return False
         return True
 

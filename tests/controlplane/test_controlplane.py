@@ -13,7 +13,7 @@ import pytest
 
 from hack.controlplane import kubectl, kubernetes_version
 from tests.controlplane.kinds import crd
-from tests.controlplane.plane import ControlPlane, RefusedError, StartError
+from tests.controlplane.plane import ControlPlane, CreateError, StartError
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def eventually(what: Callable[[], bool], seconds: float) -> None:
 def gone(plane: ControlPlane, path: str) -> bool:
     try:
         plane.request("GET", path)
-    except RefusedError as refused:
+    except CreateError as refused:
         if refused.status != 404:
             raise
         return True
@@ -72,7 +72,7 @@ def test_a_rule_of_a_custom_resource_refuses_what_breaks_it(plane: ControlPlane,
     plane.establish(crd("ranges", "Range", spec))
     path = f"/apis/example.org/v1/namespaces/{namespace}/ranges"
     body = {"apiVersion": "example.org/v1", "kind": "Range", "metadata": {"name": "r"}, "spec": {"min": 2, "max": 1}}
-    with pytest.raises(RefusedError, match="min must not exceed max") as refused:
+    with pytest.raises(CreateError, match="min must not exceed max") as refused:
         plane.request("POST", path, body)
     assert refused.value.status == 422
     assert plane.request("POST", path, body | {"spec": {"min": 1, "max": 2}})["spec"]["max"] == 2
@@ -86,7 +86,7 @@ def test_a_pod_is_bound_once(plane: ControlPlane, namespace: str, node: dict[str
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
     plane.request("POST", f"{pods}/p/binding", binding)
     assert plane.request("GET", f"{pods}/p")["spec"]["nodeName"] == "n1"
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CreateError) as refused:
         plane.request("POST", f"{pods}/p/binding", binding)
     assert refused.value.status == 409
 

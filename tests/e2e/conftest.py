@@ -15,7 +15,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.cluster import LocalCluster, Machinery
+from volcanopy.local.cluster import Components, LocalCluster
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.nodes import NODES
@@ -50,7 +50,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         config = tmp_path / "kubeconfig"
         config.write_text(_with_namespace(local.kubeconfig(), namespace))
         await _make_namespace(local.client, namespace)
-        yield World(local.machinery, namespace, config)
+        yield World(local.components, namespace, config)
 
 
 @contextlib.asynccontextmanager
@@ -62,8 +62,8 @@ async def _on_real(config: Path, namespace: str) -> AsyncIterator[World]:
         await Creator(client).create(nodes.manifests(COUNT))
         made: list[tuple[Kind[Json], str]] = []
         try:
-            async with Machinery(connection) as machinery:
-                yield World(machinery, namespace, config, made)
+            async with Components(connection) as components:
+                yield World(components, namespace, config, made)
         finally:
             # With the machinery the webhooks are gone, which keep queues in which something runs.
             for kind, name in reversed(made):

@@ -14,7 +14,7 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client, Kind
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.leader.lease import LEASES
-from volcanopy.local.cluster import Machinery, Parts
+from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated.nodes import NODES, manifests
 
@@ -77,7 +77,7 @@ async def a_cluster(
 ) -> AsyncIterator[Client]:
     """Nodes and kubelets, with everything taken away at the end; the services come as processes."""
     parts = Parts(scheduler=None, controller=None, admission=None, adopt_all=False)
-    async with Client(connection) as client, Machinery(connection, parts):
+    async with Client(connection) as client, Components(connection, parts):
         await client.create(NAMESPACES, None, {"metadata": {"name": namespace}})
         await Creator(client).create(manifests(nodes, {"cpu": "8", "memory": "32Gi", "pods": "110"}))
         try:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.world import JOBS, POD_GROUPS, PODS, World, batch_job
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.manifests import RefusedError
+from volcanopy.local.manifests import CreateError
 
 RESTART = [{"event": "PodFailed", "action": "RestartJob"}]
 
@@ -88,7 +88,7 @@ async def test_a_wrong_manifest_is_refused_with_the_field_and_the_rule(
     body = batch_job("wrong", 2, "1")
     assert callable(spoil)
     spoil(body)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(CreateError) as refused:
         await cluster.create(body)
     for word in said:
         assert word in str(refused.value)

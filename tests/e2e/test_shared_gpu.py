@@ -7,7 +7,7 @@ from volcanopy.api import names
 from volcanopy.cli.manifests import read
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.simulated.nodes import like
+from volcanopy.local.simulated.nodes import copy_of
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.services.process.settings import SchedulerSettings
 
@@ -17,9 +17,9 @@ FOLDER = EXAMPLES / "20-shared-gpu"
 async def test_pods_share_two_gpus_and_each_is_told_which_it_has() -> None:
     """No card is given more memory or cores than it has, and the job completes."""
     parts = Parts(scheduler=SchedulerSettings(config=FOLDER / "scheduler.conf"))
-    nodes = [like(one.body) for one in read([str(FOLDER / "cluster")])]
+    nodes = [copy_of(one.body) for one in read([str(FOLDER / "cluster")])]
     async with LocalCluster(0, objects=nodes, parts=parts) as local:
-        world = World(local.machinery, "default", FOLDER)
+        world = World(local.components, "default", FOLDER)
         await world.create(*example("20-shared-gpu"))
 
         def all_placed(pods: list[Json]) -> bool:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.test_user_limits import explanation, queue
 from tests.e2e.world import POD_GROUPS, PODS, QUEUES, World, batch_job
-from volcanopy.local.manifests import RefusedError
+from volcanopy.local.manifests import CreateError
 
 
 async def test_what_is_drained_waits_again_and_has_not_failed(cluster: World) -> None:
@@ -39,5 +39,5 @@ async def test_a_job_in_a_queue_on_hold_starts_when_it_is_resumed(cluster: World
 
 
 async def test_the_root_cannot_be_stopped(cluster: World) -> None:
-    with pytest.raises(RefusedError, match="the root queue cannot be stopped"):
+    with pytest.raises(CreateError, match="the root queue cannot be stopped"):
         await cluster.create(queue("root", stopPolicy="Hold"))

@@ -11,7 +11,7 @@ from tests.services.test_admission_rules import Acting
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.manifests import Creator, RefusedError
+from volcanopy.local.manifests import CreateError, Creator
 
 
 def queue(name: str, **spec: object) -> Json:
@@ -61,7 +61,7 @@ async def test_no_more_jobs_of_a_user_wait_than_may(cluster: World) -> None:
     async with user(cluster, "ana") as ana, user(cluster, "bo") as bo:
         await ana.create([batch_job("first", 1, "1", queue=name)])
         await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "first").get("gate") == "limits")
-        with pytest.raises(RefusedError, match="lets user 'ana' have 1 job waiting, and 1 waits already"):
+        with pytest.raises(CreateError, match="lets user 'ana' have 1 job waiting, and 1 waits already"):
             await ana.create([batch_job("second", 1, "1", queue=name)])
         await bo.create([batch_job("third", 1, "1", queue=name)])
         await cluster.client.patch(QUEUES, None, name, {"spec": {"maxRunningJobs": None}})
@@ -74,5 +74,5 @@ async def test_a_job_that_its_user_could_never_hold_is_refused(cluster: World) -
     name = f"limited-{cluster.namespace}"
     await cluster.create(queue(name, limits=[{"users": ["*"], "resources": {"cpu": "2"}}]))
     async with user(cluster, "ana") as ana:
-        with pytest.raises(RefusedError, match=f"it needs 3 cpu of at most 2 that queue '{name}' lets user 'ana' hold"):
+        with pytest.raises(CreateError, match=f"it needs 3 cpu of at most 2 that queue '{name}' lets user 'ana' hold"):
             await ana.create([batch_job("large", 3, "1", queue=name)])

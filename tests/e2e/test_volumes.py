@@ -160,7 +160,7 @@ async def test_a_volume_is_made_for_the_node_of_the_pod(cluster: World) -> None:
     await cluster.create(job)
     selected = "volume.kubernetes.io/selected-node"
     claims = await cluster.all_of(CLAIMS, lambda claims: selected in (claims[0]["metadata"].get("annotations") or {}))
-    if not cluster.machinery.parts.supplies:
+    if not cluster.components.parts.claims:
         made = volume(f"made-{own}", claims[0]["metadata"]["annotations"][selected], f"fast-{own}")
         meta = claims[0]["metadata"]
         reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": own, "name": "data"}

@@ -10,7 +10,7 @@ from volcanopy.cli.manifests import read
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.cluster import Machinery
+from volcanopy.local.cluster import Components
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated.kubelet import Kubelet
 
@@ -31,7 +31,7 @@ DURATION = "sim.volcanopy.io/duration"
 class World:
     """A running cluster. ``kubeconfig`` is its administrator's, with ``namespace`` as the default."""
 
-    machinery: Machinery
+    components: Components
     namespace: str
     kubeconfig: Path
     made: list[tuple[Kind[Json], str]] = field(default_factory=list)
@@ -39,11 +39,11 @@ class World:
 
     @property
     def client(self) -> Client:
-        return self.machinery.client
+        return self.components.client
 
     @property
     def kubelet(self) -> Kubelet:
-        return self.machinery.kubelet
+        return self.components.kubelet
 
     async def create(self, *bodies: Json) -> None:
         """Create objects, in the test's namespace where they name none."""

@@ -10,8 +10,8 @@ from tests.e2e.world import JOBS, PODS, batch_job, phase_of
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.cluster import ClusterError, LocalCluster, Machinery, Parts, connection_to
-from volcanopy.local.manifests import Creator, RefusedError
+from volcanopy.local.cluster import ClusterError, Components, LocalCluster, Parts, connection_to
+from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.simulated import nodes
 from volcanopy.services.process.settings import SchedulerSettings
 
@@ -65,7 +65,7 @@ async def test_a_taken_port_is_an_os_error() -> None:
 async def test_a_part_that_cannot_start_is_named_with_its_reason(tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text("actions: enqueue, alocate\n")
-    with pytest.raises(ClusterError, match=r"the scheduler has ended: .*'alocate', did you mean 'allocate'"):
+    with pytest.raises(ClusterError, match=r"scheduler failed: .*'alocate', did you mean 'allocate'"):
         await LocalCluster(0, parts=Parts(scheduler=SchedulerSettings(config=config))).__aenter__()
 
 
@@ -74,7 +74,7 @@ async def test_a_part_that_ends_by_itself_is_noticed() -> None:
         part = next(task for task in asyncio.all_tasks() if task.get_name() == "kubelet")
         part.cancel()
         async with asyncio.timeout(5):
-            assert str(await cluster.fault()) == "the kubelet has ended: it stopped by itself"
+            assert str(await cluster.fault()) == "kubelet failed: stopped unexpectedly"
 
 
 async def test_its_log_can_be_followed_to_the_end() -> None:
@@ -106,7 +106,7 @@ async def test_nodes_may_be_those_of_another_cluster() -> None:
         "spec": {"providerID": "x://y", "taints": [{"key": "gpu", "effect": "NoSchedule"}]},
         "status": {"allocatable": {"cpu": "96"}, "nodeInfo": {"kubeletVersion": "v1"}, "conditions": []},
     }
-    async with LocalCluster(0, objects=[nodes.like(dumped)], parts=CLIENT_ONLY) as cluster:
+    async with LocalCluster(0, objects=[nodes.copy_of(dumped)], parts=CLIENT_ONLY) as cluster:
         node = await cluster.client.get(NODES, None, "far")
     assert (node["metadata"]["labels"], node["status"]["allocatable"]["cpu"]) == ({"rack": "a"}, "96")
     assert node["spec"]["taints"] == [{"key": "gpu", "effect": "NoSchedule"}]
@@ -132,7 +132,7 @@ async def test_nodes_may_be_those_of_another_cluster() -> None:
 )
 async def test_an_object_that_is_refused_is_named_with_the_reason(body: Json, why: str) -> None:
     async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
-        with pytest.raises(RefusedError, match=why):
+        with pytest.raises(CreateError, match=why):
             await Creator(cluster.client).create([body])
 
 
@@ -149,9 +149,9 @@ async def test_namespaces_are_made_and_what_exists_is_changed() -> None:
 async def test_the_machinery_needs_nothing_of_the_embedded_server_but_its_api() -> None:
     """Two of them on one server: the second serves what the first has left."""
     async with LocalCluster(1, parts=CLIENT_ONLY) as cluster:
-        async with Machinery(connection_to(cluster.server)) as services:
+        async with Components(connection_to(cluster.server)) as services:
             await Creator(services.client).create([batch_job("one", 1, "1", duration="100ms")])
             await completed(services.client, "one")
-        async with Machinery(connection_to(cluster.server)) as services:
+        async with Components(connection_to(cluster.server)) as services:
             await Creator(services.client).create([batch_job("two", 1, "1", duration="100ms")])
             await completed(services.client, "two")

@@ -57,7 +57,7 @@ async def test_an_annotation_that_makes_no_sense_fails_the_pod_and_is_named(kube
     await kubelet.run("p", said={"duration": "a while"})
     status = (await kubelet.pod("p", "Failed"))["status"]
     assert status["reason"] == "InvalidAnnotation"
-    assert "sim.volcanopy.io/duration: 'a while' is no duration" in status["message"]
+    assert "sim.volcanopy.io/duration: 'a while' is not a duration" in status["message"]
 
 
 async def test_a_changed_annotation_counts_from_then_on(kubelet: Rig) -> None:
@@ -135,7 +135,7 @@ async def test_a_kubelet_that_starts_anew_goes_on_where_the_last_one_stopped(ser
 async def test_nodes_are_ready_and_give_signs_of_life(kubelet: Rig) -> None:
     found = await kubelet.until(NODES, lambda found: all(held(node, "Ready") == "True" for node in found.values()))
     assert list(found) == ["node-1", "node-2"]
-    assert found["node-1"]["status"]["allocatable"] == dict(nodes.DEFAULT_ROOM)
+    assert found["node-1"]["status"]["allocatable"] == dict(nodes.DEFAULT_CAPACITY)
     leases = await kubelet.until(LEASES, lambda leases: len(leases) == 2)
     assert leases["node-2"]["spec"]["holderIdentity"] == "node-2"
     assert leases["node-2"]["metadata"]["ownerReferences"][0]["uid"] == found["node-2"]["metadata"]["uid"]
@@ -145,7 +145,7 @@ async def test_a_node_that_anybody_makes_is_served(kubelet: Rig) -> None:
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own"}, "status": {"capacity": {"cpu": "2"}}}
     await kubelet.client.create(NODES, None, body)
     found = await kubelet.until(NODES, lambda found: "own" in found and held(found["own"], "Ready") == "True")
-    assert found["own"]["status"]["allocatable"] == {**nodes.DEFAULT_ROOM, "cpu": "2"}
+    assert found["own"]["status"]["allocatable"] == {**nodes.DEFAULT_CAPACITY, "cpu": "2"}
     await kubelet.run("p", "own")
     await kubelet.pod("p", "Succeeded")
 

@@ -1,13 +1,16 @@
-"""From Volcano's objects to ours: names are moved to our groups, and what has no counterpart is said, not lost in silence.
+"""``volcanopy convert``: Volcano's objects as ours, with a note for each field that is lost or needs attention.
 
-What comes out is read by the same models that admission uses, so that it can be applied as it stands, or the notes say
-what is left to do by hand.
+The result is validated with the models that admission uses.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
@@ -18,17 +21,19 @@ from volcanopy.api.model import InvalidObjectError, Json, Model, Problem
 from volcanopy.api.nodeinfo import NumaTopology
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.manifests import read
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 
 _DOMAIN = "volcano.sh"
 _OUR_DOMAIN = "volcanopy.io"
-_NO_ANSWERS = ("EnqueueJob", "SyncJob", "SyncQueue", "OpenQueue", "CloseQueue")
+_CONTROLLER_ACTIONS = ("EnqueueJob", "SyncJob", "SyncQueue", "OpenQueue", "CloseQueue")
 _SCHEDULERS = {"volcano": names.SCHEDULER}
 
 
 @dataclass(frozen=True)
 class Counterpart:
-    """What one of Volcano's kinds is with us, and what has to be done besides moving names."""
+    """Our model of a kind of Volcano's, and what to change besides names."""
 
     model: type[Model]
     adapt: Callable[["Conversion"], None]
@@ -36,50 +41,49 @@ class Counterpart:
 
 @dataclass
 class Conversion:
-    """One object on its way, and what people are told about it."""
+    """A converted object, and notes for the user."""
 
     body: Json
     notes: list[str] = field(default_factory=list)
 
-    def note(self, path: str, says: str) -> None:
-        """Tell people about a field."""
-        self.notes.append(f"{path}: {says}")
+    def note(self, path: str, message: str) -> None:
+        """Add a note on a field."""
+        self.notes.append(f"{path}: {message}")
 
     def spec(self) -> Json:
         """The object's spec."""
-        found = self.body.setdefault("spec", {})
-        return found if isinstance(found, dict) else {}
+        spec = self.body.setdefault("spec", {})
+        return spec if isinstance(spec, dict) else {}
 
 
 def converted(body: Json) -> Conversion:
-    """The object as ours; one that is not Volcano's comes back with its scheduler and its annotations moved."""
-    conversion = Conversion(_moved(deepcopy(body)))
+    """Return the object as ours; of other kinds only scheduler name, labels and annotations change."""
+    conversion = Conversion(_renamed_all(deepcopy(body)))
     group, _, version = str(body.get("apiVersion", "")).rpartition("/")
     if not group.endswith(_DOMAIN):
-        _schedulers(conversion.body)
+        _set_scheduler(conversion.body)
         return conversion
     counterpart = _COUNTERPARTS.get((group, str(body.get("kind"))))
     if counterpart is None:
-        told = f"{body.get('kind')} of {group}/{version} has no counterpart here: it is left out"
-        return Conversion({}, [told])
+        return Conversion({}, [f"{group}/{version}: kind {body.get('kind')} is not supported: omitted"])
     model = counterpart.model
     conversion.body["apiVersion"] = model.model_fields["api_version"].default
     conversion.body["kind"] = model.__name__
     if conversion.body.pop("status", None):
-        conversion.note("status", "is written by the controllers: left out")
-    _cleaned(conversion.body.get("metadata"))
+        conversion.note("status", "written by the controllers: omitted")
+    _remove_server_fields(conversion.body.get("metadata"))
     counterpart.adapt(conversion)
-    _fitted(conversion, model)
+    _remove_unknown_fields(conversion, model)
     return conversion
 
 
-def _moved(thing: Any) -> Any:
-    """Keys, and values that are keys, with Volcano's domain as ours."""
-    if isinstance(thing, dict):
-        return {_renamed(key): _moved(value) for key, value in thing.items()}
-    if isinstance(thing, list):
-        return [_moved(one) for one in thing]
-    return _renamed(thing)
+def _renamed_all(value: Any) -> Any:
+    """Return a value with Volcano's domain replaced in keys, and in values that are keys."""
+    if isinstance(value, dict):
+        return {_renamed(key): _renamed_all(field) for key, field in value.items()}
+    if isinstance(value, list):
+        return [_renamed_all(item) for item in value]
+    return _renamed(value)
 
 
 def _renamed(text: Any) -> Any:
@@ -97,20 +101,20 @@ def _renamed(text: Any) -> Any:
     return text
 
 
-def _schedulers(thing: Any) -> None:
-    """Pods that Volcano was to place are placed by us."""
-    if isinstance(thing, dict):
-        if thing.get("schedulerName") in _SCHEDULERS:
-            thing["schedulerName"] = _SCHEDULERS[thing["schedulerName"]]
-        for value in thing.values():
-            _schedulers(value)
-    elif isinstance(thing, list):
-        for value in thing:
-            _schedulers(value)
+def _set_scheduler(value: Any) -> None:
+    """Replace the name of Volcano's scheduler at any depth."""
+    if isinstance(value, dict):
+        if value.get("schedulerName") in _SCHEDULERS:
+            value["schedulerName"] = _SCHEDULERS[value["schedulerName"]]
+        for field_value in value.values():
+            _set_scheduler(field_value)
+    elif isinstance(value, list):
+        for item in value:
+            _set_scheduler(item)
 
 
-def _cleaned(metadata: Any) -> None:
-    """Without what an API server wrote."""
+def _remove_server_fields(metadata: Any) -> None:
+    """Remove the metadata that an API server has written."""
     if not isinstance(metadata, dict):
         return
     for key in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"):
@@ -120,17 +124,17 @@ def _cleaned(metadata: Any) -> None:
         annotations.pop("kubectl.kubernetes.io/last-applied-configuration", None)
 
 
-def _fitted(conversion: Conversion, model: type[Model]) -> None:
-    """Take away the fields that we do not have; what else is wrong is for people."""
+def _remove_unknown_fields(conversion: Conversion, model: type[Model]) -> None:
+    """Remove the fields that the model does not have; note what else is invalid."""
     for _ in range(200):
         problems = _problems(conversion.body, model)
-        unknown = [one.path for one in problems if one.message.startswith("Unknown field")]
+        unknown = [problem.path for problem in problems if problem.message.startswith("Unknown field")]
         for path in unknown:
-            _taken(conversion.body, path)
-            conversion.note(path, "has no counterpart here: left out")
+            _remove(conversion.body, path)
+            conversion.note(path, "not supported: omitted")
         if not unknown:
             for problem in problems:
-                conversion.note(problem.path, f"{problem.message}: correct it by hand")
+                conversion.note(problem.path, f"{problem.message}")
             return
 
 
@@ -142,8 +146,8 @@ def _problems(body: Json, model: type[Model]) -> tuple[Problem, ...]:
     return ()
 
 
-def _taken(body: Any, path: str) -> None:
-    """Take a field away by its path, ``spec.tasks[0].name``."""
+def _remove(body: Any, path: str) -> None:
+    """Remove a field by its path, ``spec.tasks[0].name``."""
     steps = list(_steps(path))
     for step in steps[:-1]:
         body = body[step]
@@ -157,6 +161,30 @@ def _steps(path: str) -> Iterator[str | int]:
         yield from (int(index.rstrip("]")) for index in indexes)
 
 
+def convert(files: list[str], output: Path | None, strict: bool) -> None:
+    """Write Volcano's manifests as ours; fields that are lost or need attention are listed on standard error."""
+    manifests = read(files)
+    documents, notes = [], 0
+    for manifest in manifests:
+        conversion = converted(manifest.body)
+        if conversion.body:
+            documents.append(conversion.body)
+        for note in conversion.notes:
+            notes += 1
+            print(f"{manifest.place}: {note}", file=sys.stderr)
+    text = yaml.safe_dump_all(documents, sort_keys=False, width=120, allow_unicode=True)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"--output: cannot write {output}: {error.strerror}", 2) from None
+        print(f"{len(documents)} of {len(manifests)} objects written to {output}", file=sys.stderr)
+    if strict and notes:
+        raise CommandError(f"{notes} {'note' if notes == 1 else 'notes'} on the conversion")
+
+
 # The kinds
 
 
@@ -164,16 +192,18 @@ def _job(conversion: Conversion) -> None:
     _job_spec(conversion, conversion.spec(), "spec")
     name = str((conversion.body.get("metadata") or {}).get("name", ""))
     if "." in name:
-        conversion.note("metadata.name", f"{name!r} has a dot, which no part of a host name has: choose another")
+        conversion.note(
+            "metadata.name", f"{name!r} contains a dot, which host names of pods may not contain: choose another name"
+        )
     _plugins(conversion, conversion.spec(), "spec")
 
 
 def _job_spec(conversion: Conversion, spec: Json, path: str) -> None:
-    _schedulers(spec)
-    for number, task in _things(spec.get("tasks")):
+    _set_scheduler(spec)
+    for number, task in _mappings(spec.get("tasks")):
         if not task.get("name"):
             task["name"] = f"default{number}"
-        # What is not given is 0 there and 1 here.
+        # The default is 0 in Volcano, 1 here.
         task.setdefault("replicas", 0)
         if task.get("maxRetry") == 0:
             del task["maxRetry"]
@@ -186,28 +216,27 @@ def _job_spec(conversion: Conversion, spec: Json, path: str) -> None:
 
 
 def _policies(conversion: Conversion, holder: Json, path: str) -> None:
-    """Actions that a controller takes of itself are no answers here."""
-    for number, policy in _things(holder.get("policies")):
-        if policy.get("action") in _NO_ANSWERS:
+    """Note policies with actions that only the controller itself takes."""
+    for number, policy in _mappings(holder.get("policies")):
+        if policy.get("action") in _CONTROLLER_ACTIONS:
             where = f"{path}.policies[{number}].action"
-            conversion.note(where, f"{policy['action']} is no answer to an event: choose another action")
+            conversion.note(where, f"action {policy['action']} is not supported in policies: choose another action")
 
 
-def _things(found: Any) -> list[tuple[int, Json]]:
-    """The mappings of what should be a list of them, each with its place."""
-    return [
-        (number, one) for number, one in enumerate(found if isinstance(found, list) else ()) if isinstance(one, dict)
-    ]
+def _mappings(value: Any) -> list[tuple[int, Json]]:
+    """Return the items of a list that are mappings, with their indexes."""
+    items = enumerate(value if isinstance(value, list) else ())
+    return [(number, item) for number, item in items if isinstance(item, dict)]
 
 
 def _plugins(conversion: Conversion, spec: Json, path: str) -> None:
-    """Plugins that we do not have are left out; arguments that ours do not take are named."""
+    """Remove unknown plugins; note arguments that are not valid."""
     plugins = spec.get("plugins")
     if not isinstance(plugins, dict):
         return
     for name in sorted(set(plugins) - set(JOB_PLUGINS)):
         del plugins[name]
-        conversion.note(f"{path}.plugins.{name}", "there is no such plugin here: left out")
+        conversion.note(f"{path}.plugins.{name}", "unknown plugin: omitted")
     for name, arguments in plugins.items():
         plugins[name] = arguments or []
     try:
@@ -234,15 +263,15 @@ def _template(conversion: Conversion) -> None:
 
 
 def _flow(conversion: Conversion) -> None:
-    for number, step in _things(conversion.spec().get("flows")):
+    for number, step in _mappings(conversion.spec().get("flows")):
         depends = step.get("dependsOn")
         if isinstance(depends, dict) and depends.get("probe"):
-            told = "was ignored there and is obeyed here: see that it says what you mean"
-            conversion.note(f"spec.flows[{number}].dependsOn.probe", told)
+            conversion.note(
+                f"spec.flows[{number}].dependsOn.probe", "ignored by Volcano, but effective here: check its value"
+            )
         if step.get("patch"):
-            told = "was ignored there and is obeyed here: see that it says what you mean"
-            conversion.note(f"spec.flows[{number}].patch", told)
-            _schedulers(step["patch"])
+            conversion.note(f"spec.flows[{number}].patch", "ignored by Volcano, but effective here: check its value")
+            _set_scheduler(step["patch"])
 
 
 def _queue(conversion: Conversion) -> None:
@@ -261,11 +290,11 @@ def _command(conversion: Conversion) -> None:
             str(target.get("kind")), (target.get("kind"), target.get("apiVersion"))
         )
         if target.get("uid"):
-            conversion.note("target.uid", "is that of the object in the old cluster: give the new one's")
+            conversion.note("target.uid", "belongs to the object in the old cluster: set the uid of the new object")
 
 
-def _as_it_is(conversion: Conversion) -> None:
-    """Names are all that has to be moved."""
+def _names_only(conversion: Conversion) -> None:
+    """Change nothing besides names."""
 
 
 _COUNTERPARTS: Mapping[tuple[str, str], Counterpart] = {
@@ -274,8 +303,8 @@ _COUNTERPARTS: Mapping[tuple[str, str], Counterpart] = {
     ("bus.volcano.sh", "Command"): Counterpart(Command, _command),
     ("flow.volcano.sh", "JobFlow"): Counterpart(JobFlow, _flow),
     ("flow.volcano.sh", "JobTemplate"): Counterpart(JobTemplate, _template),
-    ("nodeinfo.volcano.sh", "Numatopology"): Counterpart(NumaTopology, _as_it_is),
-    ("scheduling.volcano.sh", "PodGroup"): Counterpart(PodGroup, _as_it_is),
+    ("nodeinfo.volcano.sh", "Numatopology"): Counterpart(NumaTopology, _names_only),
+    ("scheduling.volcano.sh", "PodGroup"): Counterpart(PodGroup, _names_only),
     ("scheduling.volcano.sh", "Queue"): Counterpart(Queue, _queue),
-    ("topology.volcano.sh", "HyperNode"): Counterpart(HyperNode, _as_it_is),
+    ("topology.volcano.sh", "HyperNode"): Counterpart(HyperNode, _names_only),
 }

@@ -1,4 +1,4 @@
-"""``volcanopy local up`` and ``local run``: a whole cluster on this machine, to work with or for one run."""
+"""``volcanopy local up`` and ``local run``: an embedded cluster on this machine."""
 
 import asyncio
 import errno
@@ -6,31 +6,30 @@ import logging
 import os
 import shlex
 import signal
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import structlog
 import uvloop
 import yaml
 from rich.console import Console
 
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.progress import Progress
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
-from volcanopy.local.manifests import Creator, RefusedError
+from volcanopy.local.manifests import CreateError, Creator
 from volcanopy.local.simulated import nodes as simulated
 from volcanopy.services.process.settings import SchedulerSettings
 
 _NAME = "volcanopy"
 _RUNNABLE = ("BatchJob", "JobFlow", "CronBatchJob")
 _JOURNAL = b'["=",'
-"""What the file of a persistent cluster begins with."""
+"""First bytes of the file of a persistent cluster."""
 
 
 def up(
@@ -42,7 +41,7 @@ def up(
     persist: Path | None,
     config: Path | None = None,
 ) -> None:
-    """Keep a cluster until Ctrl-C; its kubeconfig is written to a file of its own."""
+    """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
     objects = read([str(cluster)]) if cluster is not None else []
     kubeconfig = kubeconfig.expanduser().absolute()
     _check_kubeconfig(kubeconfig)
@@ -52,13 +51,11 @@ def up(
 
 
 def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float, config: Path | None = None) -> None:
-    """Run the jobs in these files on a cluster of their own, and show how they fare; Stop unless all complete."""
+    """Run the jobs of files on a new cluster and show their progress. Raises CommandError unless all complete."""
     objects = read([str(cluster)]) if cluster is not None else []
     manifests = read(files)
-    if not any(one.kind in _RUNNABLE for one in manifests):
-        raise CommandError(
-            f"{', '.join(files)}: there is no {' or '.join(_RUNNABLE)} in it, so there is nothing to run", 2
-        )
+    if not any(manifest.kind in _RUNNABLE for manifest in manifests):
+        raise CommandError(f"{', '.join(files)}: nothing to run: no {', '.join(_RUNNABLE)}", 2)
     _until_done(_run(nodes, objects, manifests, timeout, config))
 
 
@@ -69,11 +66,11 @@ async def _up(
     async with _cluster(nodes, objects, port=port, persist=persist, config=config) as cluster:
         _write_kubeconfig(kubeconfig, cluster.kubeconfig())
         count = len(cluster.kubelet.nodes.nodes)
-        print(f"A cluster with {count} simulated nodes is ready at {cluster.url}; Ctrl-C ends it. To use it:\n")
+        print(f"Cluster with {count} simulated nodes is running at {cluster.url}. Stop it with Ctrl-C. To use it:\n")
         print(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
         print("  kubectl apply -f examples/02-gang\n", flush=True)
         await _first_of(cluster, interrupted)
-        print("stopping", flush=True)
+        print("Stopping", flush=True)
 
 
 async def _run(
@@ -93,7 +90,7 @@ async def _run(
         if ended is following:
             following.result()
         elif ended is None:
-            raise CommandError(f"not all jobs were done after {timeout:g} s: {progress.unfinished()}")
+            raise CommandError(f"timed out after {timeout:g} s: {progress.unfinished()}")
         else:
             raise CommandError(f"interrupted: {progress.unfinished()}", 130)
         if failed := progress.failed():
@@ -104,47 +101,47 @@ async def _run(
 async def _cluster(
     nodes: int, objects: list[Manifest], port: int = 0, persist: Path | None = None, config: Path | None = None
 ) -> AsyncIterator[LocalCluster]:
-    """A cluster with the nodes of the file, or so many of the usual ones; what goes wrong is said in one sentence."""
-    own = [one for one in objects if one.kind == "Node"]
-    bodies = [simulated.like(one.body) if one.kind == "Node" else one.body for one in objects]
+    """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
+    own = [manifest for manifest in objects if manifest.kind == "Node"]
+    bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
     parts = Parts(scheduler=SchedulerSettings(config=config))
     cluster = LocalCluster(0 if own else nodes, objects=bodies, port=port, persist=persist, parts=parts)
     try:
         await cluster.__aenter__()
-    except RefusedError as refusal:
-        raise _placed(refusal, objects) from None
-    except JournalError as damage:
-        raise CommandError(f"--persist: {damage}") from None
+    except CreateError as error:
+        raise _with_place(error, objects) from None
+    except JournalError as error:
+        raise CommandError(f"--persist: {error}") from None
     except ClusterError as fault:
         raise CommandError(str(fault)) from None
     except OSError as fault:
-        raise _unable(fault, port, persist) from None
+        raise _start_error(fault, port, persist) from None
     try:
         yield cluster
     finally:
         await cluster.__aexit__(None, None, None)
 
 
-def _unable(fault: OSError, port: int, persist: Path | None) -> CommandError:
+def _start_error(fault: OSError, port: int, persist: Path | None) -> CommandError:
     if fault.errno == errno.EADDRINUSE:
-        return CommandError(f"--port {port}: the port is taken: choose another, or 0 for a free one")
+        return CommandError(f"--port {port}: port already in use: specify another, or 0 for a free one")
     if fault.errno == errno.EACCES and not fault.filename:
-        return CommandError(f"--port {port}: you may not listen on it: choose one above 1023, or 0 for a free one")
+        return CommandError(f"--port {port}: not permitted: specify a port above 1023, or 0 for a free one")
     if persist is not None and fault.filename:
-        return CommandError(f"--persist: {fault.filename} cannot be used: {fault.strerror}")
-    return CommandError(f"the cluster cannot be started: {fault}")
+        return CommandError(f"--persist: cannot open {fault.filename}: {fault.strerror}")
+    return CommandError(f"cannot start the cluster: {fault}")
 
 
 async def _create(creator: Creator, manifests: list[Manifest]) -> None:
     try:
-        await creator.create([one.body for one in manifests])
-    except RefusedError as refusal:
-        raise _placed(refusal, manifests) from None
+        await creator.create([manifest.body for manifest in manifests])
+    except CreateError as error:
+        raise _with_place(error, manifests) from None
 
 
-def _placed(refusal: RefusedError, manifests: list[Manifest]) -> CommandError:
-    place = next((one.place for one in manifests if one.body is refusal.body), None)
-    return CommandError(f"{place}: {refusal.why}" if place else str(refusal))
+def _with_place(error: CreateError, manifests: list[Manifest]) -> CommandError:
+    place = next((manifest.place for manifest in manifests if manifest.body is error.body), None)
+    return CommandError(f"{place}: {error.why}" if place else str(error))
 
 
 async def _first_of(
@@ -153,7 +150,7 @@ async def _first_of(
     work: "asyncio.Task[Any] | None" = None,
     timeout: float | None = None,
 ) -> "asyncio.Task[Any] | None":
-    """Wait until the user or the work ends it, or the time is up (None); raises Stop when the cluster itself breaks."""
+    """Wait for an interrupt, the end of the work or the timeout (None). Raises CommandError if the cluster fails."""
     interruption, breaking = asyncio.create_task(interrupted.wait()), asyncio.create_task(cluster.fault())
     waiting: set[asyncio.Task[Any]] = {interruption, breaking} | ({work} if work is not None else set())
     try:
@@ -167,7 +164,7 @@ async def _first_of(
 
 
 def _interrupts() -> asyncio.Event:
-    """An event that Ctrl-C and a polite kill set."""
+    """Return an event that SIGINT and SIGTERM set."""
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -176,56 +173,48 @@ def _interrupts() -> asyncio.Event:
 
 
 def _until_done(work: Coroutine[Any, Any, None]) -> None:
-    _say_only_warnings()
+    configure(level=logging.WARNING)
     uvloop.run(work)
 
 
-def _say_only_warnings() -> None:
-    """All parts of the cluster share this terminal: what goes well is not news here."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-
-
 def _check_kubeconfig(path: Path) -> None:
-    """Refuse to write over what is not ours, before anything is started."""
+    """Check that the kubeconfig can be written and is not one of another cluster. Raises CommandError."""
     if path == Path("~/.kube/config").expanduser():
-        raise CommandError(f"--kubeconfig: {path} is kubectl's own: choose a file for this cluster alone", 2)
+        raise CommandError(f"--kubeconfig: {path} is the default of kubectl: specify another file", 2)
     if path.is_dir():
-        raise CommandError(f"--kubeconfig: {path} is a folder: name a file", 2)
+        raise CommandError(f"--kubeconfig: {path} is a directory: specify a file", 2)
     if not path.exists():
-        above = next(one for one in path.parents if one.exists())
+        above = next(folder for folder in path.parents if folder.exists())
         if not above.is_dir() or not os.access(above, os.W_OK):
-            what = "you may not write there" if above.is_dir() else "that is no folder"
-            raise CommandError(f"--kubeconfig: {path} cannot be made in {above}: {what}")
+            what = "directory not writable" if above.is_dir() else "not a directory"
+            raise CommandError(f"--kubeconfig: cannot create {path} in {above}: {what}")
         return
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as fault:
-        raise CommandError(f"--kubeconfig: {path} cannot be read: {fault.strerror}") from None
+        raise CommandError(f"--kubeconfig: cannot read {path}: {fault.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
-        found = None
-    if found is not None and not (isinstance(found, dict) and _is_ours(found)):
-        raise CommandError(
-            f"--kubeconfig: {path} is there already and was not written by `local up`: choose another file", 2
-        )
+        config = None
+    if config is not None and not (isinstance(config, dict) and _is_ours(config)):
+        raise CommandError(f"--kubeconfig: {path} exists and was not written by `local up`: specify another file", 2)
 
 
 def _check_persist(path: Path) -> None:
-    """Refuse a file that is something else: it would be written over."""
+    """Check that the file is one of a persistent cluster. Raises CommandError."""
     try:
         if not path.exists():
             return
         with path.open("rb") as file:
             beginning = file.read(len(_JOURNAL))
     except OSError as fault:
-        raise CommandError(f"--persist: {path} cannot be used: {fault.strerror}") from None
+        raise CommandError(f"--persist: cannot open {path}: {fault.strerror}") from None
     if beginning and beginning != _JOURNAL:
-        raise CommandError(f"--persist: {path} was not written by `local up`: choose another file", 2)
+        raise CommandError(f"--persist: {path} was not written by `local up`: specify another file", 2)
 
 
-def _is_ours(found: Json) -> bool:
-    clusters = found.get("clusters")
-    return isinstance(clusters, list) and [one.get("name") for one in clusters if isinstance(one, dict)] == [_NAME]
+def _is_ours(config: Json) -> bool:
+    clusters = config.get("clusters")
+    return isinstance(clusters, list) and [each.get("name") for each in clusters if isinstance(each, dict)] == [_NAME]
 
 
 def _write_kubeconfig(path: Path, text: str) -> None:
@@ -234,4 +223,4 @@ def _write_kubeconfig(path: Path, text: str) -> None:
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
     except OSError as fault:
-        raise CommandError(f"--kubeconfig: {path} cannot be written: {os.strerror(fault.errno or 0)}") from None
+        raise CommandError(f"--kubeconfig: cannot write {path}: {os.strerror(fault.errno or 0)}") from None

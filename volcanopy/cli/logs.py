@@ -1,8 +1,8 @@
-"""What a process says of itself: readable on a terminal, JSON where a machine collects it.
+"""Configuration of logging: readable lines on a terminal, JSON otherwise.
 
-Everything goes the same way, the standard library's loggers and those of kopf, aiohttp and asyncio included. What belongs
-to a cycle, a look at an object or a review names it (``session``, ``object``, ``review``), however deep down it is said.
-Secrets that find their way into a line are blanked, and of many lines of a kind only the first are written.
+All loggers are included, also those of kopf, aiohttp and asyncio. Lines of a scheduling cycle, a reconciliation or a
+review have its id as a field (``session``, ``object``, ``review``). Secrets are masked, and of many equal lines only the
+first are written.
 """
 
 import logging
@@ -15,10 +15,10 @@ from typing import Any, TextIO
 import structlog
 
 BURST = 20
-"""Lines of a kind that are written within one window; the rest is told as a number when it is over."""
+"""Maximum number of equal lines in a window; the number of the others is logged at its end."""
 WINDOW = 10.0
 """Seconds."""
-_BLANK = "***"
+_MASK = "***"
 _SECRET_NAMES = re.compile(r"token|passw|secret|authorization|credential|private|id_rsa|cookie", re.IGNORECASE)
 _SECRET_TEXTS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"  # keys as they are
@@ -29,8 +29,8 @@ _SECRET_TEXTS = re.compile(
 )
 
 
-def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
-    """Send all logging to the stream (standard error) in one form. ``verbose``: decisions too, and every line of all."""
+def configure(*, verbose: bool = False, level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """Write all logging to the stream (standard error); with ``verbose`` at level debug and without a rate limit."""
     stream = stream or sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -49,9 +49,9 @@ def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(stream) if verbose else Calm(stream)
+    handler = logging.StreamHandler(stream) if verbose else RateLimitedHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -65,31 +65,31 @@ def configure(*, verbose: bool = False, stream: TextIO | None = None) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(logging.DEBUG if verbose else logging.INFO)
+    root.setLevel(logging.DEBUG if verbose else level)
     logging.captureWarnings(capture=True)
     for noisy in ("kopf", "aiohttp", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 def without_secrets(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Blank what is named like a secret, and what looks like one. Nothing is meant to log such; this is the second lock."""
-    return {key: _blank(key, value) for key, value in event.items()}
+    """Mask fields with names of secrets, and texts that look like secrets. No code should log them in the first place."""
+    return {key: _mask(key, value) for key, value in event.items()}
 
 
-def _blank(name: str, value: Any) -> Any:
+def _mask(name: str, value: Any) -> Any:
     if name != "event" and _SECRET_NAMES.search(name):
-        return _BLANK
+        return _MASK
     if isinstance(value, str):
-        return _SECRET_TEXTS.sub(_BLANK, value)
+        return _SECRET_TEXTS.sub(_MASK, value)
     if isinstance(value, Mapping):
-        return {key: _blank(str(key), one) for key, one in value.items()}
+        return {key: _mask(str(key), field) for key, field in value.items()}
     if isinstance(value, list | tuple):
-        return [_blank("", one) for one in value]
-    return value if isinstance(value, int | float | bool | None) else _SECRET_TEXTS.sub(_BLANK, str(value))
+        return [_mask("", item) for item in value]
+    return value if isinstance(value, int | float | bool | None) else _SECRET_TEXTS.sub(_MASK, str(value))
 
 
-class _Kind:
-    """Lines that differ only in what they are about: when their window began, and how many there were in it."""
+class _Window:
+    """Equal lines of a window: its start, their number, and the last."""
 
     __slots__ = ("count", "last", "since")
 
@@ -97,9 +97,10 @@ class _Kind:
         self.since, self.last, self.count = since, last, 0
 
 
-class Calm(logging.StreamHandler[TextIO]):
-    """Writes the first lines of a kind, and of the others how many there were: what happens to ten thousand pods at once
-    is one piece of news. A kind is a logger, a level and a text before anything is put into it.
+class RateLimitedHandler(logging.StreamHandler[TextIO]):
+    """Writes the first of many equal lines and the number of the others.
+
+    Lines are equal if logger, level and event are, whatever their fields.
     """
 
     def __init__(
@@ -112,39 +113,39 @@ class Calm(logging.StreamHandler[TextIO]):
     ) -> None:
         super().__init__(stream)
         self._burst, self._window, self._clock = burst, window, clock
-        self._kinds: dict[tuple[str, int, str], _Kind] = {}
+        self._windows: dict[tuple[str, int, str], _Window] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the line, or count it."""
         now = self._clock()
         self._sum_up(now - self._window)
-        kind = self._kinds.setdefault((record.name, record.levelno, _text(record)), _Kind(now, record))
-        kind.count, kind.last = kind.count + 1, record
-        if kind.count <= self._burst:
+        window = self._windows.setdefault((record.name, record.levelno, _text(record)), _Window(now, record))
+        window.count, window.last = window.count + 1, record
+        if window.count <= self._burst:
             super().emit(record)
 
     def close(self) -> None:
-        """Tell what was left out, and end."""
+        """Write the numbers of the lines that were left out, and close."""
         self._sum_up(float("inf"))
         super().close()
 
     def _sum_up(self, begun_by: float) -> None:
-        # They stand in the order in which their windows began.
-        while self._kinds:
-            name, kind = next(iter(self._kinds.items()))
-            if kind.since > begun_by:
+        # Windows are in the order of their start.
+        while self._windows:
+            name, window = next(iter(self._windows.items()))
+            if window.since > begun_by:
                 return
-            del self._kinds[name]
-            if kind.count > self._burst:
-                super().emit(_summary(kind, kind.count - self._burst))
+            del self._windows[name]
+            if window.count > self._burst:
+                super().emit(_summary(window, window.count - self._burst))
 
 
 def _text(record: logging.LogRecord) -> str:
-    """What the line says before anything is put into it."""
+    """Return the event of a line, without its fields."""
     return str(record.msg.get("event", "")) if isinstance(record.msg, dict) else str(record.msg)
 
 
-def _summary(kind: _Kind, more: int) -> logging.LogRecord:
-    last = kind.last
-    said = "%d more lines like this one were left out: %s"
-    return logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, said, (more, _text(last)), None)
+def _summary(window: _Window, more: int) -> logging.LogRecord:
+    last = window.last
+    text = "%d more equal lines left out: %s"
+    return logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, text, (more, _text(last)), None)

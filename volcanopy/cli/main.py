@@ -168,7 +168,7 @@ def convert_command(
 
     Fields without an equivalent are reported.
     """
-    from volcanopy.cli.convert import convert
+    from volcanopy.cli.conversion import convert
 
     convert(files, output, strict=strict)
 

@@ -1,4 +1,4 @@
-"""``volcanopy plan``: what would the scheduler decide on these objects?"""
+"""``volcanopy plan``: the decisions of the scheduler on objects from files."""
 
 import json
 import sys
@@ -35,20 +35,20 @@ KINDS: dict[tuple[str, str], Any] = {
     ("scheduling.volcanopy.io", "Queue"): core.Queue,
     **{(kind.group, kind.kind): kind.type for kind in SUPPLIES},
 }
-"""What the scheduler looks at, by group and kind."""
+"""Read models of the kinds that the scheduler reads, by group and kind."""
 NAMESPACED = frozenset(
     {"Pod", "PodGroup", "ResourceQuota", "PodDisruptionBudget", *(kind.kind for kind in SUPPLIES if kind.namespaced)}
 )
-_WORDS = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
+_TYPES = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
 
 
 def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) -> None:
-    """Print the plan for the objects in files, and nothing else on standard output.
+    """Print the plan for the objects in files.
 
-    A snapshot among the files says what moment it is of and how the scheduler was configured; the options go before it.
+    Moment and configuration are those of a snapshot among the files, unless options specify others.
     """
     manifests = read(files)
-    cycle = next((_cycle(one) for one in manifests if (one.group, one.kind) == (replay.GROUP, replay.KIND)), None)
+    cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
     try:
         known = registry()
         chosen = _configuration(config, cycle, known)
@@ -57,26 +57,30 @@ def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) 
     state = _state(cycle)
     ignored: Counter[str] = Counter()
     for manifest in manifests:
-        if (manifest.group, manifest.kind) == (replay.GROUP, replay.KIND):
+        if _is_cycle(manifest):
             continue
-        slice_ = KINDS.get((manifest.group, manifest.kind))
-        if slice_ is None:
+        model = KINDS.get((manifest.group, manifest.kind))
+        if model is None:
             ignored[manifest.kind] += 1
             continue
-        _take_in(state, manifest, slice_)
+        _add(state, manifest, model)
     if ignored:
         listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
-        print(f"volcanopy: left out what the scheduler does not look at: {listed}", file=sys.stderr)
+        print(f"volcanopy: ignored {listed}: not read by the scheduler", file=sys.stderr)
     if cycle is not None:
         replay.apply_cycle(state, cycle)
     moment = cycle.now if cycle is not None and now is None else _moment(now)
-    made = schedule(state.snapshot(moment, "plan"), chosen, known)
+    result = schedule(state.snapshot(moment, "plan"), chosen, known)
     if as_json:
-        print(json.dumps(document(made), indent=2))
-    elif made.effects:
-        print(made)
+        print(json.dumps(document(result), indent=2))
+    elif result.effects:
+        print(result)
     else:
-        print("volcanopy: there is nothing to decide", file=sys.stderr)
+        print("volcanopy: nothing to schedule", file=sys.stderr)
+
+
+def _is_cycle(manifest: Manifest) -> bool:
+    return (manifest.group, manifest.kind) == (replay.GROUP, replay.KIND)
 
 
 def _cycle(manifest: Manifest) -> replay.SchedulingCycle:
@@ -85,17 +89,17 @@ def _cycle(manifest: Manifest) -> replay.SchedulingCycle:
 
 
 def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, known: Registry) -> SchedulerConfig:
-    """The configuration of the option, or else of the snapshot, or else the default one; raises Stop."""
+    """Return the configuration of the option, or of the snapshot, or the default. Raises CommandError."""
     if config is not None:
-        text, whose = _text(config), str(config)
+        text, source = _text(config), str(config)
     elif cycle is not None and cycle.config:
-        text, whose = cycle.config, "the scheduler configuration in the snapshot (--config FILE takes its place)"
+        text, source = cycle.config, "scheduler configuration of the snapshot (replace it with --config FILE)"
     else:
         return default(known)
     try:
         return parse(text, known)
     except ConfigError as error:
-        raise CommandError(f"{whose}: {error}") from None
+        raise CommandError(f"{source}: {error}") from None
 
 
 def _state(cycle: replay.SchedulingCycle | None) -> State:
@@ -103,44 +107,44 @@ def _state(cycle: replay.SchedulingCycle | None) -> State:
     return State(named, (cycle.default_queue if cycle is not None else "") or names.DEFAULT_QUEUE)
 
 
-def _take_in(state: State, manifest: Manifest, slice_: Any) -> None:
+def _add(state: State, manifest: Manifest, model: Any) -> None:
     body = manifest.body
     metadata = body.get("metadata") or {}
     if not metadata.get("name"):
-        raise CommandError(f"{manifest.place}: metadata.name is missing: the scheduler knows objects by their names")
+        raise CommandError(f"{manifest.place}: metadata.name is required")
     if manifest.kind in NAMESPACED and not metadata.get("namespace"):
         body = {**body, "metadata": {**metadata, "namespace": "default"}}
     try:
-        state.upsert(_converted(manifest, body, slice_))
+        state.upsert(_converted(manifest, body, model))
     except QuantityError as error:
         raise CommandError(f"{manifest.place}: {error}") from None
 
 
-def _converted(manifest: Manifest, body: Any, slice_: Any) -> Any:
+def _converted(manifest: Manifest, body: Any, model: Any) -> Any:
     try:
-        return msgspec.convert(_without_nulls(body), slice_)
+        return msgspec.convert(_without_nulls(body), model)
     except msgspec.ValidationError as error:
-        raise CommandError(f"{manifest.place}: {_told(str(error))}") from None
+        raise CommandError(f"{manifest.place}: {_message(str(error))}") from None
 
 
 def _without_nulls(value: Any) -> Any:
-    """A manifest may say null for what it does not say."""
+    """Return the value without null fields, which manifests may have in place of absent ones."""
     if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+        return {key: _without_nulls(field) for key, field in value.items() if field is not None}
     if isinstance(value, list):
-        return [_without_nulls(one) for one in value]
+        return [_without_nulls(item) for item in value]
     return value
 
 
-def _told(error: str) -> str:
-    """``Expected `int`, got `str` - at `$.spec.minMember``` as a sentence that names the field."""
+def _message(error: str) -> str:
+    """``Expected `int`, got `str` - at `$.spec.minMember``` as a message that starts with the field."""
     what, _, where = error.partition(" - at ")
     field = where.strip("`").removeprefix("$").removeprefix(".") or "the object"
     if "Expected" in what and "got" in what:
-        wanted, got = (part.strip(" `") for part in what.removeprefix("Expected").split(", got", 1))
-        wanted = wanted.replace(" | null", "").replace("`", "")
-        wanted = " or ".join(_WORDS.get(one.strip(), one.strip()) for one in wanted.split("|"))
-        return f"{field} must be {wanted}, not {_WORDS.get(got.strip('`'), got)}"
+        expected, actual = (part.strip(" `") for part in what.removeprefix("Expected").split(", got", 1))
+        expected = expected.replace(" | null", "").replace("`", "")
+        expected = " or ".join(_TYPES.get(name.strip(), name.strip()) for name in expected.split("|"))
+        return f"{field} must be {expected}, not {_TYPES.get(actual.strip('`'), actual)}"
     return f"{field}: {what[:1].lower()}{what[1:]}"
 
 
@@ -150,7 +154,7 @@ def _moment(now: str | None) -> datetime:
     try:
         moment = datetime.fromisoformat(now)
     except ValueError:
-        raise CommandError(f"--now: {now!r} is no RFC 3339 time, such as 2030-01-31T12:00:00Z", 2) from None
+        raise CommandError(f"--now: {now!r} is not an RFC 3339 time such as 2030-01-31T12:00:00Z", 2) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -158,4 +162,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"--config: {path} cannot be read: {error.strerror}", 2) from None
+        raise CommandError(f"--config: cannot read {path}: {error.strerror}", 2) from None

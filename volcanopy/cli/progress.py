@@ -1,6 +1,6 @@
-"""How the jobs of a run fare: a live table on a terminal, a line for each change in a pipe.
+"""Progress of the jobs of `local run`: a live table on a terminal, a line for each change in a pipe.
 
-A flow is done when it says so; a cron job, which is never done, when one of its jobs has come to a good end.
+A flow is done in its final phase, a cron job when one of its jobs has completed.
 """
 
 import asyncio
@@ -20,37 +20,37 @@ JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, 
 FLOWS: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)
 CRON_JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
 _TICK = 0.5
-"""Seconds between two renewals of the table when nothing happens: the times in it go on."""
+"""Seconds between updates of the table when nothing changes but the ages."""
 
 
 class Progress:
-    """Follows every job of a cluster until all have ended."""
+    """Shows every job of a cluster until all have ended."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._reflector = Reflector(client, JOBS)
-        self._makers = (Reflector(client, FLOWS), Reflector(client, CRON_JOBS))
+        self._owners = (Reflector(client, FLOWS), Reflector(client, CRON_JOBS))
         self._console = console
         self._jobs: dict[str, Json] = {}
-        self._said: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
         self._changed = asyncio.Event()
 
     async def follow(self) -> None:
-        """Show the jobs until all have ended; those that exist now count, and those that come meanwhile."""
+        """Show the jobs that exist and those created meanwhile, until all have ended."""
         async with asyncio.TaskGroup() as tasks:
-            watching = [tasks.create_task(one.run(lambda _: self._changed.set())) for one in self._makers]
+            watching = [tasks.create_task(owner.run(lambda _: self._changed.set())) for owner in self._owners]
             watching.append(tasks.create_task(self._reflector.run(self._take)))
-            for reflector in (*self._makers, self._reflector):
+            for reflector in (*self._owners, self._reflector):
                 await reflector.synced.wait()
             if self._console.is_terminal:
                 await self._follow_live()
             else:
                 while not self._all_ended():
                     await self._next_change()
-            for one in watching:
-                one.cancel()
+            for task in watching:
+                task.cancel()
 
     def show_end(self) -> None:
-        """Print the table of how all jobs stand, after which nothing more is shown."""
+        """Print the final table of all jobs."""
         rows = self._rows()
         if self._console.is_terminal:
             self._console.print(job_table(rows))
@@ -58,15 +58,15 @@ class Progress:
             self._print(plain_table(HEADINGS, [row.cells for row in rows]))
 
     def unfinished(self) -> str:
-        """The jobs that have not ended and why, as a clause."""
-        makers = [_stands(one) for one in self._unfinished_makers()]
+        """Return the jobs that have not ended with their messages, as a clause."""
+        owners = [_state(owner) for owner in self._unfinished_owners()]
         jobs = _listed(row for row in self._rows() if not row.ended)
-        return "; ".join([*makers, *([jobs] if jobs else [])]) or "all jobs are done"
+        return "; ".join([*owners, *([jobs] if jobs else [])]) or "all jobs are done"
 
     def failed(self) -> str:
-        """The jobs that ended otherwise than well and why, as a clause; empty if there are none."""
-        flows, _ = self._makers
-        failed = [_stands(one) for one in flows.objects.values() if _flow_phase(one) == "Failed"]
+        """Return the jobs that have not completed with their messages, as a clause; empty if there are none."""
+        flows, _ = self._owners
+        failed = [_state(flow) for flow in flows.objects.values() if _flow_phase(flow) == "Failed"]
         jobs = _listed(row for row in self._rows() if row.ended and row.phase != "Completed")
         return "; ".join([*failed, *([jobs] if jobs else [])])
 
@@ -91,15 +91,15 @@ class Progress:
             key = f"{change.object['metadata']['namespace']}/{change.object['metadata']['name']}"
             self._jobs[key] = _deleted(change.object) if change.type is ChangeType.DELETED else change.object
             if not self._console.is_terminal:
-                self._say(key)
+                self._print_change(key)
         self._changed.set()
 
-    def _say(self, key: str) -> None:
-        """A line, where the phase is new, or a job that waits does so for another reason."""
+    def _print_change(self, key: str) -> None:
+        """Print a job whose phase is new, or that is pending for another reason."""
         row = job_row(self._jobs[key], datetime.now(UTC))
-        news = f"{row.phase} {row.reason}" if row.phase == "Pending" else row.phase
-        if row.reason and self._said.get(key) != news:
-            self._said[key] = news
+        change = f"{row.phase} {row.reason}" if row.phase == "Pending" else row.phase
+        if row.reason and self._printed.get(key) != change:
+            self._printed[key] = change
             self._print(row.line)
 
     def _print(self, text: str) -> None:
@@ -110,14 +110,14 @@ class Progress:
         return [job_row(self._jobs[key], now) for key in sorted(self._jobs)]
 
     def _all_ended(self) -> bool:
-        return not self._unfinished_makers() and all(row.ended for row in self._rows())
+        return not self._unfinished_owners() and all(row.ended for row in self._rows())
 
-    def _unfinished_makers(self) -> list[Json]:
-        """Flows that are not done, and cron jobs of which no job has come to a good end yet."""
-        flows, crons = self._makers
-        going = [one for one in flows.objects.values() if _flow_phase(one) not in {"Succeed", "Failed"}]
-        return going + [
-            one for one in crons.objects.values() if not (one.get("status") or {}).get("lastSuccessfulTime")
+    def _unfinished_owners(self) -> list[Json]:
+        """Return the flows that are not done, and the cron jobs without a completed job."""
+        flows, crons = self._owners
+        unfinished = [flow for flow in flows.objects.values() if _flow_phase(flow) not in {"Succeed", "Failed"}]
+        return unfinished + [
+            cron for cron in crons.objects.values() if not (cron.get("status") or {}).get("lastSuccessfulTime")
         ]
 
 
@@ -125,20 +125,20 @@ def _flow_phase(flow: Json) -> str:
     return str(((flow.get("status") or {}).get("state") or {}).get("phase", ""))
 
 
-def _stands(maker: Json) -> str:
-    """How a flow or a cron job stands, as a clause."""
-    meta, status = maker["metadata"], maker.get("status") or {}
-    said = (status.get("state") or {}).get("message") or status.get("message")
-    what = f"flow {meta['name']} is {_flow_phase(maker) or 'Pending'}" if maker["kind"] == FLOWS.kind else ""
-    return (what or f"cron job {meta['name']} has had no complete job") + (f" ({said})" if said else "")
+def _state(owner: Json) -> str:
+    """Return the state of a flow or cron job as a clause."""
+    meta, status = owner["metadata"], owner.get("status") or {}
+    message = (status.get("state") or {}).get("message") or status.get("message")
+    what = f"flow {meta['name']} is {_flow_phase(owner) or 'Pending'}" if owner["kind"] == FLOWS.kind else ""
+    return (what or f"cron job {meta['name']} has no completed job") + (f" ({message})" if message else "")
 
 
 def _listed(rows: Iterable[JobRow]) -> str:
-    return "; ".join(f"{row.job} is {row.phase}" + (f" ({row.why})" if row.why else "") for row in rows)
+    return "; ".join(f"{row.job} is {row.phase}" + (f" ({row.message})" if row.message else "") for row in rows)
 
 
 def _deleted(job: Json) -> Json:
-    """A job that is gone: as it ended, or else as one that somebody stopped."""
+    """Return a deleted job: as it ended, or as terminated."""
     state = (job.get("status") or {}).get("state") or {}
     if state.get("phase") in ENDED:
         return job

@@ -1,4 +1,4 @@
-"""How things look on a terminal, and in a pipe: tables and lines made from objects, nothing else."""
+"""Tables and lines for terminals and pipes, made from objects."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from rich.table import Table
 
-HEADINGS = ("JOB", "PHASE", "RUNNING", "SUCCEEDED", "FAILED", "PODS", "QUEUE", "TIME", "WHY")
+HEADINGS = ("JOB", "PHASE", "RUNNING", "SUCCEEDED", "FAILED", "PODS", "QUEUE", "TIME", "REASON")
 COLOURS = {
     "Pending": "yellow",
     "Running": "cyan",
@@ -17,13 +17,13 @@ COLOURS = {
     "Aborted": "red",
 }
 ENDED = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
-"""Phases in which a job stays unless somebody acts."""
+"""Final phases of a job."""
 
 
 class JobRow(NamedTuple):
-    """A job as a table shows it; ``seconds`` is its age, or how long it took once it has ended.
+    """A job as a row of a table; ``seconds`` is its age, or its duration once it has ended.
 
-    ``why`` is the sentence and ``reason`` the word for why it stands there.
+    ``message`` and ``reason`` are those of its state.
     """
 
     job: str
@@ -34,28 +34,28 @@ class JobRow(NamedTuple):
     pods: int
     queue: str
     seconds: float
-    why: str
+    message: str
     reason: str = ""
 
     @property
     def ended(self) -> bool:
-        """Whether the job has come to its end, good or bad."""
+        """Whether the job has ended."""
         return self.phase in ENDED
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The texts of its columns."""
-        job, phase, *numbers, queue, seconds, why, _ = self
-        return (job, phase, *map(str, numbers), queue, f"{seconds:.0f}s", why)
+        """The cells of the row."""
+        job, phase, *numbers, queue, seconds, message, _ = self
+        return (job, phase, *map(str, numbers), queue, f"{seconds:.0f}s", message)
 
     @property
     def line(self) -> str:
-        """What is said when it changes: the phase, and why."""
-        return f"{self.job} {self.phase}" + (f": {self.why}" if self.why else "")
+        """The line that is printed when it changes."""
+        return f"{self.job} {self.phase}" + (f": {self.message}" if self.message else "")
 
 
 def job_row(job: dict[str, Any], now: datetime) -> JobRow:
-    """A BatchJob as the API server has it, at a moment."""
+    """Return the row of a BatchJob at a moment."""
     metadata, spec, status = job["metadata"], job["spec"], job.get("status") or {}
     state = status.get("state") or {}
     phase = state.get("phase") or "Pending"
@@ -72,20 +72,20 @@ def job_row(job: dict[str, Any], now: datetime) -> JobRow:
         pods=sum(task.get("replicas", 1) for task in spec["tasks"]),
         queue=spec.get("queue", "default"),
         seconds=max(0.0, (end - since).total_seconds()),
-        why=state.get("message", ""),
+        message=state.get("message", ""),
         reason=state.get("reason", ""),
     )
 
 
 def job_table(rows: Iterable[JobRow]) -> "Table":
-    """The jobs as a table for a terminal."""
+    """Return the jobs as a table for a terminal."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in HEADINGS:
         right = heading in {"RUNNING", "SUCCEEDED", "FAILED", "PODS", "TIME"}
-        table.add_column(heading, justify="right" if right else "left", no_wrap=heading != "WHY")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=heading != "REASON")
     for row in rows:
         cells = [Text(cell) for cell in row.cells]
         cells[1].stylize(COLOURS.get(row.phase, ""))
@@ -94,7 +94,7 @@ def job_table(rows: Iterable[JobRow]) -> "Table":
 
 
 def plain_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns as a pipe wants them: no colour, no frame, nothing cut off."""
+    """Return a table for pipes: aligned columns without colour and frame, nothing cut off."""
     lines = [list(headings), *(list(row) for row in rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(headings))]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""``volcanopy snapshot``: what the scheduler sees and how it is configured, as a file that ``volcanopy plan`` replays."""
+"""``volcanopy snapshot``: the objects that the scheduler reads and its configuration, as a file for ``volcanopy plan``."""
 
 import re
 import sys
@@ -25,8 +25,8 @@ from volcanopy.services.scheduler.node_load_sources import LoadError
 from volcanopy.services.scheduler.replay import CycleContext
 
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
-USUAL_MAP = "volcanopy-system/volcanopy-scheduler"
-"""Where the chart keeps the scheduler's configuration."""
+DEFAULT_MAP = "volcanopy-system/volcanopy-scheduler"
+"""ConfigMap of the scheduler's configuration in the chart."""
 KEY = "scheduler.yaml"
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 
@@ -34,7 +34,7 @@ _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 async def snapshot(
     cluster: Cluster, config: Path | None, config_map: str, scheduler_name: str, default_queue: str
 ) -> None:
-    """Print the snapshot, and on standard error what is in it and what could not be had."""
+    """Print the snapshot, and on standard error its size and what could not be read."""
     if config is not None and config_map:
         raise CommandError("give --config or --config-map, not both", 2)
     text = _file(config) if config is not None else ""
@@ -43,7 +43,7 @@ async def snapshot(
         hidden = await cluster_reader.take(client, store)
         text = text or await _from_map(client, config_map)
         for plural in hidden:
-            _note(f"{plural} may not be read by you and are left out: pods that need them will seem to wait")
+            _note(f"you may not read {plural}: not included, so pods that need them appear unschedulable")
         await _measure(client, store, text)
     now = datetime.now(UTC)
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
@@ -51,16 +51,14 @@ async def snapshot(
     for piece in document(taken, circumstances):
         sys.stdout.write(piece)
     sys.stdout.flush()
-    _note(
-        f"{_counts(taken)} as of {now:%Y-%m-%dT%H:%M:%SZ}; `volcanopy plan -f FILE` makes the same plan of it anywhere"
-    )
+    _note(f"{_counts(taken)} as of {now:%Y-%m-%dT%H:%M:%SZ}; replay it with `volcanopy plan -f FILE`")
 
 
 def document(taken: Snapshot, circumstances: CycleContext) -> Iterator[str]:
-    """The snapshot as a List, an object a line."""
+    """Yield the snapshot as a List, one object per line."""
     yield '{"apiVersion":"v1","kind":"List","items":[\n'
-    for number, thing in enumerate(objects(taken, circumstances)):
-        yield (",\n" if number else "") + msgspec.json.encode(thing).decode()
+    for number, body in enumerate(objects(taken, circumstances)):
+        yield (",\n" if number else "") + msgspec.json.encode(body).decode()
     yield "\n]}\n"
 
 
@@ -69,52 +67,54 @@ def _file(config: Path) -> str:
         return config.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise CommandError(f"--config: {config} cannot be read: {why}", 2) from None
+        raise CommandError(f"--config: cannot read {config}: {why}", 2) from None
 
 
-async def _from_map(client: Client, asked: str) -> str:
-    """The configuration in a ConfigMap: the one asked for, or the usual one, or else the default of this version."""
-    namespace, slash, name = (asked or USUAL_MAP).partition("/")
+async def _from_map(client: Client, given: str) -> str:
+    """Return the configuration in the ConfigMap, or in that of the chart; without one the default configuration."""
+    namespace, slash, name = (given or DEFAULT_MAP).partition("/")
     if not slash:
         namespace, name = client.connection.namespace, namespace
     try:
         data = (await client.get(CONFIG_MAPS, namespace, name)).get("data") or {}
     except (NotFound, Forbidden) as fault:
-        if asked:
-            why = "there is none" if isinstance(fault, NotFound) else "it may not be read by you"
+        if given:
+            why = "not found" if isinstance(fault, NotFound) else "you may not read it"
             raise CommandError(f"--config-map: {namespace}/{name}: {why}") from None
         _note(
-            f"the scheduler's configuration was not found in ConfigMap {namespace}/{name}, so the default one stands "
-            "in the snapshot; --config FILE or --config-map NAMESPACE/NAME gives another"
+            f"scheduler configuration not found in ConfigMap {namespace}/{name}: the snapshot has the default one; "
+            "specify another with --config FILE or --config-map NAMESPACE/NAME"
         )
         return DEFAULT
     if KEY in data:
         return str(data[KEY])
     if len(data) == 1:
         return str(next(iter(data.values())))
-    raise CommandError(f"--config-map: {namespace}/{name} has no key {KEY}, but {', '.join(sorted(data)) or 'nothing'}")
+    raise CommandError(
+        f"--config-map: {namespace}/{name} has no key {KEY}, only {', '.join(sorted(data)) or 'nothing'}"
+    )
 
 
 async def _measure(client: Client, store: Store, text: str) -> None:
-    """How busy the nodes are, if the configuration says where that is to be asked."""
+    """Add the load of the nodes to the snapshot, if the configuration has a source for it."""
     config = _parsed(text)
     if config is None or config.metrics is None:
         return
     state = store.state
     nodes = [state.nodes.plain["objects"][row] for row in state.node_rows()]
-    rooms = {one.metadata.name: quantity.amounts(one.status.capacity or one.status.allocatable) for one in nodes}
+    capacity = {node.metadata.name: quantity.amounts(node.status.capacity or node.status.allocatable) for node in nodes}
     try:
-        async with node_load_sources.source(config.metrics, client, lambda: rooms) as asked:
-            state.set_usage(await asked.measure(), config.metrics.interval)
+        async with node_load_sources.source(config.metrics, client, lambda: capacity) as source:
+            state.set_usage(await source.measure(), config.metrics.interval)
     except LoadError as fault:
-        _note(f"the nodes' load is not in the snapshot: {fault}")
+        _note(f"the load of the nodes is not included: {fault}")
 
 
 def _parsed(text: str) -> SchedulerConfig | None:
     try:
         return parse(text, registry())
     except (ConfigError, ThirdPartyError) as fault:
-        _note(f"the scheduler's configuration is in the snapshot, but cannot be used here: {fault}")
+        _note(f"the scheduler configuration is included, but not valid here: {fault}")
         return None
 
 

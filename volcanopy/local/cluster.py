@@ -1,12 +1,11 @@
-"""A whole cluster in one process: the embedded API server, simulated nodes, and all services, on one event loop.
+"""A cluster in one process: the embedded API server, simulated nodes and all services on one event loop.
 
-:class:`Machinery` is everything but the API server, so that it runs on a real one as well; :class:`LocalCluster` puts
-an embedded API server under it.
+:class:`Components` has everything but the API server and works with a real one as well; :class:`LocalCluster` adds the
+embedded API server.
 """
 
 import asyncio
 import contextlib
-import logging
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -16,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import structlog
+
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
@@ -23,7 +24,7 @@ from volcanopy.local.apiserver.http.status_errors import bad_request
 from volcanopy.local.apiserver.server import ApiServer, Tls
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import container_logs, nodes
-from volcanopy.local.simulated.claim_controller import Supplies
+from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.services.admission import admission_service as admission
@@ -34,36 +35,37 @@ from volcanopy.services.process.certificates import issue, make_authority
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service as scheduler
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
-READY_WITHIN = 30.0
-STOPPED_WITHIN = 8.0
-"""Seconds that a part is given to stop before it is cut off."""
+READY_TIMEOUT = 30.0
+"""Seconds in which a component must be ready."""
+STOP_TIMEOUT = 8.0
+"""Seconds after which a component is cancelled that does not stop."""
 
 Entry = Callable[[asyncio.Event, asyncio.Event], Awaitable[None]]
-"""A part of the machinery: runs until the first event is set, and sets the second when it is ready."""
+"""A component: runs until the first event is set, and sets the second when it is ready."""
 
 
 class ClusterError(Exception):
-    """A part of the cluster has ended by itself, or did not come up; says which and why."""
+    """A component of the cluster did not start or has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What runs, and with which settings; None leaves a part out."""
+    """Components to run with their settings; None disables a component."""
 
     scheduler: SchedulerSettings | None = field(default_factory=SchedulerSettings)
     controller: JobControllerSettings | None = field(default_factory=JobControllerSettings)
     admission: AdmissionSettings | None = field(default_factory=AdmissionSettings)
     stages: Stages = field(default_factory=Stages)
     adopt_all: bool = True
-    """Whether every node of the cluster is simulated, however it was made."""
-    supplies: bool = False
-    """Whether volumes are bound and made, and claims made from templates, as kube-controller-manager does."""
+    """Whether all nodes of the cluster are simulated, also those without the label."""
+    claims: bool = False
+    """Whether to run the controller of PersistentVolumeClaims and ResourceClaims."""
 
 
-class Machinery:
-    """The kubelet and the services at work on a cluster whose API server has our kinds (``async with``)."""
+class Components:
+    """The kubelet and the services of a cluster whose API server has our CRDs (``async with``)."""
 
     def __init__(self, connection: Connection, parts: Parts | None = None) -> None:
         self.connection = connection
@@ -93,71 +95,73 @@ class Machinery:
         await self.stop()
 
     def _services(self) -> list[tuple[str, Entry]]:
-        found: list[tuple[str, Entry]] = []
+        services: list[tuple[str, Entry]] = []
         parts, connection = self.parts, self.connection
-        if parts.supplies:
-            found.append(("supplies", Supplies(self.client).run))
-        if (told := parts.admission) is not None:
-            found.append(("admission", lambda stop, ready: admission.run(connection, told, stop, ready)))
-        if (asked := parts.scheduler) is not None:
-            found.append(("scheduler", lambda stop, ready: scheduler.run(connection, asked, stop, ready)))
-        if (given := parts.controller) is not None:
-            found.append(("controller", lambda stop, ready: controller_service.run(connection, given, stop, ready)))
-        return found
+        if parts.claims:
+            services.append(("claim controller", ClaimController(self.client).run))
+        if (webhook := parts.admission) is not None:
+            services.append(("admission", lambda stop, ready: admission.run(connection, webhook, stop, ready)))
+        if (scheduling := parts.scheduler) is not None:
+            services.append(("scheduler", lambda stop, ready: scheduler.run(connection, scheduling, stop, ready)))
+        if (controlling := parts.controller) is not None:
+            services.append(
+                ("controller", lambda stop, ready: controller_service.run(connection, controlling, stop, ready))
+            )
+        return services
 
     async def _start(self, name: str, entry: Entry) -> None:
-        """Start a part and wait until it is ready."""
+        """Start a component and wait until it is ready."""
         stop, ready = asyncio.Event(), asyncio.Event()
 
-        async def part() -> None:
+        async def run() -> None:
             await entry(stop, ready)
 
-        task = asyncio.create_task(part(), name=name)
+        task = asyncio.create_task(run(), name=name)
         task.add_done_callback(self._ended)
         self._running.append((name, task, stop))
         waiting = asyncio.create_task(ready.wait())
         try:
-            done, _ = await asyncio.wait((task, waiting), timeout=READY_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait((task, waiting), timeout=READY_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
         if task in done:
             raise self._fault.result()
         if not done:
-            raise ClusterError(f"the {name} was not ready after {READY_WITHIN:.0f} s")
+            raise ClusterError(f"{name} not ready after {READY_TIMEOUT:.0f} s")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         raised = None if task.cancelled() else task.exception()
         if self._fault.done() or (self._stopping and raised is None):
             return
-        why = "it stopped by itself" if raised is None else str(first(raised)) or type(first(raised)).__name__
-        fault = ClusterError(f"the {task.get_name()} has ended: {why}")
+        why = "stopped unexpectedly" if raised is None else str(first(raised)) or type(first(raised)).__name__
+        fault = ClusterError(f"{task.get_name()} failed: {why}")
         fault.__cause__ = raised
         self._fault.set_result(fault)
 
     async def fault(self) -> ClusterError:
-        """Wait until a part ends by itself; gives what is to be said about it."""
+        """Wait until a component fails; return the error."""
         return await asyncio.shield(self._fault)
 
     async def stop(self) -> None:
-        """Stop what runs, in reverse order."""
+        """Stop all components in reverse order."""
         self._stopping = True
         while self._running:
             name, task, stop = self._running.pop()
             stop.set()
-            done, _ = await asyncio.wait((task,), timeout=STOPPED_WITHIN)
+            done, _ = await asyncio.wait((task,), timeout=STOP_TIMEOUT)
             if not done:
-                log.warning("the %s did not stop within %.0f s and is cut off", name, STOPPED_WITHIN)
+                log.warning("component did not stop, cancelling it", component=name, timeout=STOP_TIMEOUT)
                 task.cancel()
                 await asyncio.wait((task,))
         await self.client.close()
 
 
 class LocalCluster:
-    """An embedded cluster: made with ``async with``, gone afterwards (``persist`` names a file that keeps its objects).
+    """An embedded cluster (``async with``).
 
-    ``count`` nodes are simulated, besides those among ``objects``, which are created before anything else happens.
-    With ``tls`` the API server speaks HTTPS and wants a token, else plain HTTP on the loopback interface. Raises
-    OSError if the port is taken, JournalError if the file is damaged, RefusedError, ClusterError.
+    It has ``count`` simulated nodes and the ``objects``, which are created first; the file ``persist`` keeps its objects
+    across runs. With ``tls`` the API server uses HTTPS and requires a token, otherwise HTTP on loopback. Raises OSError
+    if the port is in use, JournalError if the file is damaged, CreateError, ClusterError.
     """
 
     def __init__(
@@ -165,18 +169,18 @@ class LocalCluster:
         count: int = 3,
         *,
         objects: Sequence[Json] = (),
-        room: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
         port: int = 0,
         tls: bool = False,
         persist: Path | None = None,
         parts: Parts | None = None,
     ) -> None:
-        self._nodes = nodes.manifests(count, room)
+        self._nodes = nodes.manifests(count, capacity)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
-        self._parts = replace(parts or Parts(), supplies=True)
+        self._parts = replace(parts or Parts(), claims=True)
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer
-        self.machinery: Machinery
+        self.components: Components
 
     async def __aenter__(self) -> Self:
         try:
@@ -192,7 +196,7 @@ class LocalCluster:
                 creator = Creator(client)
                 await creator.install_definitions()
                 await creator.create([*self._objects, *self._nodes])
-            self.machinery = await self._stack.enter_async_context(Machinery(connection, self._parts))
+            self.components = await self._stack.enter_async_context(Components(connection, self._parts))
         except BaseException:
             await self._stack.aclose()
             raise
@@ -205,44 +209,44 @@ class LocalCluster:
 
     @property
     def url(self) -> str:
-        """The API server's address."""
+        """URL of the API server."""
         return self.server.url
 
     @property
     def client(self) -> Client:
-        """A client of the cluster, open as long as the cluster is."""
-        return self.machinery.client
+        """A client of the cluster, open while the cluster is."""
+        return self.components.client
 
     @property
     def kubelet(self) -> Kubelet:
-        """The simulated kubelet: nodes can be added, removed and failed there."""
-        return self.machinery.kubelet
+        """The simulated kubelet, which adds, removes and fails nodes."""
+        return self.components.kubelet
 
     def kubeconfig(self) -> str:
-        """A kubeconfig for the cluster's administrator (YAML)."""
+        """Return a kubeconfig for the administrator (YAML)."""
         return self.server.kubeconfig()
 
     async def fault(self) -> ClusterError:
-        """Wait until a part of the cluster ends by itself."""
-        return await self.machinery.fault()
+        """Wait until a component fails; return the error."""
+        return await self.components.fault()
 
     # Logs
 
     def _log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
         try:
-            found = container_logs.lines(
+            lines = container_logs.lines(
                 pod, container, self._parts.stages, previous=query.get("previous") in {"true", "1"}
             )
         except container_logs.NoLogError as fault:
             raise bad_request(str(fault)) from None
         if query.get("follow") in {"true", "1"} and container_logs.is_running(pod, container):
-            return self._follow(pod, container, query, len(found))
-        return container_logs.text(found, query, time.time())
+            return self._follow(pod, container, query, len(lines))
+        return container_logs.text(lines, query, time.time())
 
     async def _follow(
-        self, pod: Mapping[str, Any], container: str, query: Mapping[str, str], told: int
+        self, pod: Mapping[str, Any], container: str, query: Mapping[str, str], sent: int
     ) -> AsyncIterator[bytes]:
-        """The log until the container's present run ends, or its pod is gone."""
+        """Yield the log until the container's current run ends, or its pod is deleted."""
         metadata, run = pod["metadata"], container_logs.run_number(pod, container)
         yield container_logs.text(container_logs.lines(pod, container, self._parts.stages), query, time.time())
         bucket = self.server.context.store.bucket("pods")
@@ -253,10 +257,10 @@ class LocalCluster:
                 return
             now: Mapping[str, Any] = entry.body
             if not container_logs.is_running(now, container) or container_logs.run_number(now, container) != run:
-                again = container_logs.run_number(now, container) != run
-                found = container_logs.lines(now, container, self._parts.stages, previous=again)
+                restarted = container_logs.run_number(now, container) != run
+                lines = container_logs.lines(now, container, self._parts.stages, previous=restarted)
                 rest = {key: value for key, value in query.items() if key == "timestamps"}
-                yield container_logs.text(found[told:], rest, time.time())
+                yield container_logs.text(lines[sent:], rest, time.time())
                 return
             await changed.wait()
 
@@ -269,14 +273,14 @@ def self_signed(hosts: Sequence[str] = ("localhost", "127.0.0.1")) -> Tls:
 
 
 def connection_to(server: ApiServer) -> Connection:
-    """The administrator's connection to an embedded API server."""
+    """Return the administrator's connection to an embedded API server."""
     credentials = Credentials({"Authorization": f"Bearer {server.token}"})
     trust = ssl.create_default_context(cadata=server.ca_pem) if server.ca_pem else None
     return Connection(server.url, credentials, trust)
 
 
 def first(raised: BaseException) -> BaseException:
-    """The first exception of a group, however deep; another exception is itself."""
+    """Return the first exception of a group at any depth, or the exception itself."""
     while isinstance(raised, BaseExceptionGroup):
         raised = raised.exceptions[0]
     return raised

@@ -1,4 +1,4 @@
-"""Puts manifests into a cluster: any kind that the server knows, checked strictly, namespaces made where they are missing."""
+"""Creates objects of any kind from manifests, with strict validation; creates missing namespaces."""
 
 import contextlib
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ DEFINITIONS: Kind[Json] = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict
 )
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "Queue", "Node")
-"""Kinds that others refer to, in the order in which they are made; everything else follows in its own order."""
+"""Kinds that are created first, in this order; all others follow in the order of the manifests."""
 
 
-class RefusedError(Exception):
-    """The server refused an object; says which and why, in one sentence."""
+class CreateError(Exception):
+    """The server rejected an object; the message has its kind and name."""
 
     def __init__(self, body: Json, why: str) -> None:
         metadata = body.get("metadata") or {}
@@ -29,28 +29,27 @@ class RefusedError(Exception):
 
 
 class Creator:
-    """Creates objects of any kind; what it learns about the server's kinds is kept."""
+    """Creates objects of any kind; caches the kinds of the server."""
 
     def __init__(self, client: Client, namespace: str = "default") -> None:
-        """``namespace`` is that of objects that name none."""
+        """``namespace`` is the default namespace."""
         self._client, self._namespace = client, namespace
         self._kinds: dict[tuple[str, str], Kind[Json]] = {}
         self._present: set[str] = set()
 
     async def install_definitions(self) -> None:
-        """Make our own kinds known, or bring them up to date."""
+        """Create or update our CRDs."""
         for body in crds():
             await self._client.patch(DEFINITIONS, None, body["metadata"]["name"], body, Patch.APPLY, force=True)
 
     async def create(self, bodies: Iterable[Json]) -> list[Json]:
-        """Create all of them, or change those that exist; what others refer to comes first. Raises RefusedError."""
-        wanted = sorted(bodies, key=_rank)
+        """Create the objects, or change those that exist. Raises CreateError."""
         made = []
-        for body in wanted:
+        for body in sorted(bodies, key=_rank):
             try:
                 made.append(await self._create(body))
             except KubeError as fault:
-                raise RefusedError(body, str(fault)) from fault
+                raise CreateError(body, str(fault)) from fault
         return made
 
     async def _create(self, body: Json) -> Json:
@@ -66,23 +65,23 @@ class Creator:
             return await self._client.patch(kind, namespace, metadata["name"], body)
 
     async def kind(self, body: Json) -> Kind[Json]:
-        """The kind of an object, as the server serves it. Raises RefusedError where it does not."""
+        """Return the kind of an object. Raises CreateError if the server does not serve it."""
         api_version, name = str(body.get("apiVersion")), str(body.get("kind"))
-        found = self._kinds.get((api_version, name))
-        if found is None:
-            found = self._kinds[api_version, name] = await self._discover(body, api_version, name)
-        return found
+        kind = self._kinds.get((api_version, name))
+        if kind is None:
+            kind = self._kinds[api_version, name] = await self._discover(body, api_version, name)
+        return kind
 
     async def _discover(self, body: Json, api_version: str, name: str) -> Kind[Json]:
         group, _, version = api_version.rpartition("/")
         try:
             answer = await self._client.get_raw(f"/apis/{api_version}" if group else f"/api/{api_version}")
         except NotFound:
-            raise RefusedError(body, f"the cluster does not serve apiVersion {api_version}") from None
+            raise CreateError(body, f"the cluster does not serve apiVersion {api_version}") from None
         for resource in msgspec.json.decode(answer)["resources"]:
             if resource["kind"] == name and "/" not in resource["name"]:
                 return Kind(group, version, name, resource["name"], resource["namespaced"], dict)
-        raise RefusedError(body, f"the cluster does not serve kind {name} of {api_version}")
+        raise CreateError(body, f"the cluster does not serve kind {name} of {api_version}")
 
     async def _need_namespace(self, name: str) -> None:
         if name in self._present:

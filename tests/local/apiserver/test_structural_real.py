@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.fixtures import real_control_plane
-from tests.controlplane.plane import ControlPlane, RefusedError
+from tests.controlplane.plane import ControlPlane, CreateError
 from volcanopy.local.apiserver.schema.structural import Structural
 
 __all__ = ["real_control_plane"]
@@ -146,7 +146,7 @@ def verdict(plane: ControlPlane, method: str, path: str, obj: dict[str, Any]) ->
     """What the real server stores, or why it does not."""
     try:
         return plane.request(method, f"{path}?dryRun=All", obj)["spec"], []
-    except RefusedError as error:
+    except CreateError as error:
         causes = error.body["details"]["causes"]
         return None, sorted((cause.get("field", ""), cause["reason"], cause["message"]) for cause in causes)
 

@@ -95,11 +95,11 @@ class _Applier:
 
     async def apply(self, manifest: Manifest) -> None:
         """Create the object, or apply it where there is one of its name."""
-        from volcanopy.local.manifests import RefusedError
+        from volcanopy.local.manifests import CreateError
 
         try:
             await self._apply(manifest.body)
-        except RefusedError as fault:
+        except CreateError as fault:
             raise CommandError(f"{manifest.place}: {fault.why}") from None
         except KubeError as fault:
             raise CommandError(f"{manifest.place}: {cluster_error(fault) or fault}") from None

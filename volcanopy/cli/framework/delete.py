@@ -68,14 +68,14 @@ class _Deleter:
 
     async def delete_files(self, files: Sequence[str], namespace: str | None) -> None:
         """Delete the objects of manifests in reverse order."""
-        from volcanopy.local.manifests import Creator, RefusedError
+        from volcanopy.local.manifests import CreateError, Creator
 
         creator = Creator(self._client)
 
         async def delete_manifest(manifest: Manifest) -> None:
             try:
                 kind = await creator.kind(manifest.body)
-            except RefusedError as fault:
+            except CreateError as fault:
                 raise CommandError(f"{manifest.place}: {fault.why}") from None
             metadata = manifest.body.get("metadata") or {}
             if not metadata.get("name"):

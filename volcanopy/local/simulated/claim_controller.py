@@ -1,15 +1,15 @@
-"""What stands behind claims on an embedded cluster: volumes are bound and made, claims made from templates and given back.
+"""Controller of claims on an embedded cluster: binds and provisions volumes, creates claims from templates, releases them.
 
-On a real cluster the controllers of kube-controller-manager do this, and the drivers of volumes. Here any provisioner
-that a storage class names makes its volumes at once, and they can be used from every node. Like the kubelet this uses
-nothing but the API and remembers nothing.
+On a real cluster kube-controller-manager and volume drivers do this. Here every provisioner provides volumes at once,
+usable from every node. Like the kubelet, the controller uses only the API and has no state of its own.
 """
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import structlog
 
 from volcanopy.api import storage
 from volcanopy.kube.cache.watch import Change, Reflector
@@ -17,9 +17,9 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated import claim_rules
-from volcanopy.local.simulated.timers import Crew
+from volcanopy.local.simulated.timers import TimedWorkers
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 _RESOURCE = "resource.k8s.io"
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
@@ -33,16 +33,16 @@ NEVER = float("inf")
 _WORKERS = 8
 
 
-class Supplies:
-    """The controllers of volumes and of claims on devices."""
+class ClaimController:
+    """Controller of PersistentVolumeClaims and ResourceClaims."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         kinds = (PODS, CLAIMS, VOLUMES, CLASSES, DEVICE_CLAIMS, TEMPLATES)
-        self._seen: dict[Kind[Json], Reflector[Json]] = {
+        self._reflectors: dict[Kind[Json], Reflector[Json]] = {
             kind: Reflector(client, kind, transform=_claiming_part if kind is PODS else None) for kind in kinds
         }
-        self._crew = Crew("claim", self._act, _WORKERS)
+        self._workers = TimedWorkers("claim", self._process, _WORKERS)
         self._acts: dict[str, Callable[[str], Any]] = {
             PODS.kind: self._pod,
             CLAIMS.kind: self._claim,
@@ -51,15 +51,15 @@ class Supplies:
         }
 
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
-        """Work until ``stop`` is set; ``ready`` is set once everything that exists has been seen."""
+        """Run until ``stop`` is set; ``ready`` is set once all objects are listed."""
         async with asyncio.TaskGroup() as tasks:
             working = [
-                tasks.create_task(reflector.run(self._take(kind)), name=f"supplies {kind.plural}")
-                for kind, reflector in self._seen.items()
+                tasks.create_task(reflector.run(self._take(kind)), name=f"claims {kind.plural}")
+                for kind, reflector in self._reflectors.items()
             ]
-            for reflector in self._seen.values():
+            for reflector in self._reflectors.values():
                 await reflector.synced.wait()
-            working.append(tasks.create_task(self._crew.run(), name="supplies crew"))
+            working.append(tasks.create_task(self._workers.run(), name="claims workers"))
             if ready is not None:
                 ready.set()
             await stop.wait()
@@ -67,36 +67,36 @@ class Supplies:
                 task.cancel()
 
     def _all(self, kind: Kind[Json]) -> dict[str, Json]:
-        return self._seen[kind].objects
+        return self._reflectors[kind].objects
 
     def _take(self, kind: Kind[Json]) -> Callable[[Iterable[Change[Json]]], None]:
-        """What is to be looked at when objects of a kind have changed."""
+        """Return a function that enqueues the objects that a change concerns."""
 
-        def take(changes: Iterable[Change[Json]]) -> None:
+        def on_changes(changes: Iterable[Change[Json]]) -> None:
             for change in changes:
                 for what, key in self._concerned(kind, change.object):
-                    self._crew.put(f"{what.kind} {key}")
+                    self._workers.put(f"{what.kind} {key}")
 
-        return take
+        return on_changes
 
-    def _concerned(self, kind: Kind[Json], thing: Json) -> Iterable[tuple[Kind[Json], str]]:
-        key = kind.identify(thing).key
+    def _concerned(self, kind: Kind[Json], body: Json) -> Iterable[tuple[Kind[Json], str]]:
+        key = kind.identify(body).key
         if kind in {PODS, CLAIMS, VOLUMES, DEVICE_CLAIMS}:
             yield kind, key
         if kind is PODS:
-            yield from ((DEVICE_CLAIMS, claim) for claim in claim_rules.device_claims(thing))
+            yield from ((DEVICE_CLAIMS, claim) for claim in claim_rules.device_claims(body))
         elif kind is CLAIMS:
-            volume = thing["spec"].get("volumeName")
+            volume = body["spec"].get("volumeName")
             if volume:
                 yield VOLUMES, volume
         elif kind in {VOLUMES, CLASSES}:
             yield from (
-                (CLAIMS, one) for one, claim in self._all(CLAIMS).items() if not claim["spec"].get("volumeName")
+                (CLAIMS, name) for name, claim in self._all(CLAIMS).items() if not claim["spec"].get("volumeName")
             )
         elif kind is TEMPLATES:
-            yield from ((PODS, one) for one in self._all(PODS))
+            yield from ((PODS, name) for name in self._all(PODS))
 
-    async def _act(self, key: str) -> float:
+    async def _process(self, key: str) -> float:
         what, _, name = key.partition(" ")
         await self._acts[what](name)
         return NEVER
@@ -104,7 +104,7 @@ class Supplies:
     # Volumes
 
     async def _claim(self, key: str) -> None:
-        """Give a claim the volume that is its own, or one that suits it, or make it one."""
+        """Bind a claim to its volume, to one that matches, or to a new one."""
         claim = self._all(CLAIMS).get(key)
         if claim is None or claim["metadata"].get("deletionTimestamp"):
             return
@@ -113,29 +113,29 @@ class Supplies:
             if volume is not None and (claim.get("status") or {}).get("phase") != "Bound":
                 await self._bind(claim, volume)
             return
-        made_by = self._all(CLASSES).get(claim["spec"].get("storageClassName") or "")
-        waits = made_by is not None and made_by.get("volumeBindingMode") == "WaitForFirstConsumer"
+        storage_class = self._all(CLASSES).get(claim["spec"].get("storageClassName") or "")
+        waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
         volumes = list(self._all(VOLUMES).values())
-        volume = claim_rules.set_apart(claim, volumes)
-        if volume is None and not waits and claim_rules.best(claim, volumes) is not None:
-            # A better one may be there that the watch has not told of yet.
-            volume = claim_rules.best(claim, (await self._client.list(VOLUMES)).items)
+        volume = claim_rules.reserved_for(claim, volumes)
+        if volume is None and not waits and claim_rules.smallest_match(claim, volumes) is not None:
+            # The watch may not have delivered a better match yet.
+            volume = claim_rules.smallest_match(claim, (await self._client.list(VOLUMES)).items)
         notes = claim["metadata"].get("annotations") or {}
-        if volume is None and made_by is not None and (not waits or storage.SELECTED_NODE in notes):
-            volume = await self._make(claim, made_by)
+        if volume is None and storage_class is not None and (not waits or storage.SELECTED_NODE in notes):
+            volume = await self._make(claim, storage_class)
         if volume is not None:
             await self._bind(claim, volume)
 
-    async def _make(self, claim: Json, made_by: Json) -> Json | None:
-        if made_by["provisioner"] == storage.NO_PROVISIONER:
+    async def _make(self, claim: Json, storage_class: Json) -> Json | None:
+        if storage_class["provisioner"] == storage.NO_PROVISIONER:
             return None
-        body = claim_rules.new_volume(claim, made_by)
+        body = claim_rules.new_volume(claim, storage_class)
         with contextlib.suppress(AlreadyExists):
             return await self._client.create(VOLUMES, None, body)
         return await self._client.get(VOLUMES, None, body["metadata"]["name"])
 
     async def _bind(self, claim: Json, volume: Json) -> None:
-        """Each names the other, the volume first."""
+        """Write the reference of the volume, then that of the claim."""
         name = volume["metadata"]["name"]
         volume = await self._client.patch(VOLUMES, None, name, claim_rules.claimed_by(volume, claim))
         if (volume.get("status") or {}).get("phase") != "Bound":
@@ -145,7 +145,7 @@ class Supplies:
         await self._client.patch_status(CLAIMS, namespace, own, {"status": claim_rules.bound_status(volume)})
 
     async def _volume(self, name: str) -> None:
-        """A volume whose claim is gone is deleted, or released, as its policy says."""
+        """Delete or release a volume whose claim is gone, according to its policy."""
         volume = self._all(VOLUMES).get(name)
         uid = ((volume or {}).get("spec", {}).get("claimRef") or {}).get("uid")
         if volume is None or not uid:
@@ -163,9 +163,9 @@ class Supplies:
     # Pods and devices
 
     async def _pod(self, key: str) -> None:
-        """Make the claims that a pod has for itself."""
+        """Create the claims of a pod's templates."""
         pod = self._all(PODS).get(key)
-        if pod is None or pod["metadata"].get("deletionTimestamp") or claim_rules.is_over(pod):
+        if pod is None or pod["metadata"].get("deletionTimestamp") or claim_rules.has_ended(pod):
             return
         namespace = pod["metadata"]["namespace"]
         for body in claim_rules.ephemeral_claims(pod):
@@ -174,10 +174,10 @@ class Supplies:
                     await self._client.create(CLAIMS, namespace, body)
         known = list((pod.get("status") or {}).get("resourceClaimStatuses") or [])
         made = []
-        for name, template in claim_rules.wanted_templates(pod):
-            found = self._all(TEMPLATES).get(f"{namespace}/{template}")
-            if found is not None:
-                body = claim_rules.from_template(pod, name, found)
+        for name, template in claim_rules.pending_templates(pod):
+            resource_template = self._all(TEMPLATES).get(f"{namespace}/{template}")
+            if resource_template is not None:
+                body = claim_rules.from_template(pod, name, resource_template)
                 with contextlib.suppress(AlreadyExists):
                     await self._client.create(DEVICE_CLAIMS, namespace, body)
                 made.append({"name": name, "resourceClaimName": body["metadata"]["name"]})
@@ -186,22 +186,22 @@ class Supplies:
             await self._client.patch_status(PODS, namespace, pod["metadata"]["name"], patch)
 
     async def _device_claim(self, key: str) -> None:
-        """Take pods that are gone or over out of a claim; without any it gives its devices back."""
+        """Remove ended pods from a claim, and its allocation if none is left."""
         claim = self._all(DEVICE_CLAIMS).get(key)
         if claim is None:
             return
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
-        alive = {pod["metadata"]["uid"] for pod in self._all(PODS).values() if not claim_rules.is_over(pod)}
+        alive = {pod["metadata"]["uid"] for pod in self._all(PODS).values() if not claim_rules.has_ended(pod)}
         status = claim.get("status") or {}
         users = status.get("reservedFor") or []
-        rest = [one for one in users if one["uid"] in alive]
+        rest = [user for user in users if user["uid"] in alive]
         meta = {"resourceVersion": claim["metadata"]["resourceVersion"]}
         if len(rest) < len(users):
             gone = {} if rest else {"allocation": None}
             patch = {"metadata": meta, "status": {"reservedFor": rest or None, **gone}}
             await self._client.patch_status(DEVICE_CLAIMS, namespace, name, patch)
         elif not status.get("allocation") and claim["metadata"].get("deletionTimestamp"):
-            finalizers = [one for one in claim["metadata"].get("finalizers") or [] if one != claim_rules.PROTECTION]
+            finalizers = [name for name in claim["metadata"].get("finalizers") or [] if name != claim_rules.PROTECTION]
             with contextlib.suppress(NotFound):
                 await self._client.patch(
                     DEVICE_CLAIMS, namespace, name, {"metadata": {**meta, "finalizers": finalizers}}
@@ -209,7 +209,7 @@ class Supplies:
 
 
 def _claiming_part(pod: Json) -> Json:
-    """Of pods that claim nothing no more than that they are there."""
+    """Return identity and phase of pods without claims, other pods whole."""
     if claim_rules.claims_anything(pod):
         return pod
     kept = ("name", "namespace", "uid", "resourceVersion")

@@ -1,4 +1,4 @@
-"""The rules behind claims on an embedded cluster, as functions of objects: which volume, which claims, what they look like."""
+"""Rules of the claim controller: matching volumes, patches of a binding, claims from templates."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,58 +17,58 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 
-def is_over(pod: Json) -> bool:
-    """Whether a pod has run to its end."""
+def has_ended(pod: Json) -> bool:
+    """Return whether a pod has ended."""
     return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
 
 
 def claims_anything(pod: Json) -> bool:
-    """Whether a pod has claims made for it, or uses claims on devices."""
+    """Return whether a pod has ephemeral volumes or resource claims."""
     spec = pod["spec"]
-    return bool(spec.get("resourceClaims")) or any("ephemeral" in one for one in spec.get("volumes") or ())
+    return bool(spec.get("resourceClaims")) or any("ephemeral" in volume for volume in spec.get("volumes") or ())
 
 
 # Volumes
 
 
-def set_apart(claim: Json, volumes: Iterable[Json]) -> Json | None:
-    """The volume that names this claim as the one that it is for."""
-    wanted = msgspec.convert(claim, storage.PersistentVolumeClaim)
+def reserved_for(claim: Json, volumes: Iterable[Json]) -> Json | None:
+    """Return the volume whose claimRef is this claim."""
+    target = msgspec.convert(claim, storage.PersistentVolumeClaim)
     for volume in volumes:
         read = msgspec.convert(volume, storage.PersistentVolume)
-        if volume_matching.is_for(read, wanted) and volume_matching.is_large_enough(read, wanted):
+        if volume_matching.is_for(read, target) and volume_matching.is_large_enough(read, target):
             return volume
     return None
 
 
-def best(claim: Json, volumes: Iterable[Json]) -> Json | None:
-    """The smallest open volume that suits a claim."""
-    wanted = msgspec.convert(claim, storage.PersistentVolumeClaim)
-    found = []
+def smallest_match(claim: Json, volumes: Iterable[Json]) -> Json | None:
+    """Return the smallest available volume that matches a claim."""
+    target = msgspec.convert(claim, storage.PersistentVolumeClaim)
+    matches = []
     for volume in volumes:
         read = msgspec.convert(volume, storage.PersistentVolume)
         is_open = read.spec.claim_ref is None and read.status.phase == "Available"
-        same = read.spec.storage_class_name == wanted.spec.storage_class_name
-        if is_open and same and volume_matching.suits(read, wanted):
-            found.append((size(read), read.metadata.name, volume))
-    return min(found, key=lambda one: one[:2])[2] if found else None
+        same = read.spec.storage_class_name == target.spec.storage_class_name
+        if is_open and same and volume_matching.suits(read, target):
+            matches.append((size(read), read.metadata.name, volume))
+    return min(matches, key=lambda match: match[:2])[2] if matches else None
 
 
-def new_volume(claim: Json, made_by: Json) -> Json:
-    """The volume that a provisioner makes for a claim: it can be used from every node."""
+def new_volume(claim: Json, storage_class: Json) -> Json:
+    """Return the volume that a provisioner creates for a claim, usable from every node."""
     name = f"pvc-{claim['metadata']['uid']}"
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {PROVISIONED_BY: made_by["provisioner"]}},
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: storage_class["provisioner"]}},
         "spec": {
             "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
             "accessModes": claim["spec"]["accessModes"],
             "volumeMode": claim["spec"].get("volumeMode", "Filesystem"),
-            "storageClassName": made_by["metadata"]["name"],
-            "persistentVolumeReclaimPolicy": made_by.get("reclaimPolicy", "Delete"),
+            "storageClassName": storage_class["metadata"]["name"],
+            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
             "claimRef": _reference(claim),
-            "csi": {"driver": made_by["provisioner"], "volumeHandle": name},
+            "csi": {"driver": storage_class["provisioner"], "volumeHandle": name},
         },
     }
 
@@ -80,7 +80,7 @@ def _reference(claim: Json) -> Json:
 
 
 def claimed_by(volume: Json, claim: Json) -> Json:
-    """The patch that gives a volume to a claim, if nobody has written it in between."""
+    """Return the patch that binds a volume to a claim, for this version of the volume."""
     meta: Json = {"resourceVersion": volume["metadata"]["resourceVersion"]}
     if not (volume["spec"].get("claimRef") or {}).get("uid"):
         meta["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
@@ -88,7 +88,7 @@ def claimed_by(volume: Json, claim: Json) -> Json:
 
 
 def bound_to(claim: Json, volume: Json) -> Json:
-    """The patch that gives a claim its volume."""
+    """Return the patch that binds a claim to a volume."""
     notes = {BIND_COMPLETED: "yes"}
     if not claim["spec"].get("volumeName"):
         notes[BOUND_BY_CONTROLLER] = "yes"
@@ -97,7 +97,7 @@ def bound_to(claim: Json, volume: Json) -> Json:
 
 
 def bound_status(volume: Json) -> Json:
-    """The status of a claim that has its volume."""
+    """Return the status of a bound claim."""
     spec = volume["spec"]
     return {"phase": "Bound", "accessModes": spec.get("accessModes"), "capacity": spec.get("capacity")}
 
@@ -112,7 +112,7 @@ def _owner(pod: Json) -> Json:
 
 
 def ephemeral_claims(pod: Json) -> Iterator[Json]:
-    """The claims of a pod's ephemeral volumes."""
+    """Yield the claims of a pod's ephemeral volumes."""
     for volume in pod["spec"].get("volumes") or ():
         template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
         if template:
@@ -121,29 +121,27 @@ def ephemeral_claims(pod: Json) -> Iterator[Json]:
             yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": template["spec"]}
 
 
-def wanted_templates(pod: Json) -> Iterator[tuple[str, str]]:
-    """The templates from which claims are still to be made, by what the pod calls the claim."""
-    known = {one["name"] for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+def pending_templates(pod: Json) -> Iterator[tuple[str, str]]:
+    """Yield claim name and template of each ResourceClaim that a pod lacks."""
+    known = {entry["name"] for entry in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
     for claim in pod["spec"].get("resourceClaims") or ():
         if claim.get("resourceClaimTemplateName") and claim["name"] not in known:
             yield claim["name"], claim["resourceClaimTemplateName"]
 
 
 def from_template(pod: Json, name: str, template: Json) -> Json:
-    """The claim that a pod has from a template."""
-    said = template["spec"]
-    meta: dict[str, Any] = {**(said.get("metadata") or {}), "ownerReferences": [_owner(pod)]}
+    """Return the ResourceClaim of a pod from a template."""
+    spec = template["spec"]
+    meta: dict[str, Any] = {**(spec.get("metadata") or {}), "ownerReferences": [_owner(pod)]}
     meta["name"] = f"{pod['metadata']['name']}-{name}-{pod['metadata']['uid'][:5]}"
     meta["annotations"] = {**(meta.get("annotations") or {}), "resource.kubernetes.io/pod-claim-name": name}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": said["spec"]}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec["spec"]}
 
 
 def device_claims(pod: Json) -> Iterator[str]:
-    """The keys of the claims on devices that a pod uses."""
+    """Yield the keys of the ResourceClaims that a pod uses."""
     namespace = pod["metadata"]["namespace"]
-    for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
-        if one.get("resourceClaimName"):
-            yield f"{namespace}/{one['resourceClaimName']}"
-    for one in pod["spec"].get("resourceClaims") or ():
-        if one.get("resourceClaimName"):
-            yield f"{namespace}/{one['resourceClaimName']}"
+    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    for entry in (*statuses, *(pod["spec"].get("resourceClaims") or ())):
+        if entry.get("resourceClaimName"):
+            yield f"{namespace}/{entry['resourceClaimName']}"

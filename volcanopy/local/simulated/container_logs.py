@@ -1,7 +1,4 @@
-"""What `kubectl logs` shows of a simulated container: nothing is run, and the log says so.
-
-The lines follow from the pod alone, so they are the same whenever they are asked for.
-"""
+"""Logs of simulated containers: start, command and end of the run, derived from the pod alone."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,64 +13,63 @@ _PREFIX = "simulated:"
 
 
 class Line(NamedTuple):
-    """One line of a log: when it was written (as the API writes moments), and its text."""
+    """A line of a log: its time in the API's format, and its text."""
 
     at: str
     text: str
 
 
 class NoLogError(LookupError):
-    """There is no log to show, in the words of a real kubelet."""
+    """There is no log; the message is that of a real kubelet."""
 
 
 def lines(pod: Mapping[str, Any], container: str, usual: Stages, *, previous: bool = False) -> list[Line]:
-    """The log of a container's present run, or of its previous one. Raises NoLogError."""
-    said = _status(pod, container)
+    """Return the log of a container's current or previous run. Raises NoLogError."""
+    status = _status(pod, container)
     name = pod["metadata"]["name"]
-    state: Mapping[str, Any] = said.get("state") or {}
-    # While a restart is waited for, the log is that of the run before.
+    state: Mapping[str, Any] = status.get("state") or {}
+    # Before a restart the log is that of the previous run.
     if previous or "waiting" in state:
-        state = said.get("lastState") or {}
+        state = status.get("lastState") or {}
     if "terminated" in state:
         return list(_of_run(pod, container, usual, state["terminated"]["startedAt"], state["terminated"]))
     if "running" in state:
         return list(_of_run(pod, container, usual, state["running"]["startedAt"], None))
     if previous:
         raise NoLogError(f'previous terminated container "{container}" in pod "{name}" not found')
-    reason = ((said.get("state") or {}).get("waiting") or {}).get("reason") or "ContainerCreating"
+    reason = ((status.get("state") or {}).get("waiting") or {}).get("reason") or "ContainerCreating"
     raise NoLogError(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
 
 
 def is_running(pod: Mapping[str, Any], container: str) -> bool:
-    """Whether more may be added to the log of the container's present run."""
+    """Return whether the container is running, so that its log may grow."""
     return "running" in (_status(pod, container).get("state") or {})
 
 
 def run_number(pod: Mapping[str, Any], container: str) -> int:
-    """Which run of the container the log is of."""
+    """Return the number of the container's current run."""
     return int(_status(pod, container).get("restartCount", 0))
 
 
-def text(found: list[Line], query: Mapping[str, str], now: float) -> bytes:
-    """The lines as the query of a log request wants them: tailLines, sinceSeconds, sinceTime, timestamps, limitBytes."""
+def text(lines: list[Line], query: Mapping[str, str], now: float) -> bytes:
+    """Return lines as text, with the query parameters tailLines, sinceSeconds, sinceTime, timestamps and limitBytes."""
     since = query.get("sinceTime", "")
     if "sinceSeconds" in query:
         since = pod_status.stamp(now - int(query["sinceSeconds"]))
     if since:
-        found = [line for line in found if line.at >= since]
+        lines = [line for line in lines if line.at >= since]
     if "tailLines" in query:
         count = int(query["tailLines"])
-        found = found[-count:] if count > 0 else []
+        lines = lines[-count:] if count > 0 else []
     stamped = query.get("timestamps") in {"true", "1"}
-    body = "".join(f"{line.at} {line.text}\n" if stamped else f"{line.text}\n" for line in found).encode()
+    body = "".join(f"{line.at} {line.text}\n" if stamped else f"{line.text}\n" for line in lines).encode()
     return body[: int(query["limitBytes"])] if "limitBytes" in query else body
 
 
 def _status(pod: Mapping[str, Any], container: str) -> Mapping[str, Any]:
     status = pod.get("status") or {}
-    told = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    found: Mapping[str, Any] = next((one for one in told if one["name"] == container), {})
-    return found
+    statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    return next((entry for entry in statuses if entry["name"] == container), {})
 
 
 def _of_run(
@@ -82,9 +78,10 @@ def _of_run(
     metadata, spec = pod["metadata"], pod["spec"]
     where = f"pod {metadata.get('namespace', 'default')}/{metadata['name']} on node {spec['nodeName']}"
     yield Line(began, f"{_PREFIX} container {container} of {where} started at {began}")
-    found = next(one for one in (*spec["containers"], *(spec.get("initContainers") or ())) if one["name"] == container)
-    words = [*(found.get("command") or ()), *(found.get("args") or ())]
-    what = f"the command {json.dumps(words, ensure_ascii=False)}" if words else f"the image {found.get('image', '')}"
+    containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+    body = next(body for body in containers if body["name"] == container)
+    command = [*(body.get("command") or ()), *(body.get("args") or ())]
+    what = f"the command {json.dumps(command, ensure_ascii=False)}" if command else f"the image {body.get('image', '')}"
     yield Line(began, f"{_PREFIX} {what} is not executed; {_forecast(pod, container, usual)}")
     if end is not None:
         yield Line(end["finishedAt"], f"{_PREFIX} ended with exit code {end['exitCode']} at {end['finishedAt']}")
@@ -95,7 +92,7 @@ def _forecast(pod: Mapping[str, Any], container: str, usual: Stages) -> str:
         script = pod_status.read_script(msgspec.convert(pod, pod_status.Pod), usual)
     except AnnotationError as fault:
         return str(fault)
-    plan = next(one for one in (*script.main, *script.init) if one.name == container)
+    plan = next(each for each in (*script.main, *script.init) if each.name == container)
     if plan.duration == pod_stages.FOREVER:
         return "it runs until it is stopped"
     code = plan.code(run_number(pod, container))

@@ -1,11 +1,12 @@
-"""The node side of the simulated kubelet: nodes come, are ready, tell that they live, fail, and go."""
+"""The nodes of the simulated kubelet: registration, heartbeats, failure and removal."""
 
 import asyncio
 import contextlib
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+
+import structlog
 
 from volcanopy.api import core
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
@@ -14,23 +15,23 @@ from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.nodes import LEASE_NAMESPACE, LEASES, NODES
-from volcanopy.local.simulated.timers import Crew
+from volcanopy.local.simulated.timers import TimedWorkers
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 LEASE_PERIOD = 10.0
-"""Seconds between two signs of life."""
+"""Seconds between renewals of a node's Lease."""
 STATUS_PERIOD = 300.0
-"""Seconds between two whole reports of a node that has nothing new to say."""
+"""Seconds between status reports of an unchanged node."""
 _AT_ONCE = 16
 _NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 
 
 class Heartbeats:
-    """The nodes of the cluster, and the life of those that are served here.
+    """The nodes of the cluster, and heartbeats of those that are served here.
 
-    ``adopt_all``: every node of the cluster is served, however it came about; else those with the label of simulated
-    nodes. ``arrived`` and ``left`` are told the name of a node that is served from now on, or no longer exists.
+    With ``adopt_all`` every node of the cluster is served, otherwise those with the label of simulated nodes. ``arrived``
+    and ``left`` are called with the name of a node that is served from now on, or was deleted.
     """
 
     def __init__(
@@ -47,16 +48,16 @@ class Heartbeats:
         self.reflector = Reflector(client, NODES)
         self._client, self._adopt_all, self._clock = client, adopt_all, clock
         self._arrived, self._left = arrived, left
-        self._crew = Crew("node", self._act, 8, clock)
+        self._workers = TimedWorkers("node", self._heartbeat, 8, clock)
         self._reported: dict[str, float] = {}
         self._numbers: dict[str, int] = {}
 
     def serves(self, name: str) -> bool:
-        """Whether the node is there, is ours, and works."""
+        """Return whether the node exists, is served here, and has not failed."""
         return name in self._numbers and name not in self.failed
 
     def address(self, name: str) -> str:
-        """The node's address."""
+        """Return the address of the node."""
         return nodes.node_address(self._numbers[name])
 
     async def run(self) -> None:
@@ -65,32 +66,32 @@ class Heartbeats:
             made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
             await self._client.create(_NAMESPACES, None, made)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._crew.run())
-            tasks.create_task(self.reflector.run(self.take))
+            tasks.create_task(self._workers.run())
+            tasks.create_task(self.reflector.run(self.on_changes))
 
-    def take(self, changes: Sequence[Change[core.Node]]) -> None:
-        """Take in what the watch tells of nodes."""
+    def on_changes(self, changes: Sequence[Change[core.Node]]) -> None:
+        """Process changes of nodes."""
         for change in changes:
             node, name = change.object, change.object.metadata.name
             if change.type is ChangeType.DELETED:
                 del self.nodes[name]
                 self.failed.discard(name)
                 self._reported.pop(name, None)
-                self._crew.drop(name)
+                self._workers.drop(name)
                 if self._numbers.pop(name, None) is not None:
                     self._left(name)
                 continue
             self.nodes[name] = node
             if name not in self._numbers and (self._adopt_all or nodes.SIMULATED in node.metadata.labels):
                 self._numbers[name] = self._free_number()
-                self._crew.put(name)
+                self._workers.put(name)
                 self._arrived(name)
 
     def _free_number(self) -> int:
         return max(self._numbers.values(), default=0) + 1
 
-    async def _act(self, name: str) -> float:
-        """Give a sign of life; say first how the node is, where that is news or was said long ago."""
+    async def _heartbeat(self, name: str) -> float:
+        """Renew the Lease of a node; report its status first if it is new or was reported long ago."""
         node, now = self.nodes.get(name), self._clock()
         if node is None or not self.serves(name):
             return math.inf
@@ -99,7 +100,7 @@ class Heartbeats:
                 await self._report(node, now)
             await self._renew(node, now)
         except NotFound as gone:
-            log.debug("node %s is gone: %s", name, gone)
+            log.debug("node is gone", node=name, error=str(gone))
             return now + LEASE_PERIOD
         return now + LEASE_PERIOD
 
@@ -121,29 +122,29 @@ class Heartbeats:
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(LEASES, LEASE_NAMESPACE, made)
 
-    # What a test, a user or chaos may do to nodes
+    # Creation, removal and failure
 
     async def add(self, manifests: Iterable[Json]) -> None:
-        """Have nodes join the cluster; those that are there already stay as they are."""
+        """Create nodes; existing ones are unchanged."""
         slots = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(made: Json) -> None:
+        async def create(manifest: Json) -> None:
             async with slots:
                 with contextlib.suppress(AlreadyExists):
-                    await self._client.create(NODES, None, made)
+                    await self._client.create(NODES, None, manifest)
 
         async with asyncio.TaskGroup() as tasks:
-            for made in manifests:
-                tasks.create_task(one(made))
+            for manifest in manifests:
+                tasks.create_task(create(manifest))
 
     async def remove(self, name: str) -> None:
-        """Take a node out of the cluster; what ran on it is gone. Raises NotFound."""
+        """Delete a node. Raises NotFound."""
         await self._client.delete(NODES, None, name)
 
     async def fail(self, name: str) -> None:
-        """Have the node fall silent: its pods stay as they are, and the cluster taints it as unreachable."""
+        """Let a node fail: its pods no longer change, and it is tainted as unreachable."""
         self.failed.add(name)
-        self._crew.drop(name)
+        self._workers.drop(name)
         now = self._clock()
 
         def taint(node: Json) -> Json:
@@ -152,19 +153,19 @@ class Heartbeats:
             return node
 
         await self._client.patch_status(
-            NODES, None, name, {"status": {"conditions": nodes.silence(now)}}, Patch.STRATEGIC
+            NODES, None, name, {"status": {"conditions": nodes.unknown_conditions(now)}}, Patch.STRATEGIC
         )
         await self._client.update_with_retry(NODES.raw, None, name, taint)
 
     async def restore(self, name: str) -> None:
-        """Have a failed node speak again, as if only its connection had been lost."""
+        """Restore a failed node, as if its connection had been lost."""
         await self._client.update_with_retry(NODES.raw, None, name, _reachable)
         now = self._clock()
         await self._client.patch_status(
             NODES, None, name, {"status": {"conditions": nodes.conditions(now, now)}}, Patch.STRATEGIC
         )
         self.failed.discard(name)
-        self._crew.put(name)
+        self._workers.put(name)
         self._arrived(name)
 
 

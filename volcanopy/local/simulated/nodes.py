@@ -1,4 +1,4 @@
-"""Simulated nodes: how each is described to the API server, and what it tells of itself as time goes on."""
+"""Manifests, statuses and Leases of simulated nodes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,10 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated.pod_status import micro_stamp, stamp
 
 SIMULATED = "sim.volcanopy.io/node"
-"""Label of the nodes that a simulated kubelet serves; a kubelet that is told to serves all others as well."""
+"""Label of the nodes that a simulated kubelet serves, unless it serves all nodes."""
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
-DEFAULT_ROOM: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 ZONES = 3
 
 NODES: Kind[core.Node] = Kind("", "v1", "Node", "nodes", False, core.Node)
@@ -26,8 +26,8 @@ _HEALTH = {
 }
 
 
-def manifest(name: str, number: int = 0, room: Mapping[str, str] | None = None) -> Json:
-    """A node of that name; ``room`` says what differs from the usual capacity, ``number`` spreads nodes over zones."""
+def manifest(name: str, number: int = 0, capacity: Mapping[str, str] | None = None) -> Json:
+    """Return a node; ``capacity`` is added to the default capacity, ``number`` selects the zone."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -43,18 +43,18 @@ def manifest(name: str, number: int = 0, room: Mapping[str, str] | None = None) 
                 SIMULATED: "true",
             },
         },
-        "status": {"capacity": {**DEFAULT_ROOM, **(room or {})}},
+        "status": {"capacity": {**DEFAULT_CAPACITY, **(capacity or {})}},
     }
 
 
-def manifests(count: int, room: Mapping[str, str] | None = None) -> list[Json]:
-    """So many nodes, all alike: ``node-1``, ``node-2``, ..."""
-    return [manifest(f"node-{number + 1}", number, room) for number in range(count)]
+def manifests(count: int, capacity: Mapping[str, str] | None = None) -> list[Json]:
+    """Return nodes of equal capacity: ``node-1``, ``node-2``, ..."""
+    return [manifest(f"node-{number + 1}", number, capacity) for number in range(count)]
 
 
-def like(found: Json) -> Json:
-    """A node like this one, which may be of another cluster: its labels, annotations, taints and room."""
-    metadata, spec, status = (found.get(key) or {} for key in ("metadata", "spec", "status"))
+def copy_of(node: Json) -> Json:
+    """Return a node with the labels, annotations, taints and capacity of this one, which may be of another cluster."""
+    metadata, spec, status = (node.get(key) or {} for key in ("metadata", "spec", "status"))
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -65,11 +65,11 @@ def like(found: Json) -> Json:
 
 
 def description(node: core.Node, address: str, now: float) -> Json:
-    """The status of a node whose kubelet has come up, as a strategic merge patch; it has the usual of what is not said."""
-    room = {**DEFAULT_ROOM, **node.status.allocatable, **node.status.capacity}
+    """Return the status of a node whose kubelet has started, as a strategic merge patch with defaults."""
+    capacity = {**DEFAULT_CAPACITY, **node.status.allocatable, **node.status.capacity}
     return {
-        "capacity": room,
-        "allocatable": {**room, **node.status.allocatable},
+        "capacity": capacity,
+        "allocatable": {**capacity, **node.status.allocatable},
         "conditions": conditions(now),
         "addresses": [
             {"type": "InternalIP", "address": address},
@@ -91,7 +91,7 @@ def description(node: core.Node, address: str, now: float) -> Json:
 
 
 def conditions(now: float, since: float | None = None) -> list[Json]:
-    """The conditions of a healthy node; ``since`` is when they came to hold, None for unchanged."""
+    """Return the conditions of a healthy node; ``since`` is their transition time, None for unchanged."""
     turned = {} if since is None else {"lastTransitionTime": stamp(since)}
     return [
         {
@@ -106,8 +106,8 @@ def conditions(now: float, since: float | None = None) -> list[Json]:
     ]
 
 
-def silence(now: float) -> list[Json]:
-    """The conditions that a cluster gives to a node that says nothing any more."""
+def unknown_conditions(now: float) -> list[Json]:
+    """Return the conditions of a node without heartbeats."""
     return [
         {
             "type": kind,
@@ -121,7 +121,7 @@ def silence(now: float) -> list[Json]:
 
 
 def unreachable_taints(now: float) -> list[Json]:
-    """The taints that a cluster gives to such a node."""
+    """Return the taints of a node without heartbeats."""
     return [
         {"key": UNREACHABLE, "effect": "NoSchedule", "timeAdded": stamp(now)},
         {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": stamp(now)},
@@ -129,7 +129,7 @@ def unreachable_taints(now: float) -> list[Json]:
 
 
 def lease(node: core.Node, now: float) -> Json:
-    """The sign of life of a node."""
+    """Return the Lease of a node."""
     name = node.metadata.name
     owner: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
     return {
@@ -141,10 +141,10 @@ def lease(node: core.Node, now: float) -> Json:
 
 
 def is_ready(node: core.Node) -> bool:
-    """Whether the node says that it is ready."""
-    return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+    """Return whether the node is ready."""
+    return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
 
 
 def node_address(number: int) -> str:
-    """The address of the node of this number."""
+    """Return the address of the node with this number."""
     return f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"

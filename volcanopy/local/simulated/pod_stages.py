@@ -1,19 +1,18 @@
-"""What a simulated pod goes through, as data and as a function of the time: nothing is run and nothing is remembered.
+"""State of a simulated pod as a function of time, without any state of its own.
 
-A pod says by annotations how long its containers run and how they end; :class:`Stages` are the values for what it does
-not say. From these and the moment at which the pod came to its node, :func:`at` tells where it stands at any later
-moment, and until when. So a kubelet that is started anew goes on where the last one stopped.
+Annotations of the pod specify how long its containers run and how they end; :class:`Stages` has the defaults. From
+these and the start time, :func:`at` returns the state at any moment and the time of the next change.
 
 ====================================  ==================================================================================
-``sim.volcanopy.io/start-delay``      How long its containers take to be created: ``500ms``.
-``sim.volcanopy.io/duration``         How long its containers run: ``5s``, ``1h30m``, or ``forever``.
-``sim.volcanopy.io/exit-code``        With what they end: ``"1"``; or one after the other, run by run: ``"1,1,0"``.
-``sim.volcanopy.io/stop-delay``       How long they take to stop when the pod is deleted.
-``sim.volcanopy.io/back-off``         The pause before the second restart of a container; it doubles from then on.
+``sim.volcanopy.io/start-delay``      Time to create its containers: ``500ms``.
+``sim.volcanopy.io/duration``         Run time of its containers: ``5s``, ``1h30m``, or ``forever``.
+``sim.volcanopy.io/exit-code``        Exit code: ``"1"``, or a list for consecutive runs: ``"1,1,0"``.
+``sim.volcanopy.io/stop-delay``       Time to stop when the pod is deleted.
+``sim.volcanopy.io/back-off``         Delay before the second restart of a container; it doubles each time.
 ====================================  ==================================================================================
 
-``duration`` and ``exit-code`` may be said of one container: ``sim.volcanopy.io/duration.sidecar``. That is the only way
-to say them of an init container, which otherwise takes a tenth of a second and ends well.
+``duration`` and ``exit-code`` can be set for a single container: ``sim.volcanopy.io/duration.sidecar``. Init containers
+have only this form; by default they succeed after a tenth of a second.
 """
 
 import math
@@ -31,24 +30,24 @@ START_DELAY, STOP_DELAY, BACK_OFF = PREFIX + "start-delay", PREFIX + "stop-delay
 
 FOREVER = math.inf
 SHORTEST = 0.01
-"""No run takes less (seconds), lest a container that is restarted for ever does so without time passing."""
+"""Minimum duration of a run in seconds, so that time passes between restarts."""
 STABLE = 600.0
-"""A run of this many seconds makes the restarts before it forgotten."""
+"""Duration of a run in seconds that resets the restart back-off."""
 KILLED, TERMINATED = 137, 143
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 
 
 class AnnotationError(ValueError):
-    """An annotation that cannot be understood, in one sentence."""
+    """An annotation is not valid."""
 
 
 @dataclass(frozen=True)
 class Stages:
-    """What holds where a pod says nothing. Times are in seconds.
+    """Defaults for pods without annotations, in seconds.
 
-    Containers that may be restarted whatever their end (restartPolicy Always) run for ever; the others for a time
-    between the two ``durations``, by the pod's uid.
+    Containers with restartPolicy Always run for ever; others for a time between the two ``durations``, depending on
+    the pod's uid.
     """
 
     start_delay: float = 0.1
@@ -60,7 +59,7 @@ class Stages:
 
 
 class Container(NamedTuple):
-    """One container's script: how long each run of it takes, how each ends, and whether it is run again."""
+    """Script of a container: duration and exit codes of its runs, and its restart policy."""
 
     name: str
     image: str
@@ -71,18 +70,18 @@ class Container(NamedTuple):
     back_off_limit: float
 
     def code(self, run: int) -> int:
-        """How the run of this number ends; the last that was said holds for all that follow."""
+        """Return the exit code of a run; the last code of the list applies to all further runs."""
         return self.codes[min(run, len(self.codes) - 1)]
 
     @property
     def sidecar(self) -> bool:
-        """Whether an init container runs beside the others instead of before them."""
+        """Whether an init container is a sidecar, which runs beside the others."""
         return self.restart == "Always"
 
 
 @dataclass(frozen=True)
 class Script:
-    """Everything that will happen to a pod, unless somebody deletes it. ``deadline`` counts from its start."""
+    """Script of a pod that is not deleted; ``deadline`` counts from its start."""
 
     start_delay: float
     stop_delay: float
@@ -92,7 +91,7 @@ class Script:
 
 
 class Run(NamedTuple):
-    """A run of a container that is over."""
+    """A completed run of a container."""
 
     began: float
     ended: float
@@ -101,7 +100,7 @@ class Run(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A container at a moment: how it stands, how often it was restarted, since when, and its last run that is over."""
+    """State of a container at a moment, with its restarts, its start and its last completed run."""
 
     state: Literal["waiting", "running", "terminated"]
     restarts: int = 0
@@ -112,7 +111,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """A pod at a moment, in seconds of the epoch. ``until`` is when it changes by itself next."""
+    """State of a pod at a moment, in seconds of the epoch; ``until`` is the time of its next change."""
 
     phase: Literal["Pending", "Running", "Succeeded", "Failed"]
     init: tuple[Span, ...]
@@ -124,7 +123,7 @@ class Moment:
 
     @property
     def over(self) -> bool:
-        """Whether the pod has come to its end."""
+        """Whether the pod has ended."""
         return self.phase in {"Succeeded", "Failed"}
 
 
@@ -141,10 +140,9 @@ def script(
     stages: Stages,
     deadline: int | None = None,
 ) -> Script:
-    """Read what will happen to a pod.
+    """Return the script of a pod.
 
-    ``containers`` are pairs of name and image, ``init_containers`` have a restart policy of their own as well. Raises
-    AnnotationError.
+    ``containers`` are pairs of name and image, ``init_containers`` have a restart policy as well. Raises AnnotationError.
     """
     low, high = stages.durations
     usual = FOREVER if restart == "Always" else low + (high - low) * (zlib.crc32(uid.encode()) % 1000) / 999
@@ -173,20 +171,20 @@ def script(
 
 
 def at(script: Script, began: float, now: float) -> Moment:
-    """Where a pod stands that came to its node at ``began``."""
+    """Return the state of a pod that started at ``began``."""
     limit = began + script.deadline
     if now < limit:
-        found = _undisturbed(script, began, now)
-        return found if found.over else replace(found, until=min(found.until, limit))
-    found = _undisturbed(script, began, limit)
-    if found.over:
-        return found
+        moment = _without_deadline(script, began, now)
+        return moment if moment.over else replace(moment, until=min(moment.until, limit))
+    moment = _without_deadline(script, began, limit)
+    if moment.over:
+        return moment
     message = "Pod was active on the node longer than the specified deadline"
-    return replace(cut(found, limit, TERMINATED), phase="Failed", reason="DeadlineExceeded", message=message)
+    return replace(cut(moment, limit, TERMINATED), phase="Failed", reason="DeadlineExceeded", message=message)
 
 
 def cut(moment: Moment, now: float, code: int) -> Moment:
-    """The pod after its containers were told to stop: those that run end with this exit code."""
+    """Return the state after the running containers are stopped with this exit code."""
 
     def end(span: Span) -> Span:
         if span.state != "running":
@@ -200,8 +198,8 @@ def cut(moment: Moment, now: float, code: int) -> Moment:
     )
 
 
-def _undisturbed(script: Script, began: float, now: float) -> Moment:
-    """The pod with no one interfering."""
+def _without_deadline(script: Script, began: float, now: float) -> Moment:
+    """Return the state of a pod without deadline."""
     ready = began + script.start_delay
     if now < ready:
         waiting = _INITIALIZING if script.init else _CREATING
@@ -218,11 +216,11 @@ def _undisturbed(script: Script, began: float, now: float) -> Moment:
             phase: Literal["Failed", "Pending"] = "Failed" if span.state == "terminated" else "Pending"
             rest = tuple(_INITIALIZING for _ in script.init[number + 1 :])
             main = tuple(_INITIALIZING for _ in script.main)
-            found = Moment(phase, (*init, *rest), main, min(until, changes))
-            if not found.over:
-                return found
-            # Those beside it are as they were at that moment, not as they would have gone on.
-            return _undisturbed(script, began, span.since) if span.since < now else cut(found, now, TERMINATED)
+            moment = Moment(phase, (*init, *rest), main, min(until, changes))
+            if not moment.over:
+                return moment
+            # Sidecars have the state of that moment.
+            return _without_deadline(script, began, span.since) if span.since < now else cut(moment, now, TERMINATED)
         start = span.since
     spans = [_container(container, start, now) for container in script.main]
     main = tuple(span for span, _ in spans)
@@ -231,8 +229,8 @@ def _undisturbed(script: Script, began: float, now: float) -> Moment:
         return Moment("Running", tuple(init), main, until, initialized=start)
     ended = max(span.since for span in main)
     if ended < now:
-        return _undisturbed(script, began, ended)
-    # Sidecars are stopped once nothing needs them any more; what they say then does not count.
+        return _without_deadline(script, began, ended)
+    # Sidecars are stopped at the end; their exit codes do not count.
     beside = tuple(_stopped(span, ended) if span.state != "terminated" else span for span in init)
     well = all(span.last is not None and span.last.code == 0 for span in main)
     return Moment("Succeeded" if well else "Failed", beside, main, FOREVER, initialized=start)
@@ -243,7 +241,7 @@ def _stopped(span: Span, ended: float) -> Span:
 
 
 def _container(container: Container, began: float, now: float) -> tuple[Span, float]:
-    """A container at a moment, and when it changes next; its first run begins at ``began``."""
+    """Return the state of a container whose first run begins at ``began``, and the time of its next change."""
     run, start, pause = 0, began, 0.0
     last: Run | None = None
     while now >= start:
@@ -265,27 +263,25 @@ def _container(container: Container, began: float, now: float) -> tuple[Span, fl
 
 
 def _seconds(annotations: Mapping[str, str], key: str, absent: float) -> float:
-    said = annotations.get(key)
-    if said is None:
+    value = annotations.get(key)
+    if value is None:
         return absent
-    if said == "forever":
+    if value == "forever":
         return FOREVER
     try:
-        found = parse_duration(said)
+        duration = parse_duration(value)
     except ValueError:
-        found = None
-    if not isinstance(found, timedelta):
-        raise AnnotationError(f"annotation {key}: {said!r} is no duration: write 5s, 1h30m or forever")
-    return found.total_seconds()
+        duration = None
+    if not isinstance(duration, timedelta):
+        raise AnnotationError(f"annotation {key}: {value!r} is not a duration such as 5s, 1h30m or forever")
+    return duration.total_seconds()
 
 
 def _codes(annotations: Mapping[str, str], key: str, absent: tuple[int, ...]) -> tuple[int, ...]:
-    said = annotations.get(key)
-    if said is None:
+    value = annotations.get(key)
+    if value is None:
         return absent
-    parts = [part.strip() for part in said.split(",")]
+    parts = [part.strip() for part in value.split(",")]
     if not all(part.isascii() and part.isdigit() and int(part) <= 255 for part in parts):
-        raise AnnotationError(
-            f"annotation {key}: {said!r} is no exit code: write a number from 0 to 255, or several: 1,0"
-        )
+        raise AnnotationError(f"annotation {key}: {value!r} is not an exit code from 0 to 255 or a list such as 1,0")
     return tuple(map(int, parts))

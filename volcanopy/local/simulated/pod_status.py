@@ -1,4 +1,4 @@
-"""The slice of pods that the simulated kubelet reads, and the status that it writes for a moment of a pod's life."""
+"""Read model of pods for the simulated kubelet, and the statuses that it writes."""
 
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from volcanopy.local.simulated.pod_stages import Moment, Script, Span, Stages
 
 
 class Meta(core.Meta, frozen=True, kw_only=True, gc=False):
-    """Metadata with the time that a pod is given to stop."""
+    """Metadata with the grace period of a deletion."""
 
     deletion_grace_period_seconds: int | None = None
 
 
 class PodSpec(core.ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a pod is made of, and where it runs."""
+    """Containers and node of a pod."""
 
     node_name: str = ""
     restart_policy: pod_stages.RestartPolicy = "Always"
@@ -32,14 +32,14 @@ class Running(core.ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class ContainerState(core.ReadModel, frozen=True, kw_only=True, gc=False):
-    """How a container stands: ``waiting`` if neither of these."""
+    """State of a container: ``waiting`` if neither is set."""
 
     running: Running | None = None
     terminated: core.Terminated | None = None
 
 
 class ContainerStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
-    """What the API server was last told of a container."""
+    """Status of a container on the API server."""
 
     name: str = ""
     restart_count: int = 0
@@ -47,7 +47,7 @@ class ContainerStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class PodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
-    """What the API server was last told of a pod."""
+    """Status of a pod on the API server."""
 
     phase: str = "Pending"
     start_time: datetime | None = None
@@ -57,12 +57,12 @@ class PodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
 
     @property
     def over(self) -> bool:
-        """Whether the pod has come to its end."""
+        """Whether the pod has ended."""
         return self.phase in {"Succeeded", "Failed"}
 
 
 class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
-    """A pod as its kubelet sees it."""
+    """A pod."""
 
     metadata: Meta
     spec: PodSpec = PodSpec()
@@ -72,22 +72,22 @@ class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
 PODS: Kind[Pod] = Kind("", "v1", "Pod", "pods", True, Pod)
 
 Shown = tuple[str, tuple[tuple[str, int], ...]]
-"""What of a status tells one moment from another: the phase; for each container its state and its restarts."""
+"""The part of a status that changes: the phase, and state and restarts of each container."""
 
 
 class Place(NamedTuple):
-    """Where a pod runs, as its status says it."""
+    """Addresses of a pod and its node."""
 
     pod_ip: str
     host_ip: str
 
 
 def read_script(pod: Pod, usual: Stages) -> Script:
-    """What will happen to the pod. Raises AnnotationError."""
+    """Return the script of a pod. Raises AnnotationError."""
     return pod_stages.script(
         pod.metadata.annotations,
-        ((one.name, one.image) for one in pod.spec.containers),
-        ((one.name, one.image, one.restart_policy) for one in pod.spec.init_containers),
+        ((each.name, each.image) for each in pod.spec.containers),
+        ((each.name, each.image, each.restart_policy) for each in pod.spec.init_containers),
         pod.spec.restart_policy,
         pod.metadata.uid,
         usual,
@@ -96,13 +96,13 @@ def read_script(pod: Pod, usual: Stages) -> Script:
 
 
 def shown(status: PodStatus) -> Shown:
-    """What a status shows."""
-    told = (*status.init_container_statuses, *status.container_statuses)
-    return status.phase, tuple((_state(one.state), one.restart_count) for one in told)
+    """Return the part of a status that changes."""
+    containers = (*status.init_container_statuses, *status.container_statuses)
+    return status.phase, tuple((_state(each.state), each.restart_count) for each in containers)
 
 
 def to_show(moment: Moment) -> Shown:
-    """What the status of a moment shows."""
+    """Return the part of the status of a moment that changes."""
     return moment.phase, tuple((span.state, span.restarts) for span in (*moment.init, *moment.main))
 
 
@@ -111,7 +111,7 @@ def _state(state: ContainerState) -> str:
 
 
 def status(pod: Pod, script: Script, moment: Moment, began: float, now: float, place: Place) -> Json:
-    """The status of a pod at a moment, as a strategic merge patch; ``now`` is when it is told."""
+    """Return the status of a pod at a moment, as a strategic merge patch; ``now`` is the time of the write."""
     uid = pod.metadata.uid
     running = moment.phase == "Running"
     made: Json = {
@@ -121,14 +121,14 @@ def status(pod: Pod, script: Script, moment: Moment, began: float, now: float, p
         "hostIPs": [{"ip": place.host_ip}],
         "conditions": _conditions(moment, began, now),
         "containerStatuses": [
-            _container(one, span, f"{uid}-{number}", ready=running and span.state == "running")
-            for number, (one, span) in enumerate(zip(script.main, moment.main, strict=True))
+            _container(container, span, f"{uid}-{number}", ready=running and span.state == "running")
+            for number, (container, span) in enumerate(zip(script.main, moment.main, strict=True))
         ],
     }
     if script.init:
         made["initContainerStatuses"] = [
-            _container(one, span, f"{uid}-i{number}", ready=_init_ready(one, span))
-            for number, (one, span) in enumerate(zip(script.init, moment.init, strict=True))
+            _container(container, span, f"{uid}-i{number}", ready=_init_ready(container, span))
+            for number, (container, span) in enumerate(zip(script.init, moment.init, strict=True))
         ]
     if moment.phase != "Pending":
         made |= {"podIP": place.pod_ip, "podIPs": [{"ip": place.pod_ip}]}
@@ -137,7 +137,7 @@ def status(pod: Pod, script: Script, moment: Moment, began: float, now: float, p
 
 
 def unreadable(fault: pod_stages.AnnotationError, began: float) -> Json:
-    """The status of a pod whose annotations make no sense: it fails, and says why."""
+    """Return the status of a pod with invalid annotations: it fails."""
     return {"phase": "Failed", "reason": "InvalidAnnotation", "message": str(fault), "startTime": stamp(began)}
 
 
@@ -155,11 +155,11 @@ def _conditions(moment: Moment, began: float, now: float) -> list[Json]:
     ]
 
 
-def _condition(kind: str, holds: bool, since: float, why: str = "") -> Json:
-    made: Json = {"type": kind, "status": "True" if holds else "False", "lastTransitionTime": stamp(since)}
-    if why and not holds:
+def _condition(kind: str, is_true: bool, since: float, why: str = "") -> Json:
+    made: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(since)}
+    if why and not is_true:
         made["reason"] = why
-    # Told in any case: a patch leaves what it does not name.
+    # Always present: a patch does not change absent fields.
     return made if "reason" in made or not why else made | {"reason": None}
 
 
@@ -177,7 +177,7 @@ def _container(container: pod_stages.Container, span: Span, number: str, *, read
         "ready": ready,
         "started": span.state == "running",
         "restartCount": span.restarts,
-        "state": _told(span, f"simulated://{number}-{span.restarts}"),
+        "state": _state_of(span, f"simulated://{number}-{span.restarts}"),
     }
     if span.state != "waiting":
         made["containerID"] = f"simulated://{number}-{span.restarts}"
@@ -187,7 +187,7 @@ def _container(container: pod_stages.Container, span: Span, number: str, *, read
     return made
 
 
-def _told(span: Span, container_id: str) -> Json:
+def _state_of(span: Span, container_id: str) -> Json:
     if span.state == "running":
         return {"running": {"startedAt": stamp(span.since)}}
     if span.state == "terminated" and span.last is not None:
@@ -209,29 +209,29 @@ _stamps: dict[int, str] = {}
 
 
 def stamp(moment: float) -> str:
-    """A moment as the API writes it: whole seconds, UTC."""
+    """Return a moment in the API's format: whole seconds, UTC."""
     second = int(moment)
-    found = _stamps.get(second)
-    if found is None:
+    text = _stamps.get(second)
+    if text is None:
         if len(_stamps) > 4096:
             _stamps.clear()
-        found = _stamps[second] = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return found
+        text = _stamps[second] = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return text
 
 
 def micro_stamp(moment: float) -> str:
-    """A moment as Leases write it: microseconds, UTC."""
+    """Return a moment in the format of Leases: microseconds, UTC."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def pod_address(number: int) -> str:
-    """The address of this number in 10.0.0.0/8, which has room for sixteen million."""
+    """Return the address with this number in 10.0.0.0/8, one of sixteen million."""
     number = number % 0xFFFFFE + 1
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
 def address_number(address: str) -> int:
-    """The number of such an address, 0 for one of another network."""
+    """Return the number of such an address, 0 for other networks."""
     parts = address.split(".")
     if len(parts) != 4 or parts[0] != "10" or not all(part.isdigit() for part in parts):
         return 0

@@ -1,19 +1,20 @@
-"""What is to be done when: any number of keys with their times, and one timer for all of them."""
+"""Keys with due times behind one timer, and workers that process due keys."""
 
 import asyncio
 import heapq
-import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from volcanopy.kube.client.errors import KubeError
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
-class Agenda:
-    """Keys, each with the moment (seconds of ``clock``) at which it is due; each key stands in it once."""
+class TimerQueue:
+    """Keys with their due times (seconds of ``clock``); each key is contained once."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -25,7 +26,7 @@ class Agenda:
         return len(self._when)
 
     def put(self, key: str, when: float) -> None:
-        """Have the key come up at this moment, and not when it was to come up before. An infinite moment never comes."""
+        """Set the due time of a key; infinity removes the key."""
         if self._when.get(key) == when:
             return
         if when == math.inf:
@@ -40,70 +41,70 @@ class Agenda:
             heapq.heapify(self._heap)
 
     def drop(self, key: str) -> None:
-        """Forget the key."""
+        """Remove the key."""
         self._when.pop(key, None)
 
     async def due(self) -> list[str]:
-        """Wait until something is due; gives everything that is, and forgets it."""
+        """Wait until keys are due; remove and return them."""
         while True:
             self._sooner.clear()
-            if found := self._take(self._clock()):
-                return found
+            if due := self._take(self._clock()):
+                return due
             pause = self._heap[0][0] - self._clock() if self._heap else None
             try:
-                # A timer cannot be set for longer than some weeks.
+                # Timers are limited to some weeks.
                 async with asyncio.timeout(None if pause is None else min(pause, 86_400.0)):
                     await self._sooner.wait()
             except TimeoutError:
                 continue
 
     def _take(self, now: float) -> list[str]:
-        found = []
+        due = []
         while self._heap and self._heap[0][0] <= now:
             when, key = heapq.heappop(self._heap)
             if self._when.get(key) == when:
                 del self._when[key]
-                found.append(key)
-        return found
+                due.append(key)
+        return due
 
 
 Act = Callable[[str], Awaitable[float]]
-"""Does what is due for a key; returns when it is due again (never: infinity)."""
+"""Processes a due key; returns its next due time, infinity for never."""
 
 
-class Crew:
-    """Does what an agenda says: several keys at once, none by two at once.
+class TimedWorkers:
+    """Workers that process due keys in parallel, each key by one worker at a time.
 
-    An act that fails for reasons of the network or the server is tried again, later each time.
+    Processing that fails with a KubeError is retried with exponential back-off.
     """
 
     def __init__(self, what: str, act: Act, workers: int, clock: Callable[[], float] = time.time) -> None:
         self._what, self._act, self._workers, self._clock = what, act, workers, clock
-        self._agenda = Agenda(clock)
+        self._agenda = TimerQueue(clock)
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._busy: dict[str, float] = {}
         self._failures: dict[str, int] = {}
 
     def put(self, key: str, when: float = 0.0) -> None:
-        """Have something done for the key at this moment (at once, if it is past), instead of when it was due before."""
+        """Set the due time of a key; it is due at once if the time is past."""
         if key in self._busy:
             self._busy[key] = min(self._busy[key], when)
         else:
             self._agenda.put(key, when)
 
     def drop(self, key: str) -> None:
-        """Nothing is to be done for the key any more."""
+        """Remove the key."""
         self._agenda.drop(key)
         self._failures.pop(key, None)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Process keys until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(self._workers):
                 tasks.create_task(self._work())
             while True:
                 for key in await self._agenda.due():
-                    # Busy from here on, or what is put meanwhile would bring the key into the queue twice.
+                    # Busy from here on, or a put meanwhile would add the key to the queue twice.
                     self._busy[key] = math.inf
                     self._queue.put_nowait(key)
 
@@ -116,5 +117,5 @@ class Crew:
             except KubeError as fault:
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
                 again = self._clock() + min(0.25 * 2.0**failures, 30.0)
-                log.warning("%s %s: %s; tried again", self._what, key, fault)
+                log.warning("request failed, retrying", kind=self._what, key=key, error=str(fault))
             self._agenda.put(key, min(again, self._busy.pop(key)))

@@ -119,12 +119,12 @@ def test_a_deadline_after_the_end_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "meant"),
     [
-        ("duration", "5", "'5' is no duration: write 5s, 1h30m or forever"),
-        ("duration", "ever", "'ever' is no duration"),
-        ("start-delay", "-1s", "'-1s' is no duration"),
-        ("exit-code", "one", "'one' is no exit code: write a number from 0 to 255"),
-        ("exit-code", "256", "'256' is no exit code"),
-        ("exit-code", "", "'' is no exit code"),
+        ("duration", "5", "'5' is not a duration such as 5s, 1h30m or forever"),
+        ("duration", "ever", "'ever' is not a duration"),
+        ("start-delay", "-1s", "'-1s' is not a duration"),
+        ("exit-code", "one", "'one' is not an exit code from 0 to 255"),
+        ("exit-code", "256", "'256' is not an exit code"),
+        ("exit-code", "", "'' is not an exit code"),
     ],
 )
 def test_an_annotation_that_makes_no_sense_is_named_with_the_fix(key: str, text: str, meant: str) -> None:

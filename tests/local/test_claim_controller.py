@@ -11,7 +11,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
-from volcanopy.local.simulated.claim_controller import CLAIMS, CLASSES, DEVICE_CLAIMS, PODS, VOLUMES, Supplies
+from volcanopy.local.simulated.claim_controller import CLAIMS, CLASSES, DEVICE_CLAIMS, PODS, VOLUMES, ClaimController
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ async def client() -> AsyncIterator[Client]:
     try:
         async with Client(connection_to(server)) as client:
             stop, ready = asyncio.Event(), asyncio.Event()
-            working = asyncio.create_task(Supplies(client).run(stop, ready))
+            working = asyncio.create_task(ClaimController(client).run(stop, ready))
             await ready.wait()
             yield client
             stop.set()
@@ -54,14 +54,16 @@ def volume(name: str, size: str, **said: Any) -> Json:
     return body(VOLUMES, name, spec={**spec, "hostPath": {"path": "/x"}, **said})
 
 
-def claim(name: str, size: str = "1Gi", made_by: str = "slow") -> Json:
+def claim(name: str, size: str = "1Gi", storage_class: str = "slow") -> Json:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
-    return body(CLAIMS, name, spec={**spec, "storageClassName": made_by})
+    return body(CLAIMS, name, spec={**spec, "storageClassName": storage_class})
 
 
 def phase(name: str, wanted: str, namespace: str = "default/") -> Callable[[dict[str, Json]], bool]:
     key = f"{namespace}{name}"
-    return lambda found: key in found and (found[key].get("status") or {}).get("phase") == wanted
+    return lambda resource_template: (
+        key in resource_template and (resource_template[key].get("status") or {}).get("phase") == wanted
+    )
 
 
 async def test_a_claim_gets_the_smallest_volume_that_suits_it_and_both_say_so(client: Client) -> None:
@@ -81,8 +83,8 @@ async def test_a_claim_that_waits_for_its_pod_gets_nothing_before(client: Client
     waits = body(CLASSES, "local", provisioner="disks.example.com", volumeBindingMode="WaitForFirstConsumer")
     await client.create(CLASSES, None, waits)
     await client.create(CLASSES, None, body(CLASSES, "fast", provisioner="disks.example.com"))
-    await client.create(CLAIMS, "default", claim("waiting", made_by="local"))
-    await client.create(CLAIMS, "default", claim("now", made_by="fast"))
+    await client.create(CLAIMS, "default", claim("waiting", storage_class="local"))
+    await client.create(CLAIMS, "default", claim("now", storage_class="fast"))
     claims = await until(client, CLAIMS, phase("now", "Bound"))
     assert claims["default/waiting"]["status"]["phase"] == "Pending"
     notes = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
@@ -94,12 +96,12 @@ async def test_a_volume_that_was_made_goes_with_its_claim_and_another_is_release
     await client.create(CLASSES, None, body(CLASSES, "fast", provisioner="disks.example.com"))
     await client.create(VOLUMES, None, volume("kept", "1Gi", persistentVolumeReclaimPolicy="Retain"))
     await client.create(CLAIMS, "default", claim("old"))
-    await client.create(CLAIMS, "default", claim("new", made_by="fast"))
+    await client.create(CLAIMS, "default", claim("new", storage_class="fast"))
     await until(client, CLAIMS, phase("old", "Bound"))
     await until(client, CLAIMS, phase("new", "Bound"))
     for name in ("old", "new"):
         await client.delete(CLAIMS, "default", name)
-    volumes = await until(client, VOLUMES, lambda found: list(found) == ["kept"])
+    volumes = await until(client, VOLUMES, lambda resource_template: list(resource_template) == ["kept"])
     assert volumes["kept"]["spec"]["claimRef"]["name"] == "old"
     await until(client, VOLUMES, phase("kept", "Released", ""))
 
@@ -117,7 +119,7 @@ async def test_a_claim_gives_its_devices_back_when_its_last_pod_is_gone(client: 
     given = {"allocation": {"devices": {"results": [device]}}, "reservedFor": [user]}
     await client.patch_status(DEVICE_CLAIMS, "default", "card", {"status": given})
     await client.delete(PODS, "default", "a", grace=0)
-    found = await until(
+    resource_template = await until(
         client, DEVICE_CLAIMS, lambda claims: not (claims["default/card"].get("status") or {}).get("allocation")
     )
-    assert not found["default/card"]["status"].get("reservedFor")
+    assert not resource_template["default/card"]["status"].get("reservedFor")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.kube.client.errors import NoAnswer
-from volcanopy.local.simulated.timers import Agenda, Crew
+from volcanopy.local.simulated.timers import TimedWorkers, TimerQueue
 
 
 class Now:
@@ -23,7 +23,7 @@ class Now:
 
 
 @contextlib.asynccontextmanager
-async def working(crew: Crew) -> AsyncIterator[None]:
+async def working(crew: TimedWorkers) -> AsyncIterator[None]:
     task = asyncio.create_task(crew.run())
     async with asyncio.timeout(20):
         yield
@@ -37,7 +37,7 @@ plans = st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100) | st.just
 def test_each_key_comes_once_at_the_time_last_said(plan: list[tuple[str, float]]) -> None:
     async def told() -> list[str]:
         clock = Now()
-        agenda = Agenda(clock)
+        agenda = TimerQueue(clock)
         for key, when in plan:
             agenda.put(key, when)
         clock.seconds = 50.0
@@ -50,7 +50,7 @@ def test_each_key_comes_once_at_the_time_last_said(plan: list[tuple[str, float]]
 
 
 async def test_waiting_ends_when_something_earlier_is_put() -> None:
-    agenda = Agenda()
+    agenda = TimerQueue()
     agenda.put("later", math.nextafter(math.inf, 0))
     waiting = asyncio.create_task(agenda.due())
     await asyncio.sleep(0)
@@ -60,7 +60,7 @@ async def test_waiting_ends_when_something_earlier_is_put() -> None:
 
 
 async def test_what_is_dropped_never_comes() -> None:
-    agenda = Agenda()
+    agenda = TimerQueue()
     agenda.put("a", 0.0)
     agenda.put("b", 0.0)
     agenda.drop("a")
@@ -102,7 +102,7 @@ async def idle() -> None:
 
 async def test_a_key_is_never_worked_on_twice_at_once_and_what_comes_meanwhile_is_not_lost() -> None:
     record = Record()
-    crew = Crew("thing", record.act, 4)
+    crew = TimedWorkers("thing", record.act, 4)
     async with working(crew):
         crew.put("a")
         await record.until(1)
@@ -118,7 +118,7 @@ async def test_a_key_is_never_worked_on_twice_at_once_and_what_comes_meanwhile_i
 
 async def test_no_more_is_done_at_once_than_there_are_workers() -> None:
     record = Record()
-    crew = Crew("thing", record.act, 2)
+    crew = TimedWorkers("thing", record.act, 2)
     async with working(crew):
         for key in "abcde":
             crew.put(key)
@@ -138,7 +138,7 @@ async def test_what_fails_is_tried_again_and_others_are_not_held_up() -> None:
             raise NoAnswer("http://x", "connection refused", maybe_applied=False)
         return math.inf
 
-    crew = Crew("thing", act, 1)
+    crew = TimedWorkers("thing", act, 1)
     async with working(crew):
         crew.put("bad")
         crew.put("good")
