@@ -53,7 +53,7 @@ def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], s
         async with (
             asyncio.timeout(seconds),
             Client(connection) as client,
-            watch_objects(client, kind, connection.namespace) as followed,
+            watch_objects(client, kind, connection.namespace if kind.namespaced else None) as followed,
         ):
             while not holds(list(followed.objects.values())):
                 await followed.changed()

@@ -76,12 +76,12 @@ def test_bash_completes_commands_options_values_and_names(
     assert set(bash(environment, *words)) == offered
 
 
-def test_a_cluster_that_is_away_holds_no_shell_up(environment: dict[str, str], server: Canned) -> None:
+def test_an_unreachable_cluster_does_not_block_completion(environment: dict[str, str], server: Canned) -> None:
     assert bash({**environment, "KUBECONFIG": "/nonexistent"}, "volcanopy", "job", "get", "t") == []
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_are_answered_in_their_own_way(shell: str, environment: dict[str, str]) -> None:
+def test_completion_of_other_shells(shell: str, environment: dict[str, str]) -> None:
     asked = {**environment, "_VOLCANOPY_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "volcanopy job su"}
     if shell == "fish":
         asked["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"

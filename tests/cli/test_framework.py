@@ -52,14 +52,14 @@ from volcanopy.kube.client.kinds import Json
     ],
     ids=str,
 )
-def test_a_span_is_write_as_kubectl_writes_it(length: timedelta, said: str) -> None:
+def test_durations_are_printed_as_by_kubectl(length: timedelta, said: str) -> None:
     assert span(length.total_seconds()) == said
     now = datetime(2030, 1, 1, tzinfo=UTC)
     assert since((now - max(length, timedelta())).strftime("%Y-%m-%dT%H:%M:%SZ"), now) == said
 
 
 @given(st.floats(min_value=0, max_value=1e10))
-def test_a_longer_span_never_looks_shorter(length: float) -> None:
+def test_printed_durations_lose_at_most_an_eighth(length: float) -> None:
     """What is write, read again, is never more than the span and at most an eighth less."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
     total, number = 0, ""
@@ -73,25 +73,25 @@ def test_a_longer_span_never_looks_shorter(length: float) -> None:
 
 
 @pytest.mark.parametrize(("text", "length"), [("30", 30), ("30s", 30), ("1h30m", 5400), ("500ms", 0.5), ("2d", 172800)])
-def test_a_duration_is_read(text: str, length: float) -> None:
+def test_durations_are_parsed(text: str, length: float) -> None:
     assert seconds("--timeout", text) == length
 
 
 @pytest.mark.parametrize("text", ["", "s", "5 m", "1h-5m", "soon", "5mm"])
-def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
+def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(CommandError, match=r"^--timeout: .* is not a duration") as stopped:
         seconds("--timeout", text)
     assert stopped.value.status == 2
 
 
-def test_the_phases_that_people_type_are_those_of_the_api() -> None:
+def test_phases_are_those_of_the_api() -> None:
     assert set(status.PHASES) == {str(one) for one in Phase}
     assert {str(one) for one in FINISHED} == status.FINISHED
     assert status.phase_named("aborted") == status.SUSPENDED == str(Phase.ABORTED)
 
 
 @pytest.mark.parametrize("given_name", ["a", "job/a", "batchjob/a", "batchjobs/a", "batchjob.batch.volcanopy.io/a"])
-def test_a_name_may_say_its_kind(given_name: str) -> None:
+def test_names_may_have_a_kind_prefix(given_name: str) -> None:
     assert bare_name(KIND, given_name) == "a"
 
 
@@ -115,7 +115,7 @@ def test_bundles_become_options_and_come_back_as_values() -> None:
     assert asyncio.iscoroutinefunction(do), "the function stays what it was for others"
 
 
-async def test_of_many_things_the_good_ones_are_done_and_every_failure_is_said(
+async def test_for_each_reports_every_failure_and_continues(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def act(number: int) -> int:
@@ -132,7 +132,7 @@ async def test_of_many_things_the_good_ones_are_done_and_every_failure_is_said(
         await for_each([1], act)
 
 
-def test_documents_have_their_type_and_no_book_keeping() -> None:
+def test_documents_have_their_type_and_no_managed_fields() -> None:
     body = a_job("a", "Running")
     del body["kind"]
     assert documents.whole(KIND, body)["kind"] == "BatchJob"
@@ -142,7 +142,7 @@ def test_documents_have_their_type_and_no_book_keeping() -> None:
     assert text == "metadata:\n  x:\n  - '1'\nspec:\n  x:\n  - '1'\ndate: '2030-01-01T00:00:00Z'\n'no': 'no'\n"
 
 
-def test_who_may_not_watch_is_told_so_and_does_not_wait_for_ever(server: Canned, tmp_path: Path) -> None:
+def test_a_forbidden_watch_is_an_error_at_once(server: Canned, tmp_path: Path) -> None:
     """A list is allowed and a watch is not: the path is the same, so it is refused by the query."""
     path = JOBS.format("default")
     server.has(path)
@@ -170,7 +170,7 @@ def test_who_may_not_watch_is_told_so_and_does_not_wait_for_ever(server: Canned,
     )
 
 
-def test_a_server_that_takes_no_connection_is_given_up_on(server: Canned, tmp_path: Path) -> None:
+def test_an_unknown_host_is_an_error(server: Canned, tmp_path: Path) -> None:
     server.url = "http://no-such-host.invalid:6443"
     refused = drive("job", "list", kubeconfig=server.kubeconfig(tmp_path))
     assert refused.sentence().startswith("no answer from http://no-such-host.invalid:6443 (context canned): ")

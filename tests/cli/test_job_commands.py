@@ -15,7 +15,7 @@ def submitted(run: Run, *bodies: Json) -> None:
     assert (done.status, done.err) == (0, "")
 
 
-def test_a_job_is_run_waited_for_looked_at_and_deleted(volcanopy: Run) -> None:
+def test_run_wait_get_describe_and_delete(volcanopy: Run) -> None:
     made = volcanopy("job", "run", "--name", "hello", "--image", "busybox", "--", "echo", "-n", "hello")
     assert made == Outcome(0, "batchjob.batch.volcanopy.io/hello created\n", "")
     job = json.loads(volcanopy("job", "get", "hello", "-o", "json").out)
@@ -44,7 +44,7 @@ def test_a_job_is_run_waited_for_looked_at_and_deleted(volcanopy: Run) -> None:
     assert 'job "hello" not found' in volcanopy("job", "get", "hello").sentence()
 
 
-def test_run_follows_a_job_to_its_end_and_fails_when_it_does(volcanopy: Run) -> None:
+def test_run_with_follow_fails_when_the_job_fails(volcanopy: Run) -> None:
     words = ("job", "run", "--image", "x", "--annotation", "sim.volcanopy.io/duration=100ms", "--follow")
     good = volcanopy(*words, "--name", "short", "-r", "2")
     assert (good.status, good.err) == (0, "")
@@ -57,7 +57,7 @@ def test_run_follows_a_job_to_its_end_and_fails_when_it_does(volcanopy: Run) -> 
         volcanopy("job", "delete", name)
 
 
-def test_a_dry_run_on_this_side_needs_no_cluster_and_prints_what_can_be_submitted(volcanopy: Run) -> None:
+def test_a_client_dry_run_needs_no_cluster_and_prints_a_manifest(volcanopy: Run) -> None:
     words = ["job", "run", "--name", "dry", "--image", "i", "--min", "2", "-r", "3", "--dry-run=client"]
     offline = drive(*words, "-o", "yaml")
     assert (offline.status, offline.err) == (0, "")
@@ -81,7 +81,7 @@ def test_a_submitted_file_is_created_then_unchanged_then_configured(volcanopy: R
     assert volcanopy("job", "delete", "-f", file).status == 0
 
 
-def test_a_wrong_manifest_is_refused_with_its_place_before_anything_is_sent(volcanopy: Run, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_rejected_before_any_request(volcanopy: Run, tmp_path: Path) -> None:
     good, wrong = batch_job("good", 1, "1"), batch_job("wrong", 1, "1", minAvailabel=1)
     file = tmp_path / "jobs.yaml"
     file.write_text(yaml.safe_dump_all([good, wrong]))
@@ -94,9 +94,7 @@ def test_a_wrong_manifest_is_refused_with_its_place_before_anything_is_sent(volc
     assert "nowhere" in unknown.sentence()
 
 
-def test_a_job_that_cannot_start_says_why_in_the_list_in_logs_and_when_waited_for(
-    volcanopy: Run, kubeconfig: Path
-) -> None:
+def test_a_waiting_job_has_a_reason_in_list_logs_and_wait(volcanopy: Run, kubeconfig: Path) -> None:
     submitted(volcanopy, batch_job("large", 4, "5"))
     until(kubeconfig, JOBS, told_why("large"))
     why = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
@@ -112,7 +110,7 @@ def test_a_job_that_cannot_start_says_why_in_the_list_in_logs_and_when_waited_fo
     assert volcanopy("job", "delete", "large").status == 0
 
 
-def test_waiting_ends_as_soon_as_the_phase_can_no_longer_come(volcanopy: Run) -> None:
+def test_wait_ends_when_the_phase_becomes_impossible(volcanopy: Run) -> None:
     submitted(volcanopy, batch_job("fails", 1, "1", duration="50ms", exit_code="1"))
     ended = volcanopy("job", "wait", "fails", "--for", "completed", "--timeout", "30s")
     assert ended.status == 1
@@ -122,7 +120,7 @@ def test_waiting_ends_as_soon_as_the_phase_can_no_longer_come(volcanopy: Run) ->
     volcanopy("job", "delete", "fails")
 
 
-def test_a_job_is_suspended_resumed_restarted_and_ended_by_commands(volcanopy: Run) -> None:
+def test_commands_suspend_resume_restart_and_terminate_a_job(volcanopy: Run) -> None:
     submitted(volcanopy, batch_job("steady", 2, "1", duration="forever"))
     assert volcanopy("job", "wait", "steady", "--for=running").status == 0
     for verb, phase in (
@@ -145,7 +143,7 @@ def test_a_job_is_suspended_resumed_restarted_and_ended_by_commands(volcanopy: R
     volcanopy("job", "delete", "steady")
 
 
-def test_an_elastic_job_is_scaled_and_what_no_server_would_take_is_said_before(volcanopy: Run) -> None:
+def test_scale_changes_an_elastic_job_and_rejects_impossible_numbers(volcanopy: Run) -> None:
     submitted(volcanopy, batch_job("elastic", 2, "1", duration="forever", minAvailable=1, task={"minAvailable": 1}))
     assert volcanopy("job", "scale", "elastic", "--replicas", "3").out.endswith("/elastic scaled\n")
     assert volcanopy("job", "get", "elastic").lines[1].split()[3:5] == ["1", "3"]
@@ -177,7 +175,7 @@ def test_logs_are_followed_until_the_job_has_ended(volcanopy: Run) -> None:
     volcanopy("job", "delete", "chatty")
 
 
-def test_of_several_names_those_that_are_there_are_served_and_the_others_said(volcanopy: Run) -> None:
+def test_missing_names_are_reported_after_the_others(volcanopy: Run) -> None:
     submitted(volcanopy, *(batch_job(f"many-{name}", 1, "1", duration="50ms") for name in "ab"))
     got = volcanopy("job", "get", "many-a", "many-x", "many-b", "-o", "name")
     assert got.status == 1

@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_says_in_one_sentence_what_it_does(words: tuple[str, ...]) -> None:
+def test_every_command_has_a_help_sentence(words: tuple[str, ...]) -> None:
     told = drive(*words, "--help")
     assert (told.status, told.err) == (0, "")
     assert told.lines[0].startswith(f"Usage: volcanopy {' '.join(words)}")
@@ -73,13 +73,13 @@ def test_every_command_says_in_one_sentence_what_it_does(words: tuple[str, ...])
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_option_says_what_it_is_for(words: tuple[str, ...]) -> None:
+def test_every_option_has_a_help_text(words: tuple[str, ...]) -> None:
     for parameter in COMMANDS[words].params:
         assert parameter.help, f"{' '.join(words)}: {parameter.name}"
         assert parameter.help.endswith("."), parameter.help
 
 
-def test_every_example_is_a_command_line_that_is_understood() -> None:
+def test_every_example_is_a_valid_command_line() -> None:
     """Parsed as typed, without being run: options and arguments exist, choices are among those that are offered."""
     seen = 0
     for words, command in COMMANDS.items():
@@ -102,7 +102,7 @@ def test_an_unknown_option_is_a_usage_error_that_names_the_help(words: tuple[str
 
 
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
-def test_without_a_cluster_it_is_said_how_to_get_one(words: tuple[str, ...], folder: Path) -> None:
+def test_without_a_cluster_the_error_names_local_up(words: tuple[str, ...], folder: Path) -> None:
     refused = drive(*arguments(words, folder), home=folder)
     assert refused.status == 1
     assert refused.sentence().startswith("no cluster is configured: ")
@@ -110,7 +110,7 @@ def test_without_a_cluster_it_is_said_how_to_get_one(words: tuple[str, ...], fol
 
 
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
-def test_a_cluster_that_does_not_answer_is_named_at_once(words: tuple[str, ...], folder: Path) -> None:
+def test_a_cluster_without_answer_is_an_error_at_once(words: tuple[str, ...], folder: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -124,7 +124,7 @@ def test_a_cluster_that_does_not_answer_is_named_at_once(words: tuple[str, ...],
 
 
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
-def test_who_may_not_do_it_is_told_what_to_ask_for(words: tuple[str, ...], folder: Path, server: Canned) -> None:
+def test_a_forbidden_request_names_the_missing_permission(words: tuple[str, ...], folder: Path, server: Canned) -> None:
     server.otherwise = forbidden("list")
     refused = drive(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
     assert refused.status == 1
@@ -138,7 +138,7 @@ def test_who_may_not_do_it_is_told_what_to_ask_for(words: tuple[str, ...], folde
 
 
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
-def test_a_cluster_without_volcanopy_says_so(words: tuple[str, ...], folder: Path, server: Canned) -> None:
+def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder: Path, server: Canned) -> None:
     refused = drive(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
     assert refused.status == 1
     assert "Traceback" not in refused.err
@@ -176,18 +176,14 @@ def test_a_cluster_without_volcanopy_says_so(words: tuple[str, ...], folder: Pat
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_what_was_typed_wrongly_is_said_in_one_sentence(
-    words: list[str], said: str, server: Canned, tmp_path: Path
-) -> None:
+def test_wrong_usage_is_one_sentence(words: list[str], said: str, server: Canned, tmp_path: Path) -> None:
     server.has(DEFAULT, a_job("a", "Running"))
     refused = drive(*words, kubeconfig=server.kubeconfig(tmp_path))
     assert said in refused.sentence()
     assert refused.status == (1 if words[1] == "submit" else 2)
 
 
-def test_a_name_that_is_not_there_is_answered_with_near_ones_and_with_other_namespaces(
-    server: Canned, tmp_path: Path
-) -> None:
+def test_a_missing_name_gets_suggestions(server: Canned, tmp_path: Path) -> None:
     server.has(DEFAULT, a_job("training", "Running"), a_job("training-2", "Running"), a_job("other", "Running"))
     server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs")
     config = server.kubeconfig(tmp_path)
@@ -202,7 +198,7 @@ def test_a_name_that_is_not_there_is_answered_with_near_ones_and_with_other_name
     assert (near.status, elsewhere.status) == (1, 1)
 
 
-def test_who_may_not_list_is_not_offered_near_names(server: Canned, tmp_path: Path) -> None:
+def test_a_missing_name_without_list_permission_gets_no_suggestion(server: Canned, tmp_path: Path) -> None:
     server.has(DEFAULT)
     server.answers["GET", DEFAULT] = forbidden("list")
     server.answers["GET", f"{DEFAULT}/x"] = refusal(404, "NotFound", 'batchjobs "x" not found', "x")
@@ -225,7 +221,7 @@ def test_who_may_not_list_is_not_offered_near_names(server: Canned, tmp_path: Pa
     ],
     ids=["unauthorized", "invalid", "denied", "exists", "broken"],
 )
-def test_a_refusal_is_told_in_the_servers_words(
+def test_a_rejection_has_the_message_of_the_server(
     answer: tuple[int, Any], said: str, server: Canned, tmp_path: Path
 ) -> None:
     server.answers["POST", DEFAULT] = answer
@@ -234,12 +230,12 @@ def test_a_refusal_is_told_in_the_servers_words(
     assert refused.status == 1
 
 
-def test_a_context_that_is_not_there_is_answered_with_those_that_are(server: Canned, tmp_path: Path) -> None:
+def test_a_missing_context_gets_suggestions(server: Canned, tmp_path: Path) -> None:
     refused = drive("job", "list", "--context", "prod", kubeconfig=server.kubeconfig(tmp_path))
     assert "there is no context 'prod'; it has canned; choose one with --context" in refused.sentence()
 
 
-def test_options_of_the_cluster_may_stand_before_the_command_too(server: Canned, tmp_path: Path) -> None:
+def test_options_of_the_cluster_may_precede_the_command(server: Canned, tmp_path: Path) -> None:
     server.has(JOBS.format("lab"), a_job("a", "Running", namespace="lab"))
     config = server.kubeconfig(tmp_path)
     before = drive("--kubeconfig", config, "-n", "lab", "job", "list", "-o", "name")
@@ -248,7 +244,7 @@ def test_options_of_the_cluster_may_stand_before_the_command_too(server: Canned,
     assert before.out == "batchjob.batch.volcanopy.io/a\n"
 
 
-def test_a_dry_run_on_the_server_says_so_in_each_request(server: Canned, tmp_path: Path) -> None:
+def test_a_server_dry_run_is_in_each_request(server: Canned, tmp_path: Path) -> None:
     job, commands = a_job("a", "Running"), "/apis/bus.volcanopy.io/v1alpha1/namespaces/default/commands"
     server.has(DEFAULT, job)
     for method, path in (("POST", DEFAULT), ("PATCH", f"{DEFAULT}/a"), ("DELETE", f"{DEFAULT}/a"), ("POST", commands)):

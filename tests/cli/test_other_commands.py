@@ -10,7 +10,7 @@ from tests.e2e.world import EXAMPLES, JOBS, PODS, batch_job, example
 from volcanopy import __version__
 
 
-def test_a_flow_is_made_watched_told_and_deleted(volcanopy: Run, tmp_path: Path) -> None:
+def test_create_list_describe_and_delete_a_flow(volcanopy: Run, tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text(yaml.safe_dump_all(example("10-flow")))
     made = volcanopy("jobflow", "create", "-f", file)
@@ -46,13 +46,13 @@ def test_a_flow_is_made_watched_told_and_deleted(volcanopy: Run, tmp_path: Path)
     assert volcanopy("jobtemplate", "delete", "fetch").status == 1
 
 
-def test_a_file_without_what_the_command_is_about_is_refused(volcanopy: Run) -> None:
+def test_a_file_without_an_object_of_the_kind_is_rejected(volcanopy: Run) -> None:
     refused = volcanopy("jobtemplate", "create", "-f", EXAMPLES / "02-gang")
     assert refused.status == 2
     assert refused.sentence().startswith("no JobTemplate in ")
 
 
-def test_pods_and_pod_groups_tell_why_they_wait(volcanopy: Run, kubeconfig: Path) -> None:
+def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> None:
     bodies = [batch_job("large", 4, "5"), batch_job("small", 2, "1", duration="forever")]
     assert volcanopy("job", "submit", "-f", "-", stdin=yaml.safe_dump_all(bodies)).status == 0
     assert volcanopy("job", "wait", "small", "--for=running").status == 0
@@ -85,7 +85,7 @@ def test_pods_and_pod_groups_tell_why_they_wait(volcanopy: Run, kubeconfig: Path
     assert volcanopy("job", "delete", "--all").status == 0
 
 
-def test_versions_are_those_of_the_program_the_cluster_and_what_it_serves(volcanopy: Run, tmp_path: Path) -> None:
+def test_versions_of_program_cluster_and_api_groups(volcanopy: Run, tmp_path: Path) -> None:
     said = volcanopy("version")
     assert (said.status, said.err) == (0, "")
     assert said.lines[0] == f"volcanopy {__version__}"

@@ -44,7 +44,7 @@ def test_kubectl_lists_jobs_through_the_plugin(kubectl, volcanopy: Run) -> None:
     assert kubectl("get", listed.stdout.strip(), "-o", "name").stdout == listed.stdout, "the names are kubectl's own"
 
 
-def test_the_plugin_speaks_of_itself_as_kubectl_does(kubectl) -> None:  # type: ignore[no-untyped-def]
+def test_the_plugin_is_called_kubectl_volcanopy_in_its_help(kubectl) -> None:  # type: ignore[no-untyped-def]
     assert kubectl("volcanopy", "job", "--help").stdout.startswith("Usage: kubectl volcanopy job ")
     wrong = kubectl("volcanopy", "job", "list", "--nope")
     assert wrong.returncode == 2

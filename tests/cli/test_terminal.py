@@ -20,7 +20,7 @@ def config():  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_looks_as_it_did(case: Case, config: Path) -> None:
+def test_output_matches_the_golden_text(case: Case, config: Path) -> None:
     text = shown(case, config)
     assert text == (GOLDEN / f"{case.name}.txt").read_text(encoding="utf-8"), "python -m tests.cli.showing, if intended"
 
@@ -29,14 +29,14 @@ def test_every_golden_text_has_its_case() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == {case.name for case in CASES}
 
 
-def test_no_help_is_cut_off_in_a_terminal_of_eighty_columns() -> None:
+def test_no_help_is_truncated_at_eighty_columns() -> None:
     root = all_commands()
     for name in ("", *(name for name, one in root.commands.items() if hasattr(one, "commands"))):
         told = drive(*([name] if name else []), "--help").out
         assert "..." not in told.partition("Commands:")[2], told
 
 
-def test_a_pipe_gets_no_colour_and_a_dumb_terminal_neither(config: Path) -> None:
+def test_pipes_and_dumb_terminals_get_no_colour(config: Path) -> None:
     assert "\x1b" not in drive("job", "list", kubeconfig=config).out
     status, said = in_terminal("job", "list", kubeconfig=config, TERM="dumb")
     assert (status, "\x1b" in said) == (0, False)
@@ -91,7 +91,7 @@ def test_a_list_is_watched_as_documents_and_names_too(volcanopy: Run, kubeconfig
             assert first in read_until(end, process, re.escape(first))
 
 
-def test_a_long_list_goes_into_a_pipe_that_is_closed_early_without_a_word(server: Canned, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_error(server: Canned, tmp_path: Path) -> None:
     import subprocess
 
     from tests.cli.canned import JOBS, a_job

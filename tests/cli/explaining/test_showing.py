@@ -19,7 +19,7 @@ def config() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_looks_as_it_did(case: Case, config: Path) -> None:
+def test_output_matches_the_golden_text(case: Case, config: Path) -> None:
     text = shown(case, config)
     expected = (GOLDEN / f"{case.name}.txt").read_text(encoding="utf-8")
     assert text == expected, "python -m tests.cli.explaining.showing, if intended"

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cli.driving import Outcome, Run
+from tests.cli.driving import Outcome, Run, until
+from volcanopy.cli.framework.kinds import QUEUES
 
 KIND = "queue.scheduling.volcanopy.io"
 
@@ -30,7 +32,7 @@ def spec_of(run: Run, name: str) -> dict[str, object]:
     return spec
 
 
-def test_queues_are_made_changed_looked_at_and_deleted(volcanopy: Run) -> None:
+def test_create_update_list_describe_and_delete_queues(volcanopy: Run) -> None:
     words = ("--weight", "2", "--capability", "cpu=4,memory=8Gi", "--no-reclaimable")
     assert (
         ok(volcanopy("queue", "create", "qc-one", "qc-two", *words))
@@ -55,7 +57,7 @@ def test_queues_are_made_changed_looked_at_and_deleted(volcanopy: Run) -> None:
     assert ok(volcanopy("queue", "delete", "qc-one", "qc-two")).count("deleted") == 2
 
 
-def test_a_change_is_only_tried_when_asked(volcanopy: Run) -> None:
+def test_dry_runs_change_nothing(volcanopy: Run) -> None:
     made = yaml.safe_load(ok(volcanopy("queue", "create", "qc-one", "--weight", "5", "--dry-run=client", "-o", "yaml")))
     assert (made["kind"], made["metadata"], made["spec"]) == ("Queue", {"name": "qc-one"}, {"weight": 5})
     assert ok(volcanopy("queue", "create", "qc-one", "--dry-run=server")) == f"{KIND}/qc-one created (server dry run)\n"
@@ -69,7 +71,7 @@ def test_a_change_is_only_tried_when_asked(volcanopy: Run) -> None:
     assert row[2:4] == ["Open", "None"]
 
 
-def test_a_queue_is_held_drained_and_resumed(volcanopy: Run) -> None:
+def test_hold_drain_and_resume_a_queue(volcanopy: Run) -> None:
     ok(volcanopy("queue", "create", "qc-one"))
     assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one held\n"
     assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one unchanged: already held\n"
@@ -83,7 +85,7 @@ def test_a_queue_is_held_drained_and_resumed(volcanopy: Run) -> None:
     assert (refused.status, 'queue "root" cannot be held' in refused.sentence()) == (1, True)
 
 
-def test_a_queue_closes_with_those_below_it_and_opens_again(volcanopy: Run) -> None:
+def test_close_and_open_a_queue_with_its_children(volcanopy: Run) -> None:
     ok(volcanopy("queue", "create", "qc-top"))
     ok(volcanopy("queue", "create", "qc-low", "--parent", "qc-top"))
     assert ok(volcanopy("queue", "close", "qc-top", "--wait", "--reason", "holidays")) == f"{KIND}/qc-top closed\n"
@@ -100,7 +102,7 @@ def test_a_queue_closes_with_those_below_it_and_opens_again(volcanopy: Run) -> N
     assert (root.status, root.sentence()) == (1, 'queue "root" cannot be closed: close the queues below it')
 
 
-def test_empty_is_a_queue_when_nothing_below_it_is_unfinished(volcanopy: Run) -> None:
+def test_a_queue_is_empty_without_unfinished_jobs_below_it(volcanopy: Run, kubeconfig: Path) -> None:
     ok(volcanopy("queue", "create", "qc-top"))
     ok(volcanopy("queue", "create", "qc-low", "--parent", "qc-top"))
     ok(
@@ -118,6 +120,13 @@ def test_empty_is_a_queue_when_nothing_below_it_is_unfinished(volcanopy: Run) ->
         )
     )
     ok(volcanopy("job", "wait", "lasts", "--for=running"))
+    until(
+        kubeconfig,
+        QUEUES,
+        lambda queues: any(
+            queue["metadata"]["name"] == "qc-low" and queue["status"].get("running") for queue in queues
+        ),
+    )
     late = volcanopy("queue", "wait", "qc-top", "--for=empty", "--timeout=500ms")
     assert late.status == 1
     assert late.sentence().startswith('timed out waiting for queue "qc-top" to be empty: it is open with ')
@@ -153,6 +162,6 @@ def test_empty_is_a_queue_when_nothing_below_it_is_unfinished(volcanopy: Run) ->
         (("snapshot", "--config", "/x", "--config-map", "a"), 2, "give --config or --config-map, not both"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(volcanopy: Run, words: tuple[str, ...], status: int, said: str) -> None:
+def test_wrong_usage_is_one_sentence(volcanopy: Run, words: tuple[str, ...], status: int, said: str) -> None:
     done = volcanopy(*words)
     assert (done.status, done.sentence()) == (status, said)

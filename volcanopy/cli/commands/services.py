@@ -140,7 +140,7 @@ def controller_command(
     election: ElectionOptions,
     scheduler_name: SchedulerName = names.SCHEDULER,
 ) -> None:
-    """Run the controllers of jobs, flows, cron jobs, queues and pod groups."""
+    """Run the controllers of jobs, flows, cron jobs and queues."""
     from volcanopy.cli.service_process import serve
     from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 
