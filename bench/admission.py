@@ -17,7 +17,7 @@ import msgspec
 
 from tests.admission.golden_cases import world
 from volcanopy.admission.context import Context
-from volcanopy.admission.pod_dry_run import trials
+from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, validate
 from volcanopy.api import names
@@ -112,7 +112,7 @@ def _answered(judge: Judge, body: bytes, context: Context) -> Json:
 def _validated(body: Json, context: Context) -> Json:
     """The verdict, with the pods made and written that the API server would be asked about."""
     request = Request.of(body)
-    for trial in trials(request, context) if request is not None else ():
+    for trial in dry_runs(request, context) if request is not None else ():
         msgspec.json.encode(trial.pod, order="deterministic")
     return validate(body, context)
 

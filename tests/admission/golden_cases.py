@@ -18,7 +18,7 @@ from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.review import review
-from volcanopy.admission.submitter import named_in
+from volcanopy.admission.submitter import submitter_in
 from volcanopy.api.core import Namespace, PodGroup
 from volcanopy.api.scheduling_read import Queue
 from volcanopy.api.topology_read import HyperNode
@@ -63,12 +63,12 @@ def world(said: Json) -> Context:
             name: msgspec.convert({"metadata": {"name": name, "annotations": notes}}, Namespace)
             for name, notes in said.get("namespaces", {}).items()
         },
-        rooms=maximal(map(amounts_of, said.get("nodes", ()))),
+        largest_nodes=maximal(map(amounts_of, said.get("nodes", ()))),
         priority_classes=set(said.get("priorityClasses", ["high"])),
         pod_groups={one.metadata.key: one for one in groups},
         unfinished=Counter(one.spec.queue for one in groups if one.status.phase != "Completed"),
-        waiting=Counter(
-            (one.spec.queue, named_in(one.metadata.annotations))
+        queued_jobs=Counter(
+            (one.spec.queue, submitter_in(one.metadata.annotations))
             for one in groups
             if one.status.phase in {None, "", "Pending"}
         ),

@@ -38,9 +38,9 @@ def cron(schedule: str = "@daily", name: str = "c", job: Json | None = None, **s
     ("found", "expected"),
     [
         (flow(step("a"), step("b", "a")), []),
-        (flow(step("a", "x")), ["spec.flows[0].dependsOn.targets[0]: the flow has no job 'x': choose from a"]),
-        (flow(step("a", "b"), step("b", "a")), ["spec.flows: jobs wait for each other in a circle: a -> b -> a"]),
-        (flow(step("a"), step("a")), ["spec.flows[1].name: there is more than one job 'a'"]),
+        (flow(step("a", "x")), ['spec.flows[0].dependsOn.targets[0]: Not found: job "x": jobs of the flow are "a"']),
+        (flow(step("a", "b"), step("b", "a")), ["spec.flows: Invalid value: dependsOn has a cycle: a -> b -> a"]),
+        (flow(step("a"), step("a")), ['spec.flows[1].name: Duplicate value: "a"']),
         (
             flow(step("a", patch={"jobSpec": {"quee": "x"}})),
             ["spec.flows[0].patch.jobSpec.quee: Unknown field: correct its name or remove it"],
@@ -58,7 +58,7 @@ def test_flows_are_judged(found: Json, expected: list[str]) -> None:
 
 def test_the_name_of_a_flow_leaves_room_for_those_of_its_jobs() -> None:
     (told,) = refusals(flow(step("a" * 20), name="f" * 40), group="flow.volcanopy.io")
-    assert told.endswith("60 characters are allowed")
+    assert "has 61 characters, must have at most 60" in told
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,10 @@ def test_the_name_of_a_flow_leaves_room_for_those_of_its_jobs() -> None:
                 'spec.schedule: Invalid value: "5 5 5 5": must have five fields: minute, hour, day of month, month, day of week'
             ],
         ),
-        (cron("TZ=UTC 0 0 * * *"), ["spec.schedule: give the time zone in spec.timeZone, not in the schedule"]),
+        (
+            cron("TZ=UTC 0 0 * * *"),
+            ['spec.schedule: Invalid value: "TZ=UTC 0 0 * * *": must not contain a time zone: use timeZone'],
+        ),
         (
             cron(timeZone="Moon/Base"),
             [
@@ -80,13 +83,18 @@ def test_the_name_of_a_flow_leaves_room_for_those_of_its_jobs() -> None:
         ),
         (
             cron(job={"tasks": [after("a", "b"), after("b", "a")]}),
-            ["spec.jobTemplate.spec.tasks: tasks wait for each other in a circle: a -> b -> a"],
+            ["spec.jobTemplate.spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> a"],
         ),
-        (cron(name="c" * 53), ["metadata.name: has 53 characters: 52 are allowed, its jobs' names add 11"]),
+        (
+            cron(name="c" * 53),
+            [
+                'metadata.name: Too long: "ccccccccccccccccccccccccccccccccccccccccccccccccccccc" has 53 characters, must have at most 52'
+            ],
+        ),
     ],
 )
 def test_cron_jobs_are_judged(found: Json, expected: list[str]) -> None:
-    assert [one for one in refusals(found) if "its pods would be called" not in one] == expected
+    assert [one for one in refusals(found) if "Too long" not in one or "metadata.name" in one] == expected
 
 
 def test_a_template_is_judged_as_its_jobs_would_be() -> None:
@@ -96,7 +104,7 @@ def test_a_template_is_judged_as_its_jobs_would_be() -> None:
         "metadata": {"name": "t", "namespace": "default"},
         "spec": {"tasks": [task("a"), task("a")]},
     }
-    assert refusals(found, group="flow.volcanopy.io") == ["spec.tasks[1].name: there is more than one task 'a'"]
+    assert refusals(found, group="flow.volcanopy.io") == ['spec.tasks[1].name: Duplicate value: "a"']
 
 
 @given(values, values, values)

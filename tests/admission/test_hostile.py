@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.admission.golden_cases import world
 from tests.admission.hostile import reviews
-from volcanopy.admission.context import Answer, Trial
-from volcanopy.admission.pod_dry_run import trials
+from volcanopy.admission.context import DryRun, DryRunResult
+from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, review, validate
 from volcanopy.api.model import Json
@@ -42,16 +42,16 @@ def test_an_answer_comes_to_everything(body: Any) -> None:
     if not isinstance(body, dict):
         return
     asked = _asked(body)
-    context = replace(WORLD, tried=tuple((one, Answer(0, "silent")) for one in asked))
+    context = replace(WORLD, dry_runs=tuple((one, DryRunResult(0, "silent")) for one in asked))
     for answer in (review(body, WORLD), validate(body, context), mutate(body, WORLD)):
         response = json.loads(json.dumps(answer))["response"]
         assert isinstance(response["allowed"], bool)
         assert response["allowed"] or response["status"]["message"]
 
 
-def _asked(body: Json) -> tuple[Trial, ...]:
+def _asked(body: Json) -> tuple[DryRun, ...]:
     request = Request.of(body)
-    return trials(request, WORLD) if request is not None else ()
+    return dry_runs(request, WORLD) if request is not None else ()
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)

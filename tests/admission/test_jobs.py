@@ -25,7 +25,10 @@ def refusals(*tasks: Json, **spec: Any) -> list[str]:
     return [str(one) for one in job_problems(found | {"spec": {"tasks": list(tasks), **spec}}, plugin_problems)]
 
 
-WHOLE = "spec.tasks[0].template.spec.{}[0].resources: topologyPolicy restricted needs whole cpus: {} cpu is requested"
+WHOLE = (
+    "spec.tasks[0].template.spec.{}[0].resources.requests[cpu]: Invalid value: {}: "
+    'topologyPolicy "restricted" requires a whole number of CPUs'
+)
 
 
 @pytest.mark.parametrize(
@@ -37,12 +40,12 @@ WHOLE = "spec.tasks[0].template.spec.{}[0].resources: topologyPolicy restricted 
         (task(topologyPolicy="none", resources={"requests": {"cpu": "1500m"}}), []),
         (
             task(topologyPolicy="restricted", resources={"requests": {"cpu": "1500m"}}),
-            [WHOLE.format("containers", "1500m")],
+            [WHOLE.format("containers", '"1500m"')],
         ),
-        (task(topologyPolicy="restricted"), [WHOLE.format("containers", "no")]),
+        (task(topologyPolicy="restricted"), [WHOLE.format("containers", 0)]),
         (
             task(topologyPolicy="restricted", resources={"limits": {"cpu": "1"}}, init={"requests": {"cpu": "100m"}}),
-            [WHOLE.format("initContainers", "100m")],
+            [WHOLE.format("initContainers", '"100m"')],
         ),
     ],
 )
@@ -54,20 +57,28 @@ def test_who_wants_cpus_that_lie_together_asks_for_whole_ones(made: Json, expect
     ("tasks", "spec", "says"),
     [
         ([], {}, "spec.tasks: "),
-        ([task(), task()], {}, "spec.tasks[1].name: there is more than one task 'a'"),
-        ([task("a", replicas=4)], {"minAvailable": 5}, "spec.minAvailable: 5 is more than the 4 replicas"),
-        ([task(replicas=2, minAvailable=3)], {}, "spec.tasks[0].minAvailable: 3 is more than the 2 replicas of task a"),
+        ([task(), task()], {}, 'spec.tasks[1].name: Duplicate value: "a"'),
+        (
+            [task("a", replicas=4)],
+            {"minAvailable": 5},
+            "spec.minAvailable: Invalid value: 5: must not be greater than the sum of task replicas (4)",
+        ),
+        (
+            [task(replicas=2, minAvailable=3)],
+            {},
+            "spec.tasks[0].minAvailable: Invalid value: 3: must not be greater than replicas (2)",
+        ),
         ([task()], {"policies": [{"event": "PodFailed", "action": "Foo"}]}, "spec.policies[0].action: "),
         ([task()], {"policies": [{"exitCode": 3, "action": "Foo"}]}, "spec.policies[0].action: "),
         ([task()], {"policies": [{"event": "PodRunning", "action": "AbortJob"}]}, "spec.policies[0].event: "),
         ([task()], {"policies": [{"event": "OutOfSync", "action": "AbortJob"}]}, "spec.policies[0].event: "),
         ([task()], {"plugins": {"nope": []}}, "spec.plugins.nope: there is no job plugin 'nope'"),
         ([task("worker")], {"plugins": {"mpi": []}}, "spec.plugins.mpi: the job has no task 'master'"),
-        ([task(dependsOn={"name": ["z"]})], {}, "spec.tasks[0].dependsOn.name[0]: the job has no task 'z'"),
+        ([task(dependsOn={"name": ["z"]})], {}, 'spec.tasks[0].dependsOn.name[0]: Not found: task "z"'),
         (
             [task("a", dependsOn={"name": ["b"]}), task("b", dependsOn={"name": ["a"]})],
             {},
-            "spec.tasks: tasks wait for each other in a circle: a -> b -> a",
+            "spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> a",
         ),
         ([task()], {"volumes": [{"mountPath": "a:b", "volumeClaimName": "x"}]}, "spec.volumes[0].mountPath: "),
     ],

@@ -89,10 +89,13 @@ def after(name: str, *others: str) -> Json:
         (job(queue="physics"), []),
         (job(plugins={"svc": [], "ssh": ["--ssh-port=2022"]}), []),
         (job(after("a", "b"), task("b")), []),
-        (job(queue="nope"), ["spec.queue: there is no queue 'nope': make it first, or choose another one"]),
-        (job(queue="closed"), ["spec.queue: queue 'closed' is Closed and takes no new jobs"]),
-        (job(queue="root"), ["spec.queue: the root queue takes no jobs: choose a queue below it"]),
-        (job(queue="science"), ["spec.queue: queue 'science' is divided into physics: choose one of those"]),
+        (job(queue="nope"), ['spec.queue: Not found: queue "nope": create it or choose another queue']),
+        (job(queue="closed"), ['spec.queue: Invalid value: "closed": queue is Closed: submit to an open queue']),
+        (job(queue="root"), ['spec.queue: Invalid value: "root": not a leaf queue: submit to a child queue']),
+        (
+            job(queue="science"),
+            ['spec.queue: Invalid value: "science": not a leaf queue: submit to a child queue ("physics")'],
+        ),
         (
             job(plugins={"nope": []}),
             [f"spec.plugins.nope: there is no job plugin 'nope': choose from {', '.join(JOB_PLUGINS)}"],
@@ -103,19 +106,19 @@ def after(name: str, *others: str) -> Json:
         ),
         (
             job(after("a", "b"), after("b", "c"), after("c", "a")),
-            ["spec.tasks: tasks wait for each other in a circle: a -> b -> c -> a"],
+            ["spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> c -> a"],
         ),
-        (job(after("a", "a")), ["spec.tasks: tasks wait for each other in a circle: a -> a"]),
-        (job(after("a", "z")), ["spec.tasks[0].dependsOn.name[0]: the job has no task 'z': choose from a"]),
-        (job(task(), task()), ["spec.tasks[1].name: there is more than one task 'a'"]),
+        (job(after("a", "a")), ["spec.tasks: Invalid value: dependsOn has a cycle: a -> a"]),
+        (job(after("a", "z")), ['spec.tasks[0].dependsOn.name[0]: Not found: task "z": tasks of the job are "a"']),
+        (job(task(), task()), ['spec.tasks[1].name: Duplicate value: "a"']),
         (
             job(task(replicas=2), minAvailable=5),
-            ["spec.minAvailable: 5 is more than the 2 replicas of all tasks together"],
+            ["spec.minAvailable: Invalid value: 5: must not be greater than the sum of task replicas (2)"],
         ),
         (
             job(task(replicas=2, minAvailable=3)),
             [
-                "spec.tasks[0].minAvailable: 3 is more than the 2 replicas of task a",
+                "spec.tasks[0].minAvailable: Invalid value: 3: must not be greater than replicas (2)",
             ],
         ),
         (
@@ -126,14 +129,14 @@ def after(name: str, *others: str) -> Json:
             job(minAvailabl=1, queue="nope"),
             [
                 "spec.minAvailabl: Unknown field: correct its name or remove it",
-                "spec.queue: there is no queue 'nope': make it first, or choose another one",
+                'spec.queue: Not found: queue "nope": create it or choose another queue',
             ],
         ),
         (
             job(queue="nope", plugins={"nope": []}),
             [
                 f"spec.plugins.nope: there is no job plugin 'nope': choose from {', '.join(JOB_PLUGINS)}",
-                "spec.queue: there is no queue 'nope': make it first, or choose another one",
+                'spec.queue: Not found: queue "nope": create it or choose another queue',
             ],
         ),
     ],
@@ -144,7 +147,7 @@ def test_jobs_are_judged(found: Json, expected: list[str]) -> None:
 
 def test_pod_names_must_fit() -> None:
     [told] = refusals(job(task("t" * 30, replicas=101), name="j" * 30))
-    assert told.endswith("which has 65 characters: 63 are allowed")
+    assert "has 65 characters, must have at most 63" in told
 
 
 def test_a_job_in_a_queue_that_has_closed_can_still_be_changed() -> None:
@@ -186,13 +189,16 @@ def make_queue(name: str = "q", **spec: Any) -> Json:
     ("found", "expected"),
     [
         (make_queue(weight=2, parent="science"), []),
-        (make_queue(parent="nope"), ["spec.parent: there is no queue 'nope': make it first"]),
-        (make_queue(parent="q"), ["spec.parent: a queue cannot be its own parent"]),
+        (make_queue(parent="nope"), ['spec.parent: Not found: queue "nope": create it first']),
+        (make_queue(parent="q"), ['spec.parent: Invalid value: "q": must not be the queue itself']),
         (
             make_queue("science", parent="physics"),
-            ["spec.parent: queues would be part of each other in a circle: science -> physics -> science"],
+            ['spec.parent: Invalid value: "physics": must not create a cycle: science -> physics -> science'],
         ),
-        (make_queue(capability={"cpu": "-1"}), ["spec.capability[cpu]: -1 is negative"]),
+        (
+            make_queue(capability={"cpu": "-1"}),
+            ['spec.capability[cpu]: Invalid value: "-1": must be greater than or equal to 0'],
+        ),
         (make_queue(weight=0), ["spec.weight: Invalid value: 0: must be greater than or equal to 1"]),
     ],
 )
@@ -203,8 +209,8 @@ def test_queues_are_judged(found: Json, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("default", ["metadata.name: the queue 'default' cannot be deleted: the system needs it"]),
-        ("science", ["metadata.name: queue 'science' is divided into physics: delete those first"]),
+        ("default", ['metadata.name: Forbidden: queue "default" is required by volcanopy and cannot be deleted']),
+        ("science", ['metadata.name: Forbidden: queue "science" has child queues: delete "physics" first']),
         ("physics", []),
     ],
 )

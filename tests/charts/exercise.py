@@ -221,7 +221,7 @@ async def a_network(world: World) -> None:
 
 async def what_is_refused(world: World) -> None:
     """A job for a queue that nobody has made: it is looked for once more before it is said not to be."""
-    with pytest.raises(CreateError, match=r"there is no queue 'nowhere'"):
+    with pytest.raises(CreateError, match=r'Not found: queue "nowhere"'):
         await world.create(batch_job("lost", 1, "100m", queue="nowhere"))
 
 

@@ -44,7 +44,7 @@ SETS: dict[str, Json] = {
         "admission": {
             "verbose": True,
             "port": 9443,
-            "policy": {"maxQueueDepth": 3, "controllers": ["system:serviceaccount:x:y"], "podRefused": "allow"},
+            "policy": {"maxQueueDepth": 3, "controllers": ["system:serviceaccount:x:y"], "podRejected": "allow"},
             "affinity": {"podAntiAffinity": {}},
         },
         "priorityClasses": {"volcanopy-low": None, "gold": {"value": 7, "description": "paid for"}},
@@ -163,7 +163,7 @@ def test_the_schema_knows_every_key_of_the_admission_policy() -> None:
 
     assert known.keys() == keys(AdmissionPolicy)
     assert known["superusers"]["properties"].keys() == keys(Subjects)
-    assert known["placement"]["items"]["properties"].keys() == keys(policy.Landing)
+    assert known["placement"]["items"]["properties"].keys() == keys(policy.Placement)
 
 
 def test_every_value_has_a_place_in_the_schema() -> None:
@@ -192,7 +192,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "policy": ({"admission": {"policy": {"maxDepth": 3}}}, "additional properties 'maxDepth' not allowed"),
     "severity": (
         {"admission": {"policy": {"podAboveNodes": "deny"}}},
-        "at '/admission/policy/podAboveNodes': value must be one of 'refuse', 'warn', 'allow'",
+        "at '/admission/policy/podAboveNodes': value must be one of 'reject', 'warn', 'allow'",
     ),
     "interval": ({"monitoring": {"interval": "soon"}}, "at '/monitoring/interval': 'soon' does not match pattern"),
     "no actions": ({"scheduler": {"config": {"actions": ""}}}, "at '/scheduler/config/actions': minLength"),

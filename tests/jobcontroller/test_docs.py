@@ -5,8 +5,8 @@ import re
 import yaml
 
 from tests.jobcontroller.writing import PAGE, page
+from volcanopy.admission.context import no_plugins
 from volcanopy.admission.jobs import job_problems
-from volcanopy.admission.plugins import no_plugins
 from volcanopy.api.bus import Command
 
 

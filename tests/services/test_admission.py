@@ -53,7 +53,7 @@ async def _in_force(cluster: Cluster) -> None:
             try:
                 await cluster.client.try_create(JOBS, cluster.namespace, probe)
             except ApiError as refusal:
-                if "there is no queue" in str(refusal):
+                if "Not found: queue" in str(refusal):
                     return
                 raise
             await asyncio.sleep(0.05)
@@ -65,9 +65,9 @@ async def test_every_problem_is_told_at_once(cluster: Cluster) -> None:
         with pytest.raises(ApiError) as caught:
             await cluster.submit("bad", *circle, queue="nope", plugins={"svx": []})
         told = str(caught.value)
-        assert "spec.tasks: tasks wait for each other in a circle: a -> b -> a" in told
+        assert "spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> a" in told
         assert "spec.plugins.svx: there is no job plugin 'svx': choose from env, svc, ssh" in told
-        assert "spec.queue: there is no queue 'nope'" in told
+        assert 'spec.queue: Not found: queue "nope"' in told
 
 
 async def test_a_task_without_a_name_is_given_one(cluster: Cluster) -> None:

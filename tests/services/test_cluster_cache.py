@@ -80,8 +80,8 @@ def test_the_file_is_read_again_and_a_broken_one_changes_nothing(tmp_path: Path)
         ("maxQueueDepht: 5", "maxQueueDepht: Unknown field"),
         ("maxQueueDepth: 0", "maxQueueDepth: Invalid value: 0: must be greater than or equal to 1"),
         ("gangAboveCapability: never", 'gangAboveCapability: Unsupported value: "never"'),
-        ("- a", "holds list, not keys with values"),
-        ("a: [", "is no YAML"),
+        ("- a", "must be a map such as maxQueueDepth: 5, is list"),
+        ("a: [", "invalid YAML"),
     ],
 )
 def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, says: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.services.service_cluster import NAMESPACES, Cluster, task
 from tests.services.test_admission import admission
 from tests.services.test_admission_rules import acting, job, queue
-from volcanopy.admission.context import Answer, Trial
+from volcanopy.admission.context import DryRun, DryRunResult
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.api.model import Json
 from volcanopy.kube.client.api_client import Client
@@ -42,7 +42,7 @@ async def test_what_the_api_server_would_refuse_is_told_of_the_template(cluster:
         told = str(caught.value)
         assert 'spec.tasks[1].template.spec.containers[0].volumeMounts[0].name: Not found: "none"' in told
         assert 'spec.tasks[1].template.spec.restartPolicy: Unsupported value: "Sometimes"' in told
-        assert "spec.queue: there is no queue 'nope'" in told
+        assert 'spec.queue: Not found: queue "nope"' in told
 
 
 async def test_templates_and_cron_jobs_are_tried_as_well(cluster: Cluster) -> None:
@@ -80,10 +80,10 @@ async def test_a_trial_is_no_pod_and_our_own_webhook_is_not_asked_about_it(
         labelled = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "loose", "labels": {"volcanopy.io/trial": "true"}},
+            "metadata": {"name": "loose", "labels": {"volcanopy.io/dry-run": "true"}},
             "spec": {"schedulerName": "volcanopy", "containers": [{"name": "c", "image": "busybox"}]},
         }
-        with pytest.raises(ApiError, match="there is no queue 'none-such'"):
+        with pytest.raises(ApiError, match='Not found: queue "none-such"'):
             await cluster.client.create(PODS.raw, cluster.namespace, labelled)
 
 
@@ -105,7 +105,7 @@ async def test_the_rules_of_a_namespace_are_told(cluster: Cluster) -> None:
         (warning,) = await cluster.client.try_create(JOBS, cluster.namespace, job(cluster, "w"))
         assert warning.startswith('spec.tasks[0].template: would violate PodSecurity "restricted:latest"')
         await _enforce(cluster, "enforce")
-        with pytest.raises(ApiError, match='refuses such a pod: violates PodSecurity "restricted:latest"'):
+        with pytest.raises(ApiError, match='rejects the pod: violates PodSecurity "restricted:latest"'):
             await cluster.client.create(JOBS, cluster.namespace, job(cluster, "e", plugins={"env": []}))
 
 
@@ -121,7 +121,7 @@ async def test_a_quota_that_is_used_up_is_only_a_warning(cluster: Cluster) -> No
         await cluster.client.create(QUOTAS, cluster.namespace, quota)
         await cluster.all_of(QUOTAS, lambda found: any(one.get("status", {}).get("hard") for one in found))
         (warning,) = await cluster.client.try_create(JOBS, cluster.namespace, job(cluster, "j"))
-        assert "such a pod would be refused at this moment: exceeded quota: q, requested: pods=1" in warning
+        assert "the API server currently rejects the pod: exceeded quota: q, requested: pods=1" in warning
 
 
 async def test_who_may_make_no_pods_leaves_a_warning(cluster: Cluster) -> None:
@@ -129,7 +129,7 @@ async def test_who_may_make_no_pods_leaves_a_warning(cluster: Cluster) -> None:
     pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "trial", "namespace": cluster.namespace}}
     pod["spec"] = {"containers": [{"name": "c", "image": "busybox"}]}
     async with Client(acting(cluster.connection, "nobody")) as client, PodDryRuns(client) as tried:
-        ((_, answer),) = await tried.answers([Trial("spec", {}, pod)])
+        ((_, answer),) = await tried.answers([DryRun("spec", {}, pod)])
     assert answer.code == 403
     assert 'cannot create resource "pods"' in answer.message
 
@@ -146,8 +146,8 @@ class Server:
         return await self._answer()
 
 
-def trial(number: int = 0) -> Trial:
-    return Trial(f"spec.tasks[{number}].template", {}, {"metadata": {"namespace": "n", "name": "trial"}, "spec": {}})
+def trial(number: int = 0) -> DryRun:
+    return DryRun(f"spec.tasks[{number}].template", {}, {"metadata": {"namespace": "n", "name": "trial"}, "spec": {}})
 
 
 async def fine() -> tuple[str, ...]:
@@ -181,25 +181,25 @@ async def test_what_the_moment_refused_is_asked_again() -> None:
     server = Server(full)
     async with PodDryRuns(server) as tried:  # type: ignore[arg-type]
         for _ in range(2):
-            assert (await tried.answers([trial()]))[0][1] == Answer(403, "exceeded quota")
+            assert (await tried.answers([trial()]))[0][1] == DryRunResult(403, "exceeded quota")
     assert len(server.asked) == 2
 
 
 async def test_nobody_waits_for_a_server_that_does_not_answer() -> None:
     async with PodDryRuns(Server(never), deadline=0.05) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([trial()])
-    assert answer == Answer(0, "it did not answer within 0.05 s")
+    assert answer == DryRunResult(0, "it did not answer within 0.05 s")
 
 
 async def test_a_server_that_is_gone_is_told_of() -> None:
     async with PodDryRuns(Server(gone)) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([trial()])
-    assert answer == Answer(0, "no answer from https://api: connection refused")
+    assert answer == DryRunResult(0, "no answer from https://api: connection refused")
 
 
 async def test_without_a_pod_nobody_is_asked() -> None:
     server = Server(fine)
     async with PodDryRuns(server) as tried:  # type: ignore[arg-type]
-        ((_, answer),) = await tried.answers([Trial("spec", {}, "there is none")])
-    assert answer == Answer(0, "there is none")
+        ((_, answer),) = await tried.answers([DryRun("spec", {}, "there is none")])
+    assert answer == DryRunResult(0, "there is none")
     assert not server.asked

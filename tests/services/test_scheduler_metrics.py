@@ -50,7 +50,7 @@ class Clock:
         return self.now
 
 
-class Trial:
+class DryRun:
     """Evictions for jobs that exist as long as they are in ``jobs``."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Trial:
 
 
 def test_evictions_are_useful_once_those_they_were_for_are_bound() -> None:
-    trial = Trial()
+    trial = DryRun()
     trial.evict(3)
     trial.exchanges.bound(["default/b"])
     assert trial.outcome == {}
@@ -83,7 +83,7 @@ def test_evictions_are_useful_once_those_they_were_for_are_bound() -> None:
 
 
 def test_evictions_for_a_job_that_goes_away_are_wasted() -> None:
-    trial = Trial()
+    trial = DryRun()
     trial.evict(2)
     trial.exchanges.review()
     assert trial.outcome == {}
@@ -93,7 +93,7 @@ def test_evictions_for_a_job_that_goes_away_are_wasted() -> None:
 
 
 def test_evictions_for_a_job_that_is_never_bound_are_wasted() -> None:
-    trial = Trial()
+    trial = DryRun()
     trial.evict(2)
     trial.clock.now = PATIENCE - 1
     trial.evict(1)  # more for the same job does not make it younger
@@ -105,7 +105,7 @@ def test_evictions_for_a_job_that_is_never_bound_are_wasted() -> None:
 
 
 def test_what_leaves_for_nobody_is_neither() -> None:
-    trial = Trial()
+    trial = DryRun()
     trial.evict(4, preemptor="")
     assert len(trial.exchanges) == 0
 

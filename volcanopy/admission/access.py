@@ -1,8 +1,7 @@
-"""Who may submit to a queue, and who may change it: what the queue says, or those above it.
+"""Access to queues: whether a queue accepts jobs, who may submit to it, and who may change it.
 
-The submitters of a queue are its own, or, if it names none, those of the nearest queue above that does. Administrators
-add up on the way to the root, because whoever administers a queue administers its parts. They may submit, too. Where
-nobody is named, everybody may whom the API server lets.
+The submitters of a queue are its own or, if it has none, those of its nearest ancestor that has some. Administrators of a
+queue are also administrators of its descendants, and may submit. If nobody is configured, every user may submit or change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,84 +9,114 @@ from collections.abc import Iterator, Mapping
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import User
 from volcanopy.api import names
-from volcanopy.api.model import Problem
-from volcanopy.api.scheduling import Subjects as WrittenSubjects
+from volcanopy.api.model import Problem, forbidden, invalid, not_found, quoted
+from volcanopy.api.scheduling import Subjects as SubjectsModel
 from volcanopy.api.scheduling_read import Queue, Subjects
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
-def matches(subjects: Subjects | WrittenSubjects, user: User, namespace: str) -> bool:
-    """Whether this is one of them. ``namespace`` is where the job is; empty for what is in none."""
+def matches(subjects: Subjects | SubjectsModel, user: User, namespace: str) -> bool:
+    """Return whether the user is one of the subjects; ``namespace`` is that of the object, empty if it has none."""
     if user.name in subjects.users or "*" in subjects.users:
         return True
     if not set(subjects.groups).isdisjoint(user.groups):
         return True
-    home = user.account
-    if home is not None:
+    account = user.account
+    if account is not None:
         accounts = subjects.service_accounts
-        if f"{home[0]}/{home[1]}" in accounts or f"{home[0]}/*" in accounts:
+        if f"{account[0]}/{account[1]}" in accounts or f"{account[0]}/*" in accounts:
             return True
-    return (namespace or (home[0] if home else "")) in subjects.namespaces
+    return (namespace or (account[0] if account else "")) in subjects.namespaces
 
 
 def lineage(name: str, queues: Mapping[str, Queue]) -> list[Queue]:
-    """The queue and those above it, as far as they are known, up to the root; a circle is gone round once."""
-    found: list[Queue] = []
+    """Return the queue and its known ancestors up to the root; a cycle is followed once."""
+    line: list[Queue] = []
     seen: set[str] = set()
     while name not in seen and (queue := queues.get(name)) is not None:
         seen.add(name)
-        found.append(queue)
+        line.append(queue)
         if name == names.ROOT_QUEUE:
             break
         name = queue.spec.parent or names.ROOT_QUEUE
-    return found
+    return line
 
 
 def is_trusted(user: User, context: Context) -> bool:
-    """Whether this user may use and change every queue."""
+    """Return whether this user may use and change every queue."""
     return matches(context.policy.superusers, user, "") or user.name in context.policy.controllers
 
 
 def submission_problems(path: str, name: str, user: User, namespace: str, context: Context) -> Iterator[Problem]:
-    """Why this user may not submit to this queue, in a sentence that says who may."""
+    """Yield a problem if this user may not submit to the queue."""
     if context.queues is None or not user.name or matches(context.policy.superusers, user, ""):
         return
     line = lineage(name, context.queues)
-    saying = next((queue for queue in line if queue.spec.submitters is not None), None)
-    if saying is None or saying.spec.submitters is None or matches(saying.spec.submitters, user, namespace):
+    restricting = next((queue for queue in line if queue.spec.submitters is not None), None)
+    if restricting is None or restricting.spec.submitters is None:
         return
-    heads = [queue.spec.administrators for queue in line if queue.spec.administrators is not None]
-    if any(matches(one, user, "") for one in heads):
+    if matches(restricting.spec.submitters, user, namespace):
         return
-    whose = "" if saying.metadata.name == name else f", as queue {saying.metadata.name!r} above it says"
-    told = f"user {user.name!r} may not submit to queue {name!r} from namespace {namespace!r}: "
-    yield Problem(path, f"{told}{_told(saying.spec.submitters)} may{whose}")
+    if any(queue.spec.administrators and matches(queue.spec.administrators, user, "") for queue in line):
+        return
+    owner = restricting.metadata.name
+    source = "" if owner == name else f' of its ancestor "{owner}"'
+    yield forbidden(
+        path,
+        f'user "{user.name}" may not submit to queue "{name}" from namespace "{namespace}": '
+        f"submitters{source} are {_listed(restricting.spec.submitters)}",
+    )
 
 
-def administration_problems(name: str, user: User, context: Context, *, doing: str) -> Iterator[Problem]:
-    """Why this user may not do this with this queue or put queues below it, in a sentence that says who may."""
+def administration_problems(name: str, user: User, context: Context, action: str) -> Iterator[Problem]:
+    """Yield a problem if this user may not do ``action`` with the queue or add queues below it."""
     if context.queues is None or not user.name or is_trusted(user, context):
         return
-    line = lineage(name, context.queues)
-    heads = [
-        (queue.metadata.name, queue.spec.administrators) for queue in line if queue.spec.administrators is not None
+    administrators = [
+        (queue.metadata.name, queue.spec.administrators)
+        for queue in lineage(name, context.queues)
+        if queue.spec.administrators is not None
     ]
-    if not heads or any(matches(one, user, "") for _, one in heads):
+    if not administrators or any(matches(subjects, user, "") for _, subjects in administrators):
         return
-    who = ", or ".join(f"{_told(one)} (of queue {of!r})" for of, one in heads)
-    yield Problem("", f"user {user.name!r} may not {doing}: {who} may")
+    listed = ", ".join(f'{_listed(subjects)} (queue "{queue}")' for queue, subjects in administrators)
+    yield forbidden("", f'user "{user.name}" may not {action}: administrators are {listed}')
 
 
-def _told(subjects: Subjects) -> str:
-    """Those who may, for a sentence."""
-    found = [
-        *(f"user {one!r}" for one in subjects.users),
-        *(f"group {one!r}" for one in subjects.groups),
-        *(f"service account {one!r}" for one in subjects.service_accounts),
-        *(f"whoever works in namespace {one!r}" for one in subjects.namespaces),
+def _listed(subjects: Subjects) -> str:
+    texts = [
+        *(f'user "{name}"' for name in subjects.users),
+        *(f'group "{name}"' for name in subjects.groups),
+        *(f'service account "{name}"' for name in subjects.service_accounts),
+        *(f'users of namespace "{name}"' for name in subjects.namespaces),
     ]
-    if not found:
-        return "nobody but administrators"
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(found[:_SHOWN]) + more
+    if not texts:
+        return "administrators only"
+    more = f" and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
+    return ", ".join(texts[:_MAX_SHOWN]) + more
+
+
+def acceptance_problems(path: str, name: str, context: Context) -> Iterator[Problem]:
+    """Yield the reasons why the queue accepts no jobs."""
+    if context.queues is None:
+        return
+    if name == names.ROOT_QUEUE:
+        yield invalid(path, name, "not a leaf queue: submit to a child queue")
+        return
+    queue = context.queues.get(name)
+    if queue is None:
+        yield not_found(path, "queue", name, "create it or choose another queue")
+        return
+    if queue.status.state not in {"", "Open"}:
+        yield invalid(path, name, f"queue is {queue.status.state}: submit to an open queue")
+    if children := sorted(key for key, other in context.queues.items() if other.spec.parent == name):
+        more = f" and {len(children) - _MAX_SHOWN} more" if len(children) > _MAX_SHOWN else ""
+        listed = f"{quoted(children[:_MAX_SHOWN])}{more}"
+        yield invalid(path, name, f"not a leaf queue: submit to a child queue ({listed})")
+
+
+def entry_problems(path: str, name: str, user: User, namespace: str, context: Context) -> Iterator[Problem]:
+    """Yield the reasons why this user cannot submit to the queue."""
+    yield from acceptance_problems(path, name, context)
+    yield from submission_problems(path, name, user, namespace, context)

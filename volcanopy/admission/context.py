@@ -1,49 +1,61 @@
-"""What is known of the cluster when an object is judged."""
+"""Context of a review: the state of the cluster and the check of job plugins."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from volcanopy.admission.plugins import PluginCheck, no_plugins
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import User
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.core import Namespace, PodGroup
-from volcanopy.api.model import Json, Problem
+from volcanopy.api.model import Json, Problem, forbidden
 from volcanopy.api.scheduling_read import Queue
 from volcanopy.api.topology_read import HyperNode
 
 MakePod = Callable[[BatchJob], Callable[[TaskSpec], Json | str]]
-"""Gives for a job what makes the first pod of a task as the job controller would, or says why it cannot (empty if that is
-told elsewhere)."""
+"""Returns for a job a function that makes the first pod of a task as the job controller would, or the reason why it cannot
+(empty if the reason is reported elsewhere)."""
+
+
+class PluginCheck(Protocol):
+    """Returns the problems of a job's ``spec.plugins``: unknown plugins, wrong arguments."""
+
+    def __call__(self, job: BatchJob) -> Iterable[Problem]:
+        """Return each problem with its path."""
+
+
+def no_plugins(job: BatchJob) -> Iterable[Problem]:
+    """Return a problem for each plugin: a check for callers without job plugins."""
+    return [forbidden(f"spec.plugins.{name}", "job plugins are not available") for name in sorted(job.spec.plugins)]
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of the tree of queues that was allowed and may not be seen yet; ``after`` is None for a deletion."""
+    """A change of the queue tree that was admitted and may not be observed yet; ``after`` is None for a deletion."""
 
     name: str
     after: Queue | None
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A pod that the API server is asked about without keeping it; or, in words, why there is none to ask about.
+class DryRun:
+    """A pod to create in dry-run mode, or the reason why there is none.
 
-    ``path`` is where its ``template`` stands in the object that is judged. ``soon``: such pods are made at once, not at some
-    later time.
+    ``path`` is the path of its ``template`` in the reviewed object. ``immediate``: the pods are created at once and not at
+    some later time.
     """
 
     path: str
     template: Json
     pod: Json | str
-    soon: bool = True
+    immediate: bool = True
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the API server said to a trial: the HTTP code and message, the causes by their paths in the pod, the warnings.
+class DryRunResult:
+    """Response of the API server to a dry run: HTTP code, message, causes with their paths in the pod, and warnings.
 
-    The code is 0 where it said nothing; the message then says why.
+    The code is 0 if there was no response; the message then contains the reason.
     """
 
     code: int
@@ -54,25 +66,25 @@ class Answer:
 
 @dataclass(frozen=True)
 class Context:
-    """What is known of the cluster, and of the job plugins.
+    """State of the cluster, and the check of job plugins.
 
-    None means not known (no connection, or nothing of the kind): nothing is refused for it then. ``rooms`` are the largest
-    nodes, in base units: no node has more of everything than one of them. ``unfinished`` counts PodGroups by queue.
-    ``edits`` are changes of queues that were allowed a moment ago, perhaps by another server. ``tried`` are the answers to
-    the trials of the object that is judged; without ``make_pod`` nothing is to be tried.
+    None means unknown (no connection, or no such kind): nothing is rejected because of it. ``largest_nodes`` are allocatable
+    amounts in base units: no node has more of every resource than one of them. ``unfinished`` counts PodGroups by queue,
+    ``queued_jobs`` jobs that wait for admission by queue and submitter. ``edits`` are changes of queues that were admitted a
+    moment ago, possibly by another server. ``dry_runs`` are the results for the reviewed object; without ``make_pod`` there
+    are no dry runs.
     """
 
     queues: Mapping[str, Queue] | None = None
     check_plugins: PluginCheck = field(default=no_plugins)
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     namespaces: Mapping[str, Namespace] | None = None
-    rooms: tuple[Mapping[str, int], ...] = ()
+    largest_nodes: tuple[Mapping[str, int], ...] = ()
     priority_classes: Container[str] | None = None
     pod_groups: Mapping[str, PodGroup] | None = None
     unfinished: Mapping[str, int] = field(default_factory=dict)
     hyper_nodes: Mapping[str, HyperNode] | None = None
     edits: tuple[Edit, ...] = ()
-    waiting: Mapping[tuple[str, User], int] | None = None
-    """How many jobs wait for admission, by their queue and by who asked for them."""
+    queued_jobs: Mapping[tuple[str, User], int] | None = None
     make_pod: MakePod | None = None
-    tried: tuple[tuple[Trial, Answer], ...] = ()
+    dry_runs: tuple[tuple[DryRun, DryRunResult], ...] = ()

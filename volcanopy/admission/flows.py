@@ -1,55 +1,60 @@
-"""What is wrong with what makes jobs: flows, job templates, cron jobs."""
+"""Validation of JobFlows, JobTemplates and CronBatchJobs beyond their schemas."""
 
 from collections.abc import Iterable, Iterator
 
+from volcanopy.admission.context import PluginCheck
 from volcanopy.admission.jobs import job_problems
-from volcanopy.admission.plugins import PluginCheck
 from volcanopy.api.batch import BatchJobSpec
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.dependencies import cycle
 from volcanopy.api.flow import JobFlow, JobTemplate
-from volcanopy.api.model import InvalidObjectError, Json, Problem
+from volcanopy.api.model import (
+    UNKNOWN_FIELD,
+    InvalidObjectError,
+    Json,
+    Problem,
+    duplicate,
+    invalid,
+    not_found,
+    quoted,
+    too_long,
+)
 from volcanopy.api.schedules import Schedule, ScheduleError
 
-_LONGEST_JOB = 60
-_LONGEST_CRON = 52
+_MAX_JOB_NAME = 60
+_MAX_CRON_NAME = 52
+_JOB_FIELDS = {field.alias or name for name, field in BatchJobSpec.model_fields.items()}
 
 
 def flow_problems(manifest: Json) -> Iterator[Problem]:
-    """Everything that is wrong with a flow; its templates may be made later, so they are not looked for."""
+    """Yield every problem of a flow. Its templates may be created later and are not checked."""
     try:
         flow = JobFlow.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
     known = [step.name for step in flow.spec.flows]
-    waits = []
+    dependencies = []
     for number, step in enumerate(flow.spec.flows):
+        path, job_name = f"spec.flows[{number}]", f"{flow.metadata.name}-{step.name}"
         if known.index(step.name) != number:
-            yield Problem(f"spec.flows[{number}].name", f"there is more than one job {step.name!r}")
-        if len(f"{flow.metadata.name}-{step.name}") > _LONGEST_JOB:
-            told = f"its job would be called {flow.metadata.name}-{step.name}: {_LONGEST_JOB} characters are allowed"
-            yield Problem(f"spec.flows[{number}].name", told)
+            yield duplicate(f"{path}.name", step.name)
+        if len(job_name) > _MAX_JOB_NAME:
+            yield too_long(f"{path}.name", job_name, _MAX_JOB_NAME, "shorten the name of the flow or job")
         for position, target in enumerate(step.depends_on.targets if step.depends_on else ()):
             if target in known:
-                waits.append((step.name, target))
+                dependencies.append((step.name, target))
             else:
-                path = f"spec.flows[{number}].dependsOn.targets[{position}]"
-                yield Problem(path, f"the flow has no job {target!r}: choose from {', '.join(sorted(set(known)))}")
-        if step.patch is not None:
-            unknown = sorted(set(step.patch.job_spec) - _JOB_FIELDS)
-            for field in unknown:
-                path = f"spec.flows[{number}].patch.jobSpec.{field}"
-                yield Problem(path, "Unknown field: correct its name or remove it")
-    if way := cycle(waits):
-        yield Problem("spec.flows", f"jobs wait for each other in a circle: {way}")
-
-
-_JOB_FIELDS = {field.alias or name for name, field in BatchJobSpec.model_fields.items()}
+                fix = f"jobs of the flow are {quoted(sorted(set(known)))}"
+                yield not_found(f"{path}.dependsOn.targets[{position}]", "job", target, fix)
+        for field in sorted(set(step.patch.job_spec) - _JOB_FIELDS) if step.patch else ():
+            yield Problem(f"{path}.patch.jobSpec.{field}", UNKNOWN_FIELD)
+    if path := cycle(dependencies):
+        yield Problem("spec.flows", f"Invalid value: dependsOn has a cycle: {path}")
 
 
 def template_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
-    """Everything that is wrong with a job template: what would be wrong with a job that is made from it."""
+    """Yield every problem of a job template, including those of its jobs."""
     try:
         template = JobTemplate.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
@@ -59,33 +64,29 @@ def template_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]
 
 
 def cron_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
-    """Everything that is wrong with a cron job: its schedule, and what would be wrong with its jobs."""
+    """Yield every problem of a cron job, including those of its jobs."""
     try:
         cron = CronBatchJob.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
-    if len(cron.metadata.name) > _LONGEST_CRON:
-        told = f"has {len(cron.metadata.name)} characters: {_LONGEST_CRON} are allowed, its jobs' names add 11"
-        yield Problem("metadata.name", told)
+    name = cron.metadata.name
+    if len(name) > _MAX_CRON_NAME:
+        yield too_long("metadata.name", name, _MAX_CRON_NAME)
     yield from _schedule(cron)
-    made = f"{cron.metadata.name}-{'0' * 8}"
-    for problem in _job(made, manifest["spec"]["jobTemplate"]["spec"], plugins):
+    for problem in _job(f"{name}-{'0' * 8}", manifest["spec"]["jobTemplate"]["spec"], plugins):
         yield Problem(f"spec.jobTemplate.{problem.path}", problem.message)
 
 
 def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
     if "TZ=" in cron.spec.schedule:
-        yield Problem("spec.schedule", "give the time zone in spec.timeZone, not in the schedule")
+        yield invalid("spec.schedule", cron.spec.schedule, "must not contain a time zone: use timeZone")
         return
-    try:
-        Schedule(cron.spec.schedule)
-    except ScheduleError as error:
-        yield Problem("spec.schedule", str(error))
-    try:
-        Schedule("@daily", cron.spec.time_zone)
-    except ScheduleError as error:
-        yield Problem("spec.timeZone", str(error))
+    for schedule, time_zone in ((cron.spec.schedule, None), ("@daily", cron.spec.time_zone)):
+        try:
+            Schedule(schedule, time_zone)
+        except ScheduleError as error:
+            yield Problem(f"spec.{error.field}", str(error))
 
 
 def _job(name: str, spec: Json, plugins: PluginCheck) -> Iterable[Problem]:

@@ -1,27 +1,27 @@
-"""What is wrong with a HyperNode: what it holds, and how its tier stands to theirs."""
+"""Validation of HyperNodes: their members and tiers."""
 
 import re
 from collections.abc import Iterator, Mapping
 
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request
-from volcanopy.admission.verdict import Warned
+from volcanopy.admission.response import AdmissionWarning
 from volcanopy.api.meta import LabelSelector
-from volcanopy.api.model import InvalidObjectError, Problem
+from volcanopy.api.model import InvalidObjectError, Problem, duplicate, invalid, not_found, quoted, unsupported
 from volcanopy.api.topology import HyperNode, Member
 from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 
 
-def hyper_node_problems(request: Request, context: Context) -> Iterator[Problem | Warned]:
-    """Everything that is wrong with a HyperNode that is made or changed."""
+def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+    """Yield the problems of a HyperNode that is created or updated."""
     try:
-        found = HyperNode.read(request.object or {}, unknown="forbid")
+        hyper_node = HyperNode.read(request.object or {}, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
     known = context.hyper_nodes
     seen: set[str] = set()
-    for number, member in enumerate(found.spec.members):
+    for number, member in enumerate(hyper_node.spec.members):
         path = f"spec.members[{number}].selector"
         yield from _selector(member, path)
         exact = member.selector.exact_match
@@ -29,89 +29,78 @@ def hyper_node_problems(request: Request, context: Context) -> Iterator[Problem 
             continue
         key = f"{member.type}/{exact.name}"
         if key in seen:
-            yield Problem(f"{path}.exactMatch.name", f"{member.type} {exact.name!r} is there already")
+            yield duplicate(f"{path}.exactMatch.name", exact.name)
         seen.add(key)
         if member.type == "HyperNode":
-            yield from _below(found, exact.name, f"{path}.exactMatch.name", known)
-    yield from _above(found, known or {})
+            yield from _below(hyper_node, exact.name, f"{path}.exactMatch.name", known)
+    yield from _above(hyper_node, known or {})
 
 
-def hyper_node_deletion_doubts(request: Request, context: Context) -> Iterator[Warned]:
-    """A HyperNode that others hold can go: they hold less then, which is said."""
-    holders = sorted(_holders(request.name, context.hyper_nodes or {}))
-    if holders:
-        yield Warned(
-            Problem("metadata.name", f"HyperNode {', '.join(holders)} holds {request.name!r}, and no more then")
-        )
+def validate_hyper_node_deletion(request: Request, context: Context) -> Iterator[AdmissionWarning]:
+    """Yield a warning if other HyperNodes have the deleted one as a member."""
+    if parents := sorted(_parents(request.name, context.hyper_nodes or {})):
+        yield AdmissionWarning(Problem("metadata.name", f'"{request.name}" is a member of HyperNode {quoted(parents)}'))
 
 
 def _selector(member: Member, path: str) -> Iterator[Problem]:
     selector = member.selector
-    given = {
-        "exactMatch": selector.exact_match is not None,
-        "regexMatch": selector.regex_match is not None,
-        "labelMatch": selector.label_match is not None,
-    }
-    if sum(given.values()) != 1:
-        yield Problem(
-            path, "a member is selected in exactly one way: give one of exactMatch, regexMatch and labelMatch"
-        )
-    if member.type == "HyperNode" and not given["exactMatch"]:
-        yield Problem(path, "a HyperNode holds other HyperNodes by name: use exactMatch")
+    if sum(match is not None for match in (selector.exact_match, selector.regex_match, selector.label_match)) != 1:
+        yield Problem(path, "Invalid value: exactly one of exactMatch, regexMatch and labelMatch must be set")
+    if member.type == "HyperNode" and selector.exact_match is None:
+        yield Problem(path, "Invalid value: members of type HyperNode must be selected by exactMatch")
     if selector.regex_match is not None:
+        pattern = selector.regex_match.pattern
         try:
-            re.compile(selector.regex_match.pattern)
+            re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            yield Problem(f"{path}.regexMatch.pattern", f"{selector.regex_match.pattern!r} is no pattern: {error}")
+            yield invalid(f"{path}.regexMatch.pattern", pattern, f"must be a regular expression: {error}")
     if selector.label_match is not None:
         yield from _labels(selector.label_match, f"{path}.labelMatch")
 
 
 def _labels(selector: LabelSelector, path: str) -> Iterator[Problem]:
     if not selector.match_labels and not selector.match_expressions:
-        yield Problem(path, "is empty and would select every node: name a label")
-    for number, one in enumerate(selector.match_expressions):
-        at = f"{path}.matchExpressions[{number}]"
-        if one.operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
-            yield Problem(f"{at}.operator", f"{one.operator!r}: choose from In, NotIn, Exists, DoesNotExist")
-        elif (one.operator in {"In", "NotIn"}) != bool(one.values):
-            need = "needs values" if one.operator in {"In", "NotIn"} else "takes no values"
-            yield Problem(f"{at}.values", f"operator {one.operator} {need}")
+        yield Problem(path, "Required value: an empty selector matches every node")
+    for number, requirement in enumerate(selector.match_expressions):
+        at, operator = f"{path}.matchExpressions[{number}]", requirement.operator
+        if operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
+            yield unsupported(f"{at}.operator", operator, ("In", "NotIn", "Exists", "DoesNotExist"))
+        elif operator in {"In", "NotIn"} and not requirement.values:
+            yield Problem(f"{at}.values", f'Required value: must be set when operator is "{operator}"')
+        elif operator not in {"In", "NotIn"} and requirement.values:
+            yield Problem(f"{at}.values", f'Forbidden: must not be set when operator is "{operator}"')
 
 
 def _below(
-    found: HyperNode, name: str, path: str, known: Mapping[str, KnownHyperNode] | None
-) -> Iterator[Problem | Warned]:
-    own = found.metadata.name
+    hyper_node: HyperNode, name: str, path: str, known: Mapping[str, KnownHyperNode] | None
+) -> Iterator[Problem | AdmissionWarning]:
+    own, own_tier = hyper_node.metadata.name, hyper_node.spec.tier
     if name == own:
-        yield Problem(path, "a HyperNode cannot hold itself")
+        yield invalid(path, name, "must not be the HyperNode itself")
         return
     if known is None:
         return
     if name not in known:
-        yield Warned(Problem(path, f"there is no HyperNode {name!r} yet"))
+        yield AdmissionWarning(not_found(path, "HyperNode", name))
         return
-    if (tier := known[name].spec.tier) >= found.spec.tier:
-        told = f"HyperNode {name!r} has tier {tier}: what is held has a lower tier than its holder, which has {found.spec.tier}"
-        yield Problem(path, told)
-    others = sorted(set(_holders(name, known)) - {own})
-    if others:
-        yield Warned(
-            Problem(path, f"HyperNode {name!r} is held by {', '.join(others)} already: it can be in one place only")
-        )
+    if (tier := known[name].spec.tier) >= own_tier:
+        yield invalid(path, name, f"tier of a member ({tier}) must be less than the tier of the HyperNode ({own_tier})")
+    if others := sorted(set(_parents(name, known)) - {own}):
+        detail = f"is a member of HyperNode {quoted(others)} already: must be a member of one HyperNode only"
+        yield AdmissionWarning(invalid(path, name, detail))
 
 
-def _above(found: HyperNode, known: Mapping[str, KnownHyperNode]) -> Iterator[Problem]:
-    for holder in sorted(_holders(found.metadata.name, known)):
-        if known[holder].spec.tier <= found.spec.tier:
-            told = f"HyperNode {holder!r}, which holds this one, has tier {known[holder].spec.tier}: give a lower one"
-            yield Problem("spec.tier", told)
+def _above(hyper_node: HyperNode, known: Mapping[str, KnownHyperNode]) -> Iterator[Problem]:
+    for parent in sorted(_parents(hyper_node.metadata.name, known)):
+        if (tier := known[parent].spec.tier) <= hyper_node.spec.tier:
+            detail = f'must be less than the tier of HyperNode "{parent}" ({tier}), which has it as a member'
+            yield invalid("spec.tier", hyper_node.spec.tier, detail)
 
 
-def _holders(name: str, known: Mapping[str, KnownHyperNode]) -> Iterator[str]:
-    for holder, one in known.items():
-        for member in one.spec.members:
+def _parents(name: str, known: Mapping[str, KnownHyperNode]) -> Iterator[str]:
+    for parent, hyper_node in known.items():
+        for member in hyper_node.spec.members:
             exact = member.selector.exact_match
             if member.type == "HyperNode" and exact is not None and exact.name == name:
-                yield holder
+                yield parent
                 break

@@ -1,17 +1,53 @@
-"""What is wrong with a BatchJob that its schema cannot say: its plugins, circles among its tasks."""
+"""Validation of a BatchJob beyond its schema, and the defaults that its schema cannot express."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from volcanopy.admission.plugins import PluginCheck
+from volcanopy.admission.context import PluginCheck
 from volcanopy.admission.request import at
+from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.dependencies import cycle
-from volcanopy.api.model import InvalidObjectError, Json, Problem
+from volcanopy.api.model import (
+    InvalidObjectError,
+    Json,
+    Problem,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    quoted,
+    too_long,
+)
 from volcanopy.api.quantity import amount
+
+_MAX_POD_NAME = 63
+_BUDGET_KEYS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
+_BUDGET = re.compile(r"[1-9][0-9]{0,8}|[1-9][0-9]?%")
+
+
+def with_task_names(manifest: Json) -> Json:
+    """Return the job with a name for each task that has none; an object that is not valid is returned unchanged.
+
+    No other default is written into a job: a minimum that was filled in would be wrong when the replicas are changed, and a
+    changed list makes every ``kubectl apply`` of the same file report "configured".
+    """
+    spec = manifest.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(tasks, list):
+        return manifest
+    return manifest | {"spec": spec | {"tasks": [_named(task, number) for number, task in enumerate(tasks)]}}
+
+
+def _named(task: Any, number: int) -> Any:
+    if not isinstance(task, dict) or task.get("name"):
+        return task
+    return {"name": f"default{number}", **{key: value for key, value in task.items() if key != "name"}}
 
 
 def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
-    """Everything that is wrong with a job by itself; its queue is judged by whoever knows the queues."""
+    """Yield every problem of a job that does not depend on the cluster."""
     try:
         job = BatchJob.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
@@ -24,60 +60,71 @@ def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     yield from plugins(job)
 
 
+def budget_problems(annotations: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield the problems of the disruption budget in the annotations of a job or pod."""
+    keys = [key for key in _BUDGET_KEYS if key in annotations]
+    for key in keys:
+        if _BUDGET.fullmatch(annotations[key]) is None:
+            detail = "must be an integer greater than 0 or a percentage from 1% to 99%"
+            yield invalid(f"metadata.annotations[{key}]", annotations[key], detail)
+    if len(keys) > 1:
+        yield forbidden(f"metadata.annotations[{keys[1]}]", f"mutually exclusive with {keys[0]}")
+
+
 def _amounts(spec: BatchJobSpec) -> Iterator[Problem]:
     if spec.min_available > spec.replicas:
-        told = f"{spec.min_available} is more than the {spec.replicas} replicas of all tasks together"
-        yield Problem("spec.minAvailable", told)
+        detail = f"must not be greater than the sum of task replicas ({spec.replicas})"
+        yield invalid("spec.minAvailable", spec.min_available, detail)
     for number, task in enumerate(spec.tasks):
         if task.needed > task.replicas:
             path = f"spec.tasks[{number}].minAvailable"
-            yield Problem(path, f"{task.needed} is more than the {task.replicas} replicas of task {task.name}")
+            yield invalid(path, task.needed, f"must not be greater than replicas ({task.replicas})")
 
 
 def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:
     known = {task.name for task in spec.tasks}
-    waits: list[tuple[str, str]] = []
+    dependencies: list[tuple[str, str]] = []
     for number, task in enumerate(spec.tasks):
         for position, name in enumerate(task.depends_on.name if task.depends_on else ()):
             if name in known:
-                waits.append((task.name, name))
+                dependencies.append((task.name, name))
             else:
                 path = f"spec.tasks[{number}].dependsOn.name[{position}]"
-                yield Problem(path, f"the job has no task {name!r}: choose from {', '.join(sorted(known))}")
-    if way := cycle(waits):
-        yield Problem("spec.tasks", f"tasks wait for each other in a circle: {way}")
+                yield not_found(path, "task", name, f"tasks of the job are {quoted(sorted(known))}")
+    if path := cycle(dependencies):
+        yield Problem("spec.tasks", f"Invalid value: dependsOn has a cycle: {path}")
 
 
 def _names(job: BatchJob) -> Iterator[Problem]:
     seen: set[str] = set()
     for number, task in enumerate(job.spec.tasks):
+        path = f"spec.tasks[{number}].name"
         if task.name in seen:
-            yield Problem(f"spec.tasks[{number}].name", f"there is more than one task {task.name!r}")
+            yield duplicate(path, task.name)
         seen.add(task.name)
         longest = f"{job.metadata.name}-{task.name}-{max(task.replicas - 1, 0)}"
-        if len(longest) > 63:
-            told = f"its pods would be called {longest}, which has {len(longest)} characters: 63 are allowed"
-            yield Problem(f"spec.tasks[{number}].name", told)
+        if len(longest) > _MAX_POD_NAME:
+            yield too_long(path, longest, _MAX_POD_NAME, "shorten the name of the job or task")
 
 
 def _whole_cpus(spec: BatchJobSpec) -> Iterator[Problem]:
-    """A node sets cpus apart only for a container that asks for whole ones: how others lie cannot be promised."""
+    """Yield containers of tasks with a topology policy without whole CPUs: a node pins no others."""
     for number, task in enumerate(spec.tasks):
         if task.topology_policy in {"", "none"}:
             continue
         for kind in ("initContainers", "containers"):
             containers = at(task.template, "spec", kind)
             for position, container in enumerate(containers if isinstance(containers, list) else ()):
-                asked = at(container, "resources", "requests", "cpu") or at(container, "resources", "limits", "cpu")
-                if not (milli := _milli(asked)) or milli % 1000:
-                    path = f"spec.tasks[{number}].template.spec.{kind}[{position}].resources"
-                    told = f"topologyPolicy {task.topology_policy} needs whole cpus: {asked or 'no'} cpu is requested"
-                    yield Problem(path, told)
+                cpu = at(container, "resources", "requests", "cpu") or at(container, "resources", "limits", "cpu")
+                if not (milli := _milli(cpu)) or milli % 1000:
+                    path = f"spec.tasks[{number}].template.spec.{kind}[{position}].resources.requests[cpu]"
+                    detail = f'topologyPolicy "{task.topology_policy}" requires a whole number of CPUs'
+                    yield invalid(path, cpu or 0, detail)
 
 
-def _milli(asked: object) -> int:
-    """Thousandths of a cpu; 0 for what is no quantity, which the schema refuses as such."""
+def _milli(cpu: object) -> int:
+    """Return a CPU quantity in milli-CPUs; 0 for what is not a quantity, which the schema reports."""
     try:
-        return amount("cpu", asked) if isinstance(asked, (str, int, float)) else 0
+        return amount("cpu", cpu) if isinstance(cpu, (str, int, float)) else 0
     except ValueError:
         return 0

@@ -1,10 +1,10 @@
-"""Whether the API server would take a job's pods: which are to be tried, and what its answers mean.
+"""Dry runs of a job's pods on the API server: which pods to create, and the findings from the results.
 
-The API server's rules for pods are not repeated here, since no copy stays right. What must be asked comes out as data; the
-service sends each pod as one that is not to be kept (``dryRun``) and hands the answers back in :attr:`Context.tried`.
+The API server's validation of pods is not repeated here. :func:`dry_runs` returns the pods; the service creates each in
+dry-run mode and passes the results in :attr:`Context.dry_runs`.
 
-A trial is the pod that the job controller would make, plugins and volumes included, without what differs from job to job:
-so that jobs of the same template ask the same. It belongs to nobody and has a label by which our own webhook knows it.
+A dry run is the pod that the job controller would create, including plugins and volumes, without what differs from job to
+job, so that jobs with the same template have equal dry runs. It has no owner, and a label that the webhook recognizes.
 """
 
 import re
@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.admission.context import Answer, Context, Trial
+from volcanopy.admission.context import Context, DryRun, DryRunResult
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request, at
-from volcanopy.admission.size_limits import bound_problems
-from volcanopy.admission.verdict import Warned
+from volcanopy.admission.response import AdmissionWarning, Findings, with_severity
+from volcanopy.admission.size_limits import size_problems
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.cron import CronBatchJob
@@ -25,35 +25,35 @@ from volcanopy.api.flow import JobTemplate
 from volcanopy.api.meta import ObjectMeta
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 
-_NAME = "trial"
-_MOST_REPLICAS = 2
-MOST_BYTES = 256 * 1024
-"""Of the pods of one object, as JSON; what comes after so many is not tried."""
-_TOO_LARGE = f"the pods of the tasks have more than {MOST_BYTES} bytes together"
+_NAME = "dry-run"
+_MAX_REPLICAS = 2
+MAX_BYTES = 256 * 1024
+"""Maximum size of the dry-run pods of one object as JSON; further pods are not checked."""
+_TOO_LARGE = f"the pods of the tasks exceed {MAX_BYTES} bytes in total"
 _TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Json], BatchJobSpec]]] = {
-    (names.BATCH, "BatchJob"): ("", lambda found: BatchJob.read(found, unknown="forbid").spec),
+    (names.BATCH, "BatchJob"): ("", lambda manifest: BatchJob.read(manifest, unknown="forbid").spec),
     (names.BATCH, "CronBatchJob"): (
         "spec.jobTemplate.",
-        lambda found: CronBatchJob.read(found, unknown="forbid").spec.job_template.spec,
+        lambda manifest: CronBatchJob.read(manifest, unknown="forbid").spec.job_template.spec,
     ),
-    (names.FLOW, "JobTemplate"): ("", lambda found: JobTemplate.read(found, unknown="forbid").spec),
+    (names.FLOW, "JobTemplate"): ("", lambda manifest: JobTemplate.read(manifest, unknown="forbid").spec),
 }
 
 
-def trials(request: Request, context: Context) -> tuple[Trial, ...]:
-    """The pods that the API server is to be asked about. None for what cannot be read, or has not changed."""
-    found = _TEMPLATES.get((request.group, request.kind))
-    if found is None or context.make_pod is None or context.policy.pod_refused == "allow":
+def dry_runs(request: Request, context: Context) -> tuple[DryRun, ...]:
+    """Return the pods to check; none for an object that is not valid or has not changed."""
+    template = _TEMPLATES.get((request.group, request.kind))
+    if template is None or context.make_pod is None or context.policy.pod_rejected == "allow":
         return ()
     if request.operation not in {"CREATE", "UPDATE"} or request.object is None:
         return ()
     if request.old is not None and at(request.old, "spec") == at(request.object, "spec"):
-        return ()  # nobody is kept from writing to what was let in long ago
+        return ()  # the object was admitted before
     if request.operation == "UPDATE" and request.kind == "BatchJob":
-        return ()  # templates of a job are fixed
-    if any(True for _ in bound_problems(request.object)):
+        return ()  # templates of a job are immutable
+    if any(True for _ in size_problems(request.object)):
         return ()
-    prefix, read = found
+    prefix, read = template
     try:
         spec = read(request.object)
     except InvalidObjectError:
@@ -61,13 +61,13 @@ def trials(request: Request, context: Context) -> tuple[Trial, ...]:
     return tuple(_of_job(request, spec, prefix, context))
 
 
-def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context) -> Iterator[Trial]:
+def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context) -> Iterator[DryRun]:
     assert context.make_pod is not None
     given = ObjectMeta.model_validate(at(request.object, "metadata"))
     metadata = ObjectMeta(name=_NAME, namespace=request.namespace, labels=given.labels, annotations=given.annotations)
-    tasks = [task.model_copy(update={"replicas": min(task.replicas, _MOST_REPLICAS)}) for task in spec.tasks]
+    tasks = [task.model_copy(update={"replicas": min(task.replicas, _MAX_REPLICAS)}) for task in spec.tasks]
     job = BatchJob(metadata=metadata, spec=spec.model_copy(update={"tasks": tasks}))
-    make_pod, left = context.make_pod(job), MOST_BYTES
+    make_pod, left = context.make_pod(job), MAX_BYTES
     for number, task in enumerate(tasks):
         path = f"{prefix}spec.tasks[{number}].template"
         pod: Json | str = _TOO_LARGE
@@ -79,7 +79,7 @@ def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context)
             left -= _size(pod)
             pod = _plain(pod, context)
         if pod:
-            yield Trial(path, task.template, pod, soon=request.kind == "BatchJob")
+            yield DryRun(path, task.template, pod, immediate=request.kind == "BatchJob")
 
 
 def _size(value: Json) -> int:
@@ -87,14 +87,14 @@ def _size(value: Json) -> int:
 
 
 def _plain(pod: Json, context: Context) -> Json:
-    """The pod without what differs from job to job, and without a priority that there is none of: that is told already."""
-    said, spec = pod["metadata"], dict(pod["spec"])
-    notes = {key: value for key, value in said["annotations"].items() if key not in _OWN_NOTES}
-    labels = {key: value for key, value in said["labels"].items() if key not in _OWN_LABELS}
+    """Return the pod without what differs from job to job, and without a missing PriorityClass, which is reported already."""
+    own, spec = pod["metadata"], dict(pod["spec"])
+    notes = {key: value for key, value in own["annotations"].items() if key not in _OWN_NOTES}
+    labels = {key: value for key, value in own["labels"].items() if key not in _OWN_LABELS}
     metadata = {
         "name": _NAME,
-        "namespace": said["namespace"],
-        "labels": {**labels, names.TRIAL: "true"},
+        "namespace": own["namespace"],
+        "labels": {**labels, names.DRY_RUN: "true"},
         "annotations": notes,
     }
     if "hostname" in spec:
@@ -111,90 +111,89 @@ _OWN_NOTES = frozenset(
 _OWN_LABELS = frozenset({names.TASK_SPEC, names.TASK_INDEX, names.JOB_NAME})
 
 
-def tried_judgement(tried: Iterable[tuple[Trial, Answer]], policy: AdmissionPolicy) -> Iterator[Problem | Warned]:
-    """What the answers say about the object whose pods were tried."""
-    told: set[str] = set()
-    for trial, answer in tried:
-        yield from (Warned(_translated(trial, one)) for one in answer.warnings)
-        meaning = _meaning(answer)
-        if meaning == "refused":
-            final = policy.pod_refused == "refuse" and (trial.soon or answer.code != 403)
-            for problem in _reasons(trial, answer):
-                yield problem if final else Warned(problem)
-        elif meaning == "passing":
-            yield Warned(Problem(trial.path, f"such a pod would be refused at this moment: {_bare(answer.message)}"))
-        elif meaning == "untried" and policy.pod_untried != "allow" and answer.message not in told:
-            told.add(answer.message)
-            why = f"the API server could not be asked whether it takes such a pod: {_bare(answer.message)}"
-            problem = Problem(trial.path, why)
-            yield problem if policy.pod_untried == "refuse" else Warned(problem)
+def dry_run_findings(results: Iterable[tuple[DryRun, DryRunResult]], policy: AdmissionPolicy) -> Findings:
+    """Yield the findings from the dry runs of an object's pods."""
+    reported: set[str] = set()
+    for run, result in results:
+        yield from (AdmissionWarning(_translated(run, warning)) for warning in result.warnings)
+        outcome = _outcome(result)
+        if outcome == "rejected":
+            final = run.immediate or result.code != 403
+            yield from with_severity(_causes(run, result), policy.pod_rejected if final else "warn")
+        elif outcome == "temporary":
+            message = f"the API server currently rejects the pod: {_bare(result.message)}"
+            yield AdmissionWarning(Problem(run.path, message))
+        elif outcome == "unchecked" and result.message not in reported:
+            reported.add(result.message)
+            message = f"the API server could not check the pod: {_bare(result.message)}"
+            yield from with_severity([Problem(run.path, message)], policy.pod_unchecked)
 
 
-_PASSING = re.compile(
+_TEMPORARY = re.compile(
     r"(exceeded|failed|insufficient) quota|status unknown for quota|error looking up service account|"
     r"no PriorityClass with name|because it is being terminated"
 )
-_NOT_ASKED = re.compile(r'cannot create resource "pods"|does not support dry run')
+_NOT_PERMITTED = re.compile(r'cannot create resource "pods"|does not support dry run')
 
 
-def _meaning(answer: Answer) -> str:
-    """``taken``, ``refused`` (each such pod is), ``passing`` (refused for what may change by itself) or ``untried``."""
-    if 200 <= answer.code < 300 or answer.code == 409:
-        return "taken"  # a pod of that name is there: all else has been looked at before
-    if answer.code in {0, 401, 404, 408, 429} or answer.code >= 500 or _NOT_ASKED.search(answer.message):
-        return "untried"
-    return "passing" if answer.code == 403 and _PASSING.search(answer.message) else "refused"
+def _outcome(result: DryRunResult) -> str:
+    """Return ``accepted``, ``rejected``, ``temporary`` (rejected for a reason that may pass) or ``unchecked``."""
+    if 200 <= result.code < 300 or result.code == 409:
+        return "accepted"  # the name is taken: everything else has been validated before
+    if result.code in {0, 401, 404, 408, 429} or result.code >= 500 or _NOT_PERMITTED.search(result.message):
+        return "unchecked"
+    return "temporary" if result.code == 403 and _TEMPORARY.search(result.message) else "rejected"
 
 
-def _reasons(trial: Trial, answer: Answer) -> list[Problem]:
-    if answer.code == 422 and answer.causes:
-        return [_placed(trial, cause.path, cause.message) for cause in answer.causes]
-    return [Problem(trial.path, f"the API server refuses such a pod: {_bare(answer.message)}")]
+def _causes(run: DryRun, result: DryRunResult) -> list[Problem]:
+    if result.code == 422 and result.causes:
+        return [_in_template(run, cause.path, cause.message) for cause in result.causes]
+    return [Problem(run.path, f"the API server rejects the pod: {_bare(result.message)}")]
 
 
 def _bare(message: str) -> str:
-    """The message without the name of the pod, which is nobody's."""
+    """Return the message without the name of the dry-run pod."""
     return re.sub(rf'^(pods "{_NAME}" is forbidden|Pod "{_NAME}" is invalid): ', "", message)
 
 
-def _translated(trial: Trial, warning: str) -> Problem:
+def _translated(run: DryRun, warning: str) -> Problem:
     path, _, rest = warning.partition(": ")
     if rest and re.match(r"(spec|metadata)\.\S+$", path):
-        return _placed(trial, path, rest)
-    return Problem(trial.path, warning)
+        return _in_template(run, path, rest)
+    return Problem(run.path, warning)
 
 
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
-def _placed(trial: Trial, path: str, says: str) -> Problem:
-    """What is said of a place in the pod, said of the place in the template that it comes from.
+def _in_template(run: DryRun, path: str, message: str) -> Problem:
+    """Return a problem of the pod at the corresponding path of the template.
 
-    Containers are found by their names, since plugins put others beside them. Where nothing in the template corresponds, the
-    nearest place above is named, and the pod's own path in the words.
+    List items are matched by name, because plugins add items. If nothing in the template corresponds, the path is the nearest
+    parent and the message contains the path in the pod.
     """
-    made: Any = trial.pod
-    wrote: Any = trial.template
-    there = trial.path
-    for index, key in (found.groups() for found in _STEP.finditer(path)):
-        if index is not None and index.isdecimal() and isinstance(made, list):
+    pod: Any = run.pod
+    template: Any = run.template
+    target = run.path
+    for index, key in (match.groups() for match in _STEP.finditer(path)):
+        if index is not None and index.isdecimal() and isinstance(pod, list):
             number = int(index)
-            made = made[number] if number < len(made) else None
-            place = _same(made, number, wrote if isinstance(wrote, list) else ())
-            if place is None:
-                return Problem(there, f"{path} of the pod: {says}")
-            there, wrote = f"{there}[{place}]", wrote[place]
+            pod = pod[number] if number < len(pod) else None
+            position = _position(pod, number, template if isinstance(template, list) else ())
+            if position is None:
+                return Problem(target, f"{path} of the pod: {message}")
+            target, template = f"{target}[{position}]", template[position]
         elif index is not None:
-            there, made, wrote = f"{there}[{index}]", at(made, index), at(wrote, index)
+            target, pod, template = f"{target}[{index}]", at(pod, index), at(template, index)
         else:
-            there, made, wrote = f"{there}.{key}", at(made, key), at(wrote, key)
-    return Problem(there, says)
+            target, pod, template = f"{target}.{key}", at(pod, key), at(template, key)
+    return Problem(target, message)
 
 
-def _same(made: Any, number: int, wrote: Sequence[Any]) -> int | None:
-    """Where in a list of the template the entry of the pod's list stands."""
-    name = at(made, "name")
+def _position(item: Any, number: int, template: Sequence[Any]) -> int | None:
+    """Return the position of a list item of the pod in the list of the template."""
+    name = at(item, "name")
     if name is None:
-        return number if number < len(wrote) else None
-    places = [place for place, one in enumerate(wrote) if at(one, "name") == name]
-    return number if number in places else places[0] if places else None
+        return number if number < len(template) else None
+    positions = [position for position, other in enumerate(template) if at(other, "name") == name]
+    return number if number in positions else positions[0] if positions else None

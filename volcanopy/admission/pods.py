@@ -1,41 +1,39 @@
-"""What is wrong with a pod that no job of ours has made and that names our scheduler, before it is in a PodGroup."""
+"""Validation of pods that are scheduled by volcanopy and belong to no job."""
 
 from collections.abc import Iterator
 
+from volcanopy.admission.access import entry_problems
 from volcanopy.admission.context import Context
-from volcanopy.admission.disruption_budgets import budget_problems
-from volcanopy.admission.feasibility import pod_fits
-from volcanopy.admission.queue_acceptance import entry_problems
+from volcanopy.admission.feasibility import pod_findings
+from volcanopy.admission.jobs import budget_problems
 from volcanopy.admission.queue_assignment import group_of
 from volcanopy.admission.request import Request, annotations, at
+from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.submitter import submitter
-from volcanopy.admission.verdict import Warned
-from volcanopy.admission.warnings import pod_doubts
+from volcanopy.admission.warnings import pod_warnings
 from volcanopy.api import names
 from volcanopy.api.model import Problem
 
 
-def is_ours(request: Request, context: Context) -> bool:
-    """Whether the pod names one of our schedulers."""
+def is_scheduled_here(request: Request, context: Context) -> bool:
+    """Return whether the pod names one of volcanopy's schedulers."""
     return at(request.object, "spec", "schedulerName") in context.policy.scheduler_names
 
 
-def pod_problems(request: Request, context: Context) -> Iterator[Problem | Warned]:
-    """Everything that is wrong with a pod that is made. What every pod must be, the API server knows."""
-    if not is_ours(request, context):
+def validate_pod(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+    """Yield the problems of a pod that is created. The API server validates the pod itself."""
+    if not is_scheduled_here(request, context):
         return
-    said = annotations(request.object)
-    yield from budget_problems(said)
-    path, queue = f"metadata.annotations[{names.POD_QUEUE_NAME}]", said.get(names.POD_QUEUE_NAME, "")
+    notes = annotations(request.object)
+    yield from budget_problems(notes)
+    path, queue = f"metadata.annotations[{names.POD_QUEUE_NAME}]", notes.get(names.POD_QUEUE_NAME, "")
     if group := group_of(request.object):
-        known = (context.pod_groups or {}).get(f"{request.namespace}/{group}")
-        if known is None:
+        pod_group = (context.pod_groups or {}).get(f"{request.namespace}/{group}")
+        if pod_group is None:
             return
-        path, queue = f"metadata.annotations[{names.GROUP_NAME}]", known.spec.queue
+        path, queue = f"metadata.annotations[{names.GROUP_NAME}]", pod_group.spec.queue
     name = queue or context.policy.default_queue
-    yield from entry_problems(path, name, submitter(request, context.policy), request.namespace, context, what="pods")
+    yield from entry_problems(path, name, submitter(request, context.policy), request.namespace, context)
     spec = at(request.object, "spec")
-    yield from map(Warned, pod_doubts(spec, "spec", context))
-    found = pod_fits(spec, context)
-    yield from found.problems
-    yield from map(Warned, found.warnings)
+    yield from map(AdmissionWarning, pod_warnings(spec, "spec", context))
+    yield from pod_findings(spec, context)

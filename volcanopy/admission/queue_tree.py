@@ -1,7 +1,7 @@
-"""The tree of queues, with the change that is judged in it, and with changes that may be on their way.
+"""Tree of queues with the change under review and with concurrent changes that may not be observed yet.
 
-A queue that is being changed by somebody else at this moment may be as it was or as it will be. What it takes from the
-queue above counts at its most, what it gives to those below at its least: then no order of events breaks a sum.
+A queue with a concurrent change has more than one version. Its claims on the parent count at their maximum, its amounts for
+children at their minimum, so that the sums are valid in every order of events.
 """
 
 from collections import defaultdict
@@ -18,92 +18,92 @@ from volcanopy.api.scheduling_read import Queue
 Amounts = dict[str, int]
 SUMS = ("guarantee", "deserved")
 PATHS = {"guarantee": "spec.guarantee.resource", "deserved": "spec.deserved", "capability": "spec.capability"}
-_SHOWN = 6
+_MAX_SHOWN = 6
 
 
 def amounts_of(resources: Mapping[str, str | int | float]) -> Amounts:
-    """Base units of a resource list; what is no amount is left out."""
-    found: Amounts = {}
-    for name, said in resources.items():
+    """Return a resource list in base units, without entries that are not quantities."""
+    amounts: Amounts = {}
+    for name, value in resources.items():
         try:
-            found[name] = amount(name, said)
+            amounts[name] = amount(name, value)
         except QuantityError:
             continue
-    return found
+    return amounts
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What a queue claims in one of the forms that it may have."""
+    """Resources and parent of one version of a queue."""
 
     queue: Queue
 
     @property
     def parent(self) -> str:
-        """The queue above; the root for what names none; empty for the root."""
+        """Name of the parent: the root queue by default, empty for the root queue."""
         if self.queue.metadata.name == names.ROOT_QUEUE:
             return ""
         return self.queue.spec.parent or names.ROOT_QUEUE
 
     @cached_property
     def capability(self) -> Amounts:
-        """The most that it may hold."""
+        """Capability in base units."""
         return amounts_of(self.queue.spec.capability)
 
     @cached_property
     def deserved(self) -> Amounts:
-        """What it is due."""
+        """Deserved resources in base units."""
         return amounts_of(self.queue.spec.deserved)
 
     @cached_property
     def guarantee(self) -> Amounts:
-        """What it keeps."""
+        """Guarantee in base units."""
         return amounts_of(self.queue.spec.guarantee.resource)
 
-    def of(self, what: str) -> Amounts:
-        """The amounts of this name."""
-        found: Amounts = getattr(self, what)
-        return found
+    def of(self, field: str) -> Amounts:
+        """Return the amounts of ``guarantee``, ``deserved`` or ``capability``."""
+        amounts: Amounts = getattr(self, field)
+        return amounts
 
 
 class Tree:
-    """Queues by name, each in the forms that it may have, the last one last."""
+    """Queues by name, each with its versions, the newest last."""
 
-    def __init__(self, forms: Mapping[str, list[Claim]]) -> None:
-        self._forms = forms
+    def __init__(self, versions: Mapping[str, list[Claim]]) -> None:
+        self._versions = versions
         self._below: defaultdict[str, set[str]] = defaultdict(set)
-        for name, claims in forms.items():
+        for name, claims in versions.items():
             for claim in claims:
                 if claim.parent:
                     self._below[claim.parent].add(name)
 
     @classmethod
     def of(cls, queues: Mapping[str, Queue], edits: Iterable[Edit] = (), change: Edit | None = None) -> "Tree":
-        """The tree as it is known, as ``edits`` may have made it, and with ``change`` made."""
-        forms = {name: [Claim(queue)] for name, queue in queues.items()}
+        """Return the tree of the observed queues with the versions of ``edits``, after ``change``."""
+        versions = {name: [Claim(queue)] for name, queue in queues.items()}
         for edit in edits:
             if edit.after is not None:
-                forms.setdefault(edit.name, []).append(Claim(edit.after))
+                versions.setdefault(edit.name, []).append(Claim(edit.after))
         if change is not None:
-            forms.pop(change.name, None)
+            versions.pop(change.name, None)
             if change.after is not None:
-                forms[change.name] = [Claim(change.after)]
-        return cls(forms)
+                versions[change.name] = [Claim(change.after)]
+        return cls(versions)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._forms
+        return name in self._versions
 
     def children(self, name: str) -> list[str]:
-        """The queues right below, by name."""
+        """Return the names of the child queues."""
         return sorted(self._below.get(name, ()))
 
     def parent(self, name: str) -> str:
-        """The queue above; empty for the root and for what is not known."""
-        claims = self._forms.get(name)
+        """Return the name of the parent; empty for the root queue and unknown queues."""
+        claims = self._versions.get(name)
         return claims[-1].parent if claims else ""
 
     def above(self, name: str) -> Iterator[str]:
-        """The queues above, the nearest first, without the root; ends where a circle closes."""
+        """Yield the ancestors without the root queue, the parent first, each once."""
         seen = {name}
         at = self.parent(name)
         while at and at != names.ROOT_QUEUE and at not in seen:
@@ -112,96 +112,92 @@ class Tree:
             at = self.parent(at)
 
     def below(self, name: str) -> Iterator[tuple[int, str]]:
-        """Every queue below, with how far below it is; each once."""
+        """Yield the descendants, each once, with their distance."""
         seen, level, depth = {name}, self.children(name), 1
         while level:
             onward = []
-            for one in level:
-                if one not in seen:
-                    seen.add(one)
-                    yield depth, one
-                    onward += self.children(one)
+            for child in level:
+                if child not in seen:
+                    seen.add(child)
+                    yield depth, child
+                    onward += self.children(child)
             level, depth = onward, depth + 1
 
-    def circle(self, name: str) -> str:
-        """The way from a queue over those above it back to itself; empty if there is none."""
-        way, seen = [name], {name}
+    def cycle(self, name: str) -> str:
+        """Return the cycle of parents that contains the queue, as ``a -> b -> a``; empty if there is none."""
+        path, seen = [name], {name}
         at = self.parent(name)
         while at:
-            way.append(at)
+            path.append(at)
             if at == name:
-                return " -> ".join(way)
+                return " -> ".join(path)
             if at in seen:
                 return ""
             seen.add(at)
             at = self.parent(at)
         return ""
 
-    def most(self, name: str, what: str, resource: str) -> int:
-        """The most that a queue may claim in any of its forms."""
-        return max((claim.of(what).get(resource, 0) for claim in self._forms.get(name, ())), default=0)
+    def maximum(self, name: str, field: str, resource: str) -> int:
+        """Return the largest amount in any version of a queue."""
+        return max((claim.of(field).get(resource, 0) for claim in self._versions.get(name, ())), default=0)
 
-    def least(self, name: str, what: str) -> Amounts:
-        """What a queue claims in every one of its forms."""
-        claims = self._forms.get(name) or ()
+    def minimum(self, name: str, field: str) -> Amounts:
+        """Return the amounts that every version of a queue has."""
+        claims = self._versions.get(name) or ()
         shared: Amounts = {}
         for number, claim in enumerate(claims):
-            found = claim.of(what)
-            shared = (
-                dict(found) if number == 0 else {key: min(shared[key], found[key]) for key in shared & found.keys()}
-            )
+            own = claim.of(field)
+            shared = dict(own) if number == 0 else {key: min(shared[key], own[key]) for key in shared & own.keys()}
         return shared
 
     def limit(self, name: str, resource: str) -> tuple[str, int] | None:
-        """The nearest queue above that has a limit of this resource, and the limit."""
-        for one in self.above(name):
-            limits = [c.capability[resource] for c in self._forms[one] if c.capability.get(resource, 0) > 0]
+        """Return the nearest ancestor with a capability of this resource, and the amount."""
+        for ancestor in self.above(name):
+            claims = self._versions[ancestor]
+            limits = [claim.capability[resource] for claim in claims if claim.capability.get(resource, 0) > 0]
             if limits:
-                return one, min(limits)
+                return ancestor, min(limits)
         return None
 
-    def _resources(self, found: Iterable[str], what: str) -> list[str]:
-        return sorted({key for name in found for claim in self._forms.get(name, ()) for key in claim.of(what)})
+    def _resources(self, queues: Iterable[str], field: str) -> list[str]:
+        return sorted({key for name in queues for claim in self._versions.get(name, ()) for key in claim.of(field)})
 
     def excesses(self, name: str) -> dict[tuple[str, str, str], tuple[int, Problem]]:
-        """Where this queue, its parent and those below it claim more than there is: (queue, what, resource) -> by how much."""
-        found: dict[tuple[str, str, str], tuple[int, Problem]] = {}
-        for holder in (self.parent(name), name):
-            if holder and holder != names.ROOT_QUEUE and holder in self:
-                found |= dict(self._sums(holder))
-        for one in (name, *(below for _, below in self.below(name))):
-            found |= dict(self._limits(one))
-        return found
+        """Return where the queue, its parent and its descendants exceed a limit: (queue, field, resource) -> excess, problem."""
+        excesses: dict[tuple[str, str, str], tuple[int, Problem]] = {}
+        for parent in (self.parent(name), name):
+            if parent and parent != names.ROOT_QUEUE and parent in self:
+                excesses |= dict(self._sums(parent))
+        for queue in (name, *(below for _, below in self.below(name))):
+            excesses |= dict(self._limits(queue))
+        return excesses
 
-    def _sums(self, holder: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
-        children = self.children(holder)
-        for what in SUMS:
-            own = self.least(holder, what)
-            for resource in self._resources(children, what):
-                parts = {one: self.most(one, what, resource) for one in children}
-                total = sum(parts.values())
-                if (over := total - own.get(resource, 0)) > 0:
-                    says = self._sum_says(holder, what, resource, parts, own.get(resource))
-                    yield (holder, what, resource), (over, Problem(f"{PATHS[what]}[{resource}]", says))
-
-    def _sum_says(self, holder: str, what: str, resource: str, parts: Mapping[str, int], own: int | None) -> str:
-        shown = [f"{one} {text(resource, units)}" for one, units in parts.items() if units]
-        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-        listed = ", ".join(shown[:_SHOWN]) + more
-        verb = "keep" if what == "guarantee" else "are due"
-        itself = "has none" if own is None else f"has {text(resource, own)}"
-        total = text(resource, sum(parts.values()))
-        fix = f"lessen theirs, or raise {what} of {holder!r}"
-        return (
-            f"the queues below {holder!r} {verb} {total} {resource} together ({listed}), and it {itself} itself: {fix}"
-        )
+    def _sums(self, parent: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
+        children = self.children(parent)
+        for field in SUMS:
+            own = self.minimum(parent, field)
+            for resource in self._resources(children, field):
+                parts = {child: self.maximum(child, field, resource) for child in children}
+                if (excess := sum(parts.values()) - own.get(resource, 0)) > 0:
+                    message = _sum_message(parent, field, resource, parts, own.get(resource, 0))
+                    yield (parent, field, resource), (excess, Problem(f"{PATHS[field]}[{resource}]", message))
 
     def _limits(self, name: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
         for resource in self._resources((name,), "capability"):
-            found = self.limit(name, resource)
-            own = self.most(name, "capability", resource)
-            if found is not None and own > found[1]:
-                limit = text(resource, found[1])
-                says = f"queue {name!r} could hold {text(resource, own)} {resource}, and {found[0]!r} above it {limit} at most"
-                path = f"{PATHS['capability']}[{resource}]"
-                yield (name, "capability", resource), (own - found[1], Problem(path, says))
+            limit = self.limit(name, resource)
+            own = self.maximum(name, "capability", resource)
+            if limit is not None and own > limit[1]:
+                detail = (
+                    f'must not be greater than the capability of ancestor "{limit[0]}" ({text(resource, limit[1])})'
+                )
+                path, queue = f"{PATHS['capability']}[{resource}]", f'queue "{name}"'
+                problem = Problem(path, f"Invalid value: {text(resource, own)}: {queue}: {detail}")
+                yield (name, "capability", resource), (own - limit[1], problem)
+
+
+def _sum_message(parent: str, field: str, resource: str, parts: Mapping[str, int], own: int) -> str:
+    shown = [f"{child} {text(resource, units)}" for child, units in parts.items() if units]
+    more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
+    listed, total = ", ".join(shown[:_MAX_SHOWN]) + more, text(resource, sum(parts.values()))
+    limit = f'must not be greater than {field} of parent "{parent}" ({text(resource, own)})'
+    return f"Invalid value: {total}: sum of {field} of the child queues ({listed}) {limit}"

@@ -1,4 +1,4 @@
-"""What is wrong with a Queue, with a change of it, or with deleting it: judged in the whole tree, with the change made."""
+"""Validation of Queues that are created, updated or deleted, in the tree of queues after the change."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,86 +7,90 @@ import msgspec
 from volcanopy.admission.access import administration_problems
 from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.hierarchy_annotations import path_problems
-from volcanopy.admission.queue_limits import amount_problems, limit_doubts, limit_problems, same_limits
-from volcanopy.admission.queue_policy import term_problems
+from volcanopy.admission.queue_limits import (
+    MAX_RESOURCES,
+    amount_problems,
+    limit_problems,
+    limit_warnings,
+    same_limits,
+)
+from volcanopy.admission.queue_policy import policy_problems
 from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
 from volcanopy.admission.request import Request, at
-from volcanopy.admission.verdict import Warned
+from volcanopy.admission.response import AdmissionWarning
 from volcanopy.api import names
-from volcanopy.api.model import InvalidObjectError, Json, Problem
+from volcanopy.api.model import InvalidObjectError, Json, Problem, forbidden, invalid, not_found, quoted, too_many
 from volcanopy.api.quantity import text
 from volcanopy.api.scheduling import Queue, QueueSpec
 from volcanopy.api.scheduling_read import Queue as KnownQueue
 
-LARGEST_LIST = 64
 
-
-def queue_problems(request: Request, context: Context) -> Iterator[Problem | Warned]:
-    """Everything that is wrong with a queue that is made or changed."""
+def validate_queue(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+    """Yield the problems of a queue that is created or updated."""
     manifest = request.object or {}
-    if wide := list(_too_long(manifest)):
-        yield from wide
+    if long_lists := list(_long_lists(manifest)):
+        yield from long_lists
         return
     try:
         queue = Queue.read(manifest, unknown="forbid")
     except InvalidObjectError as error:
         yield from error.problems
         return
-    wrong = list(_amounts(queue.spec))
-    yield from wrong
-    if not wrong:
+    invalid_amounts = list(_amounts(queue.spec))
+    yield from invalid_amounts
+    if not invalid_amounts:
         yield from _order(queue.spec)
     yield from limit_problems(queue.spec)
-    yield from term_problems(queue)
+    yield from policy_problems(queue)
     yield from path_problems(request, context)
-    after = known(manifest)
-    before = known(request.old) if request.old is not None else None
+    after = known_queue(manifest)
+    before = known_queue(request.old) if request.old is not None else None
     if queue.metadata.name == names.ROOT_QUEUE:
         yield from _root(queue, before, after, context)
     if context.queues is None or after is None:
         return
     yield from _permission(request, queue, before, context)
-    misplaced = list(_place(queue.metadata.name, before, after, context))
-    yield from misplaced
-    if not wrong and not misplaced:
+    position_problems = list(_position(queue.metadata.name, before, after, context))
+    yield from position_problems
+    if not invalid_amounts and not position_problems:
         yield from _excesses(before, after, context)
     if before is None or not same_limits(before, after):
-        yield from limit_doubts(queue.metadata.name, after, context)
+        yield from limit_warnings(queue.metadata.name, after, context)
 
 
-def queue_deletion_problems(request: Request, context: Context) -> Iterator[Problem]:
-    """Why a queue cannot be deleted."""
+def validate_queue_deletion(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield the reasons why a queue cannot be deleted."""
     name = request.name
-    yield from administration_problems(name, request.user, context, doing=f"delete queue {name!r}")
+    yield from administration_problems(name, request.user, context, f'delete queue "{name}"')
     if name in {names.DEFAULT_QUEUE, names.ROOT_QUEUE, context.policy.default_queue}:
-        yield Problem("metadata.name", f"the queue {name!r} cannot be deleted: the system needs it")
+        yield forbidden("metadata.name", f'queue "{name}" is required by volcanopy and cannot be deleted')
         return
     if context.queues is None or not name:
         return
     if children := Tree.of(context.queues, context.edits).children(name):
-        yield Problem("metadata.name", f"queue {name!r} is divided into {', '.join(children)}: delete those first")
-    yield from _use(name, "metadata.name", "it cannot be deleted until they are done", context)
+        yield forbidden("metadata.name", f'queue "{name}" has child queues: delete {quoted(children)} first')
+    yield from _in_use(name, "metadata.name", "it cannot be deleted until they are finished", context)
 
 
-def known(manifest: Json | None) -> KnownQueue | None:
-    """The slice of a queue that the tree is made of; None if it cannot be read."""
+def known_queue(manifest: Json | None) -> KnownQueue | None:
+    """Return the read model of a queue, or None if it is not valid."""
     try:
         return msgspec.convert(manifest, KnownQueue)
     except msgspec.ValidationError:
         return None
 
 
-def concerns_tree(request: Request) -> bool:
-    """Whether this changes what the sums over the tree are made of."""
+def changes_tree(request: Request) -> bool:
+    """Return whether a request changes the tree of queues or the amounts that are summed over it."""
     if request.operation != "UPDATE":
         return True
-    before, after = known(request.old), known(request.object)
+    before, after = known_queue(request.old), known_queue(request.object)
     return before is None or after is None or not same_claims(before, after)
 
 
-def same_claims(one: KnownQueue, other: KnownQueue) -> bool:
-    """Whether two forms of a queue stand at the same place of the tree with the same amounts."""
-    return _claims(one) == _claims(other)
+def same_claims(left: KnownQueue, right: KnownQueue) -> bool:
+    """Return whether two versions of a queue have the same parent and the same amounts."""
+    return _claims(left) == _claims(right)
 
 
 def _claims(queue: KnownQueue) -> tuple[object, ...]:
@@ -95,17 +99,14 @@ def _claims(queue: KnownQueue) -> tuple[object, ...]:
     return (spec.parent or names.ROOT_QUEUE, *map(amounts_of, parts))
 
 
-def _too_long(manifest: Json) -> Iterator[Problem]:
-    for path in PATHS.values():
-        found = at(manifest, *path.split("."))
-        if isinstance(found, Mapping) and len(found) > LARGEST_LIST:
-            yield Problem(path, f"names {len(found)} resources: {LARGEST_LIST} are allowed")
+def _long_lists(manifest: Json) -> Iterator[Problem]:
+    lists = [(path, at(manifest, *path.split("."))) for path in PATHS.values()]
     entries = at(manifest, "spec", "limits")
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-        found = at(entry, "resources")
-        if isinstance(found, Mapping) and len(found) > LARGEST_LIST:
-            path = f"spec.limits[{number}].resources"
-            yield Problem(path, f"names {len(found)} resources: {LARGEST_LIST} are allowed")
+        lists.append((f"spec.limits[{number}].resources", at(entry, "resources")))
+    for path, resources in lists:
+        if isinstance(resources, Mapping) and len(resources) > MAX_RESOURCES:
+            yield too_many(path, len(resources), MAX_RESOURCES)
 
 
 def _amounts(spec: QueueSpec) -> Iterator[Problem]:
@@ -115,103 +116,98 @@ def _amounts(spec: QueueSpec) -> Iterator[Problem]:
 
 
 def _order(spec: QueueSpec) -> Iterator[Problem]:
-    """The guarantee is part of what is deserved, and that of what the queue may hold."""
+    """Yield deserved amounts that are less than the guarantee or greater than the capability."""
     capability, deserved = amounts_of(spec.capability or {}), amounts_of(spec.deserved or {})
     for name, units in amounts_of(spec.guarantee.resource if spec.guarantee else {}).items():
+        path, detail = f"spec.deserved[{name}]", f"must not be less than the guarantee ({text(name, units)})"
         if name not in deserved:
-            told = (
-                f"{text(name, units)} is guaranteed and nothing of it deserved: give deserved[{name}] at least as much"
-            )
-            yield Problem(f"spec.deserved[{name}]", told)
+            yield Problem(path, f"Required value: {detail}")
         elif units > deserved[name]:
-            told = f"{text(name, deserved[name])} is less than the guarantee of {text(name, units)}"
-            yield Problem(f"spec.deserved[{name}]", told)
+            yield invalid(path, text(name, deserved[name]), detail)
     for name, units in deserved.items():
         if name in capability and units > capability[name]:
-            told = f"{text(name, units)} is more than the capability of {text(name, capability[name])}"
-            yield Problem(f"spec.deserved[{name}]", told)
+            detail = f"must not be greater than the capability ({text(name, capability[name])})"
+            yield invalid(f"spec.deserved[{name}]", text(name, units), detail)
 
 
 def _root(queue: Queue, before: KnownQueue | None, after: KnownQueue | None, context: Context) -> Iterator[Problem]:
     if queue.spec.parent not in {"", names.ROOT_QUEUE}:
-        yield Problem("spec.parent", "the root queue is part of no other: leave it out")
+        yield forbidden("spec.parent", "must not be set for the root queue")
     if before is None or after is None or not context.policy.protect_root:
         return
-    for what, now, then in (
+    for field, new, old in (
         ("capability", after.spec.capability, before.spec.capability),
         ("deserved", after.spec.deserved, before.spec.deserved),
         ("guarantee", after.spec.guarantee.resource, before.spec.guarantee.resource),
     ):
-        if amounts_of(now) != amounts_of(then):
-            told = f"{what} of the root queue is fixed: it is the cluster (protectRoot: false in the admission configuration)"
-            yield Problem(PATHS[what], told)
+        if amounts_of(new) != amounts_of(old):
+            yield forbidden(PATHS[field], "immutable for the root queue: set protectRoot: false to change it")
 
 
 def _permission(request: Request, queue: Queue, before: KnownQueue | None, context: Context) -> Iterator[Problem]:
-    """The permission is judged by what the tree says now: a change cannot grant itself."""
+    """Yield missing permissions in the tree before the change: a change cannot grant itself."""
     user, name = request.user, queue.metadata.name
     if before is not None:
-        yield from administration_problems(name, user, context, doing=f"change queue {name!r}")
+        yield from administration_problems(name, user, context, f'change queue "{name}"')
     parent = queue.spec.parent or names.ROOT_QUEUE
     if name != names.ROOT_QUEUE and (before is None or parent != (before.spec.parent or names.ROOT_QUEUE)):
-        yield from administration_problems(parent, user, context, doing=f"put a queue below {parent!r}")
+        yield from administration_problems(parent, user, context, f'add a child to queue "{parent}"')
 
 
-def _place(name: str, before: KnownQueue | None, after: KnownQueue, context: Context) -> Iterator[Problem]:
-    """What is wrong with where the queue stands, if it is put there now."""
+def _position(name: str, before: KnownQueue | None, after: KnownQueue, context: Context) -> Iterator[Problem]:
+    """Yield the problems of a new position in the tree."""
     queues = context.queues or {}
     parent = after.spec.parent or names.ROOT_QUEUE
     moved = before is None or parent != (before.spec.parent or names.ROOT_QUEUE)
     if not moved or names.ROOT_QUEUE in {name, parent}:
         return
     if parent == name:
-        yield Problem("spec.parent", "a queue cannot be its own parent")
+        yield invalid("spec.parent", parent, "must not be the queue itself")
         return
     for edit in context.edits:
         if edit.name != name and _moves(edit, queues):
-            told = f"queue {edit.name!r} is being moved or deleted at this moment: try again in a minute"
-            yield Problem("spec.parent", told)
+            yield forbidden("spec.parent", f'queue "{edit.name}" is being moved or deleted: try again in a minute')
             return
     tree = Tree.of(queues, context.edits, Edit(name, after))
     if parent not in tree:
-        yield Problem("spec.parent", f"there is no queue {parent!r}: make it first")
+        yield not_found("spec.parent", "queue", parent, "create it first")
         return
-    if way := tree.circle(name):
-        yield Problem("spec.parent", f"queues would be part of each other in a circle: {way}")
+    if path := tree.cycle(name):
+        yield invalid("spec.parent", parent, f"must not create a cycle: {path}")
         return
-    depth = 1 + sum(1 for _ in tree.above(name)) + max((far for far, _ in tree.below(name)), default=0)
+    depth = 1 + sum(1 for _ in tree.above(name)) + max((distance for distance, _ in tree.below(name)), default=0)
     if depth > context.policy.max_queue_depth:
-        way = " -> ".join([*reversed(list(tree.above(name))), name])
-        told = f"the tree would be {depth} queues deep ({way}), at most {context.policy.max_queue_depth} is allowed"
-        yield Problem("spec.parent", told)
+        path = " -> ".join([*reversed(list(tree.above(name))), name])
+        detail = f"depth of the queue tree ({path}) must be at most {context.policy.max_queue_depth}, is {depth}"
+        yield invalid("spec.parent", parent, detail)
     if tree.children(parent) == [name]:
-        yield from _use(parent, "spec.parent", "a queue with queues below it takes no jobs", context)
+        yield from _in_use(parent, "spec.parent", "only leaf queues can have jobs", context)
 
 
 def _moves(edit: Edit, queues: Mapping[str, KnownQueue]) -> bool:
-    """Whether an edit that may be on its way moves or deletes a queue that there is."""
-    found = queues.get(edit.name)
-    if found is None:
+    """Return whether a concurrent change moves or deletes an existing queue."""
+    queue = queues.get(edit.name)
+    if queue is None:
         return False
-    return edit.after is None or (edit.after.spec.parent or names.ROOT_QUEUE) != (found.spec.parent or names.ROOT_QUEUE)
+    return edit.after is None or (edit.after.spec.parent or names.ROOT_QUEUE) != (queue.spec.parent or names.ROOT_QUEUE)
 
 
-def _use(name: str, path: str, because: str, context: Context) -> Iterator[Problem]:
-    """Why the queue is not empty."""
+def _in_use(name: str, path: str, consequence: str, context: Context) -> Iterator[Problem]:
+    """Yield a problem if the queue has pods or PodGroups."""
     queue = (context.queues or {}).get(name)
     pods = amounts_of(queue.status.allocated).get("pods", 0) if queue is not None else 0
     groups = context.unfinished.get(name, 0)
     if pods or groups:
-        found = [_counted(pods, "running pod")] * bool(pods) + [_counted(groups, "unfinished PodGroup")] * bool(groups)
-        yield Problem(path, f"queue {name!r} has {' and '.join(found)}: {because}")
+        users = [_counted(pods, "running pod")] * bool(pods) + [_counted(groups, "unfinished PodGroup")] * bool(groups)
+        yield forbidden(path, f'queue "{name}" has {" and ".join(users)}: {consequence}')
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _excesses(before: KnownQueue | None, after: KnownQueue, context: Context) -> Iterator[Problem]:
-    """The sums and limits that the change breaks. What was broken before and becomes no worse may be mended in steps."""
+    """Yield the sums and limits that the change exceeds by more than before."""
     if before is not None and same_claims(before, after):
         return
     queues, name = context.queues or {}, after.metadata.name

@@ -1,4 +1,4 @@
-"""What an AdmissionReview asks, as far as it can be read: who wants to do what with which object."""
+"""Request of an AdmissionReview: the operation, the object and the user."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,14 +11,14 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks; without a name it is not known."""
+    """The user of a request; the name is empty if it is unknown."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
 
     @property
     def account(self) -> tuple[str, str] | None:
-        """Namespace and name of the service account that this is, if it is one."""
+        """Namespace and name of the service account, if the user is one."""
         if not self.name.startswith(_ACCOUNT):
             return None
         namespace, _, name = self.name.removeprefix(_ACCOUNT).partition(":")
@@ -26,14 +26,14 @@ class User:
 
 
 def account_user(namespace: str, name: str) -> User:
-    """The user that a service account is."""
+    """Return the user of a service account."""
     groups = ("system:serviceaccounts", f"{_ACCOUNT[:-1]}s:{namespace}", "system:authenticated")
     return User(f"{_ACCOUNT}{namespace}:{name}", groups)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to make, change or delete one object. ``object`` is None when it is deleted, ``old`` when it is made."""
+    """A request to create, update or delete an object. ``object`` is None for a deletion, ``old`` for a creation."""
 
     uid: str = ""
     group: str = ""
@@ -47,56 +47,56 @@ class Request:
     dry_run: bool = False
 
     @property
-    def about(self) -> tuple[str, str, str]:
-        """What the rules are looked up by."""
+    def key(self) -> tuple[str, str, str]:
+        """Group, kind and operation."""
         return self.group, self.kind, self.operation
 
-    def holding(self, changed: Json) -> "Request":
-        """The same request with another object."""
-        return replace(self, object=changed)
+    def with_object(self, manifest: Json) -> "Request":
+        """Return the request with another object."""
+        return replace(self, object=manifest)
 
     @classmethod
     def of(cls, admission_review: Json) -> "Request | None":
-        """The request of a review; None if it holds none."""
+        """Return the request of a review, if there is one."""
         request = admission_review.get("request")
         if not isinstance(request, Mapping):
             return None
         kind, user = _mapping(request.get("kind")), _mapping(request.get("userInfo"))
         groups = user.get("groups")
-        found, old = request.get("object"), request.get("oldObject")
-        named = _mapping(_mapping(found if isinstance(found, dict) else old).get("metadata"))
+        manifest, old = request.get("object"), request.get("oldObject")
+        metadata = _mapping(_mapping(manifest if isinstance(manifest, dict) else old).get("metadata"))
         return cls(
             uid=_text(request.get("uid")),
             group=_text(kind.get("group")),
             kind=_text(kind.get("kind")),
             operation=_text(request.get("operation")),
-            name=_text(request.get("name")) or _text(named.get("name")),
-            namespace=_text(request.get("namespace")) or _text(named.get("namespace")),
+            name=_text(request.get("name")) or _text(metadata.get("name")),
+            namespace=_text(request.get("namespace")) or _text(metadata.get("namespace")),
             user=User(
                 _text(user.get("username")),
-                tuple(one for one in groups if isinstance(one, str)) if isinstance(groups, list) else (),
+                tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
             ),
-            object=found if isinstance(found, dict) else None,
+            object=manifest if isinstance(manifest, dict) else None,
             old=old if isinstance(old, dict) else None,
             dry_run=request.get("dryRun") is True,
         )
 
 
-def at(found: Any, *steps: str) -> Any:
-    """What stands at a path of nested objects; None where something on the way is missing or no object."""
+def at(value: Any, *steps: str) -> Any:
+    """Return the value at a path of nested objects; None if a step is missing or not an object."""
     for step in steps:
-        if not isinstance(found, Mapping):
+        if not isinstance(value, Mapping):
             return None
-        found = found.get(step)
-    return found
+        value = value.get(step)
+    return value
 
 
 def annotations(manifest: Json | None) -> dict[str, str]:
-    """The annotations of an object, those that are texts."""
-    found = at(manifest, "metadata", "annotations")
-    if not isinstance(found, dict):
+    """Return the annotations of an object whose values are strings."""
+    values = at(manifest, "metadata", "annotations")
+    if not isinstance(values, dict):
         return {}
-    return {key: value for key, value in found.items() if isinstance(value, str)}
+    return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
 def _text(value: Any) -> str:

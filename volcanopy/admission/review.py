@@ -1,166 +1,165 @@
-"""An AdmissionReview in, an AdmissionReview out.
+"""Reviews of admission requests: an AdmissionReview in, an AdmissionReview out.
 
-Every problem of an object is named at once, each with its path. What a schema can say the API server has checked
-already (or will); here stands what needs more than the object alone, or more than CEL can say.
+A response lists every problem of an object with its path. The API server validates the schema; this module covers what
+depends on other objects or cannot be expressed in CEL.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from volcanopy.admission.context import Context
-from volcanopy.admission.defaults import default_job
 from volcanopy.admission.hierarchy_annotations import with_root
-from volcanopy.admission.hypernodes import hyper_node_deletion_doubts, hyper_node_problems
-from volcanopy.admission.pod_dry_run import tried_judgement
-from volcanopy.admission.podgroups import group_problems
-from volcanopy.admission.pods import is_ours, pod_problems
-from volcanopy.admission.queue_assignment import placed, pod_placed
-from volcanopy.admission.queues import queue_deletion_problems, queue_problems
+from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
+from volcanopy.admission.jobs import with_task_names
+from volcanopy.admission.pod_dry_run import dry_run_findings
+from volcanopy.admission.podgroups import validate_pod_group
+from volcanopy.admission.pods import is_scheduled_here, validate_pod
+from volcanopy.admission.queue_assignment import pod_with_queue, with_queue
+from volcanopy.admission.queues import validate_queue, validate_queue_deletion
 from volcanopy.admission.request import Request
-from volcanopy.admission.size_limits import bound_problems
-from volcanopy.admission.submissions import (
-    changed_job,
-    kept_template,
-    left_command,
-    submitted_cron,
-    submitted_flow,
-    submitted_job,
+from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
+from volcanopy.admission.size_limits import size_problems
+from volcanopy.admission.submitter import submitter, submitter_problems, with_submitter
+from volcanopy.admission.workloads import (
+    validate_command,
+    validate_cron,
+    validate_flow,
+    validate_job,
+    validate_job_update,
+    validate_template,
 )
-from volcanopy.admission.submitter import origin_problems, stamped, submitter
-from volcanopy.admission.verdict import Judgement, Verdict, Warned, patch_between
 from volcanopy.api import names
 from volcanopy.api.model import Json, Problem
 
-Judge = Callable[[Request, Context], Judgement]
-Change = Callable[[Request, Context], Json]
+Validate = Callable[[Request, Context], Findings]
+Mutate = Callable[[Request, Context], Json]
 
 __all__ = ["Context", "mutate", "review", "validate"]
 
 
 def review(admission_review: Json, context: Context) -> Json:
-    """What both webhooks say together: the verdict on the object with everything filled in, and the patch that does so.
+    """Return the combined response of both webhooks: the findings of the mutated object, and the patch.
 
-    Never raises for what is in the review: an object that cannot be read is refused in words.
+    Never raises for the content of the review: an object that is not valid is rejected.
     """
     request = Request.of(admission_review)
     if request is None:
-        return _NO_REVIEW
-    changed, patch = _changed(request, context)
-    return Verdict.of(_judged(changed, context), patch).answer(request.uid)
+        return _NO_REQUEST
+    mutated, patch = _mutated(request, context)
+    return AdmissionResponse.of(_findings(mutated, context), patch).review(request.uid)
 
 
 def validate(admission_review: Json, context: Context) -> Json:
-    """The answer of a validating webhook: the verdict on the object as it has become."""
+    """Return the response of the validating webhook."""
     request = Request.of(admission_review)
     if request is None:
-        return _NO_REVIEW
-    return Verdict.of(_judged(request, context)).answer(request.uid)
+        return _NO_REQUEST
+    return AdmissionResponse.of(_findings(request, context)).review(request.uid)
 
 
 def mutate(admission_review: Json, context: Context | None = None) -> Json:
-    """The answer of a mutating webhook: the patch alone. The judgement is for the validating one, which comes after."""
+    """Return the response of the mutating webhook: the patch only."""
     request = Request.of(admission_review)
     if request is None:
-        return Verdict().answer("")
-    return Verdict((), (), tuple(_changed(request, context or Context())[1])).answer(request.uid)
+        return AdmissionResponse().review("")
+    return AdmissionResponse((), (), tuple(_mutated(request, context or Context())[1])).review(request.uid)
 
 
-_NO_REVIEW = Verdict((Problem("request", "is required: this is no AdmissionReview"),)).answer("")
+_NO_REQUEST = AdmissionResponse(
+    (Problem("request", "Required value: must be an AdmissionReview with a request"),)
+).review("")
 
 
-def _changed(request: Request, context: Context) -> tuple[Request, list[Json]]:
-    """The request with everything filled in, and the patch."""
-    change = _CHANGES.get(request.about)
-    if change is None or request.object is None or any(True for _ in bound_problems(request.object)):
+def _mutated(request: Request, context: Context) -> tuple[Request, list[Json]]:
+    """Return the request with the mutated object, and the patch."""
+    change = _MUTATIONS.get(request.key)
+    if change is None or request.object is None or any(True for _ in size_problems(request.object)):
         return request, []
     after = change(request, context)
-    return request.holding(after), patch_between(request.object, after)
+    return request.with_object(after), patch_between(request.object, after)
 
 
-def _judged(request: Request, context: Context) -> Iterator[Problem | Warned]:
-    judge = _JUDGES.get(request.about)
-    if judge is None:
+def _findings(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+    validator = _VALIDATORS.get(request.key)
+    if validator is None:
         return
     if request.operation != "DELETE":
         if request.object is None:
-            yield Problem("", "the request holds no object to judge")
+            yield Problem("request.object", "Required value")
             return
-        if bounds := list(bound_problems(request.object)):
-            yield from bounds
+        if problems := list(size_problems(request.object)):
+            yield from problems
             return
-        if request.about in _STAMPED and (request.kind != "Pod" or is_ours(request, context)):
-            yield from origin_problems(request, context.policy)
-    yield from judge(request, context)
-    yield from tried_judgement(context.tried, context.policy)
+        if request.key in _WITH_SUBMITTER and (request.kind != "Pod" or is_scheduled_here(request, context)):
+            yield from submitter_problems(request, context.policy)
+    yield from validator(request, context)
+    yield from dry_run_findings(context.dry_runs, context.policy)
+
+
+def _submitted(request: Request, context: Context) -> Json:
+    return with_submitter(request, context.policy) or {}
+
+
+def _queued(request: Request, context: Context) -> Json:
+    request = request.with_object(_submitted(request, context))
+    return with_queue(request, submitter(request, context.policy), context) or {}
 
 
 def _job(request: Request, context: Context) -> Json:
-    made = stamped(request, context.policy) or {}
-    request = request.holding(made)
-    made = placed(request, submitter(request, context.policy), context) or {}
-    return default_job(made) if request.operation == "CREATE" else made
-
-
-def _group(request: Request, context: Context) -> Json:
-    request = request.holding(stamped(request, context.policy) or {})
-    return placed(request, submitter(request, context.policy), context) or {}
+    return with_task_names(_queued(request, context))
 
 
 def _pod(request: Request, context: Context) -> Json:
-    if not is_ours(request, context):
+    if not is_scheduled_here(request, context):
         return request.object or {}
-    request = request.holding(stamped(request, context.policy) or {})
-    return pod_placed(request, submitter(request, context.policy), context) or {}
+    request = request.with_object(_submitted(request, context))
+    return pod_with_queue(request, submitter(request, context.policy), context) or {}
 
 
-def _stamp(request: Request, context: Context) -> Json:
-    return stamped(request, context.policy) or {}
-
-
-def _root(request: Request, _: Context) -> Json:
+def _queue(request: Request, _: Context) -> Json:
     return with_root(request.object or {})
 
 
 def _nothing(_: Request, __: Context) -> Iterable[Problem]:
-    """What is judged for its origin alone."""
+    """Return no problems: only the submitter is validated."""
     return ()
 
 
-_JUDGES: Mapping[tuple[str, str, str], Judge] = MappingProxyType(
+_VALIDATORS: Mapping[tuple[str, str, str], Validate] = MappingProxyType(
     {
-        (names.BATCH, "BatchJob", "CREATE"): submitted_job,
-        (names.BATCH, "BatchJob", "UPDATE"): changed_job,
-        (names.BATCH, "CronBatchJob", "CREATE"): submitted_cron,
-        (names.BATCH, "CronBatchJob", "UPDATE"): submitted_cron,
-        (names.FLOW, "JobFlow", "CREATE"): submitted_flow,
+        (names.BATCH, "BatchJob", "CREATE"): validate_job,
+        (names.BATCH, "BatchJob", "UPDATE"): validate_job_update,
+        (names.BATCH, "CronBatchJob", "CREATE"): validate_cron,
+        (names.BATCH, "CronBatchJob", "UPDATE"): validate_cron,
+        (names.FLOW, "JobFlow", "CREATE"): validate_flow,
         (names.FLOW, "JobFlow", "UPDATE"): _nothing,
-        (names.FLOW, "JobTemplate", "CREATE"): kept_template,
-        (names.FLOW, "JobTemplate", "UPDATE"): kept_template,
-        (names.BUS, "Command", "CREATE"): left_command,
-        (names.SCHEDULING, "Queue", "CREATE"): queue_problems,
-        (names.SCHEDULING, "Queue", "UPDATE"): queue_problems,
-        (names.SCHEDULING, "Queue", "DELETE"): queue_deletion_problems,
-        (names.SCHEDULING, "PodGroup", "CREATE"): group_problems,
-        (names.SCHEDULING, "PodGroup", "UPDATE"): group_problems,
-        (names.TOPOLOGY, "HyperNode", "CREATE"): hyper_node_problems,
-        (names.TOPOLOGY, "HyperNode", "UPDATE"): hyper_node_problems,
-        (names.TOPOLOGY, "HyperNode", "DELETE"): hyper_node_deletion_doubts,
-        ("", "Pod", "CREATE"): pod_problems,
+        (names.FLOW, "JobTemplate", "CREATE"): validate_template,
+        (names.FLOW, "JobTemplate", "UPDATE"): validate_template,
+        (names.BUS, "Command", "CREATE"): validate_command,
+        (names.SCHEDULING, "Queue", "CREATE"): validate_queue,
+        (names.SCHEDULING, "Queue", "UPDATE"): validate_queue,
+        (names.SCHEDULING, "Queue", "DELETE"): validate_queue_deletion,
+        (names.SCHEDULING, "PodGroup", "CREATE"): validate_pod_group,
+        (names.SCHEDULING, "PodGroup", "UPDATE"): validate_pod_group,
+        (names.TOPOLOGY, "HyperNode", "CREATE"): validate_hyper_node,
+        (names.TOPOLOGY, "HyperNode", "UPDATE"): validate_hyper_node,
+        (names.TOPOLOGY, "HyperNode", "DELETE"): validate_hyper_node_deletion,
+        ("", "Pod", "CREATE"): validate_pod,
         ("", "Pod", "UPDATE"): _nothing,
     }
 )
-_CHANGES: Mapping[tuple[str, str, str], Change] = MappingProxyType(
+_MUTATIONS: Mapping[tuple[str, str, str], Mutate] = MappingProxyType(
     {
         (names.BATCH, "BatchJob", "CREATE"): _job,
-        (names.BATCH, "BatchJob", "UPDATE"): _job,
-        (names.BATCH, "CronBatchJob", "CREATE"): _stamp,
-        (names.BATCH, "CronBatchJob", "UPDATE"): _stamp,
-        (names.FLOW, "JobFlow", "CREATE"): _stamp,
-        (names.FLOW, "JobFlow", "UPDATE"): _stamp,
-        (names.SCHEDULING, "PodGroup", "CREATE"): _group,
-        (names.SCHEDULING, "PodGroup", "UPDATE"): _group,
-        (names.SCHEDULING, "Queue", "CREATE"): _root,
+        (names.BATCH, "BatchJob", "UPDATE"): _queued,
+        (names.BATCH, "CronBatchJob", "CREATE"): _submitted,
+        (names.BATCH, "CronBatchJob", "UPDATE"): _submitted,
+        (names.FLOW, "JobFlow", "CREATE"): _submitted,
+        (names.FLOW, "JobFlow", "UPDATE"): _submitted,
+        (names.SCHEDULING, "PodGroup", "CREATE"): _queued,
+        (names.SCHEDULING, "PodGroup", "UPDATE"): _queued,
+        (names.SCHEDULING, "Queue", "CREATE"): _queue,
         ("", "Pod", "CREATE"): _pod,
     }
 )
-_STAMPED = frozenset(about for about in _CHANGES if about[1] != "Queue") | {("", "Pod", "UPDATE")}
+_WITH_SUBMITTER = frozenset(key for key in _MUTATIONS if key[1] != "Queue") | {("", "Pod", "UPDATE")}

@@ -1,42 +1,40 @@
-"""Objects too large to be judged in the time that there is: told so before anything else is looked at."""
+"""Size limits of objects, checked before anything else so that a review takes limited time."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from volcanopy.api.model import Json, Problem
+from volcanopy.api.model import Json, Problem, too_many
 
-MOST_VALUES = 10_000
-WIDEST = 1024
-DEEPEST = 32
-_NOT_READ = frozenset({"template", "volumeClaim", "managedFields", "jobSpec", "status"})
-"""What the API server's schema checks and we do not walk through. A status is the controllers' own."""
-_NAMED_FREELY = frozenset({"annotations", "labels"})
+MAX_VALUES = 10_000
+MAX_ENTRIES = 1024
+MAX_DEPTH = 32
+_SKIPPED = frozenset({"template", "volumeClaim", "managedFields", "jobSpec", "status"})
+"""Fields that are validated by the API server's schema only, and the status, which controllers write."""
+_UNLIMITED = frozenset({"annotations", "labels"})
 
 
-def bound_problems(manifest: Json) -> Iterator[Problem]:
-    """The first bound that the object passes, counting what stands outside pod templates."""
-    left = MOST_VALUES
+def size_problems(manifest: Json) -> Iterator[Problem]:
+    """Yield the first size limit that the object exceeds, without its pod templates."""
+    left = MAX_VALUES
     level: list[tuple[str, Any]] = [("", manifest)]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         onward: list[tuple[str, Any]] = []
         for path, value in level:
             key = path.rpartition(".")[2]
-            if key in _NOT_READ:
+            if key in _SKIPPED:
                 continue
-            if isinstance(value, (dict, list)) and len(value) > WIDEST and key not in _NAMED_FREELY:
-                yield Problem(path[:200], f"has {len(value)} entries: {WIDEST} are allowed")
+            if isinstance(value, (dict, list)) and len(value) > MAX_ENTRIES and key not in _UNLIMITED:
+                yield too_many(path[:200], len(value), MAX_ENTRIES)
                 return
-            if isinstance(value, dict) and key not in _NAMED_FREELY:
-                onward += [(f"{path}.{name}" if path else str(name), one) for name, one in value.items()]
+            if isinstance(value, dict) and key not in _UNLIMITED:
+                onward += [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
             elif isinstance(value, list):
-                onward += [(path, one) for one in value]
+                onward += [(path, item) for item in value]
             left -= len(value) if isinstance(value, (dict, list)) else 0
             if left < 0:
-                yield Problem(
-                    "", f"the object has more than {MOST_VALUES} values outside of pod templates: make several"
-                )
+                yield Problem("", f"Too many: must have at most {MAX_VALUES} values outside of pod templates")
                 return
         level = [(path, value) for path, value in onward if isinstance(value, (dict, list))]
         if not level:
             return
-    yield Problem(level[0][0][:200], f"is nested more than {DEEPEST} levels deep")
+    yield Problem(level[0][0][:200], f"Invalid value: must have at most {MAX_DEPTH} levels of nesting")

@@ -1,9 +1,8 @@
-"""Who asked for an object: written into it when it is made, and not to be changed.
+"""Submitter of an object: recorded in annotations when the object is created, immutable afterwards.
 
-Our controllers make jobs for whoever made the flow or cron job: they hand the name on, and are believed. Pods that
-Kubernetes' own controllers make (for a Deployment, a Job) count as asked for by the service account that they run as: who
-made the Deployment is not known then. Where nobody has said who our controllers are, a PodGroup that says that it belongs
-to a job of ours is believed to, and so is whom it names.
+Volcanopy's controllers copy the submitter of a flow or cron job to its jobs, and are trusted. The submitter of pods created by
+Kubernetes' controllers (for a Deployment, a Job) is the service account of the pods. If the configuration names no
+controllers, the submitter recorded in a PodGroup that is owned by a BatchJob is trusted.
 """
 
 import json
@@ -12,15 +11,15 @@ from collections.abc import Mapping
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request, User, account_user, annotations, at
 from volcanopy.api import names
-from volcanopy.api.model import Json, Problem
+from volcanopy.api.model import Json, Problem, forbidden
 
 KEYS = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
 _KUBERNETES = ("system:serviceaccount:kube-system:", "system:kube-controller-manager", "system:node:")
 
 
 def submitter(request: Request, policy: AdmissionPolicy) -> User:
-    """Who asks for the object, for whomever's sake the request is made."""
-    unnamed = not policy.controllers and request.kind == "PodGroup" and of_a_job(request)
+    """Return the submitter of the object in the request."""
+    unnamed = not policy.controllers and request.kind == "PodGroup" and belongs_to_job(request)
     if request.user.name in policy.controllers or unnamed:
         return recorded(request.object) or request.user
     if request.kind == "Pod" and request.user.name.startswith(_KUBERNETES):
@@ -29,29 +28,30 @@ def submitter(request: Request, policy: AdmissionPolicy) -> User:
     return request.user
 
 
-def of_a_job(request: Request) -> bool:
-    """Whether the object says that it belongs to a BatchJob, which was judged itself."""
+def belongs_to_job(request: Request) -> bool:
+    """Return whether the object is owned by a BatchJob."""
     owners = at(request.object, "metadata", "ownerReferences")
     return isinstance(owners, list) and any(
-        at(one, "kind") == "BatchJob" and str(at(one, "apiVersion")).startswith(f"{names.BATCH}/") for one in owners
+        at(owner, "kind") == "BatchJob" and str(at(owner, "apiVersion")).startswith(f"{names.BATCH}/")
+        for owner in owners
     )
 
 
 def recorded(manifest: Json | None) -> User | None:
-    """Who an object says asked for it; None if it does not say."""
-    user = named_in(annotations(manifest))
+    """Return the submitter recorded in an object, if there is one."""
+    user = submitter_in(annotations(manifest))
     return user if user.name else None
 
 
-def named_in(said: Mapping[str, str]) -> User:
-    """The user whom annotations say; one without a name if they say none."""
+def submitter_in(notes: Mapping[str, str]) -> User:
+    """Return the submitter in annotations; without a name if there is none."""
     try:
-        groups = json.loads(said.get(names.SUBMITTER_GROUPS, "[]"))
+        groups = json.loads(notes.get(names.SUBMITTER_GROUPS, "[]"))
     except (ValueError, RecursionError):
         groups = []
     return User(
-        said.get(names.SUBMITTED_BY, ""),
-        tuple(one for one in groups if isinstance(one, str)) if isinstance(groups, list) else (),
+        notes.get(names.SUBMITTED_BY, ""),
+        tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
     )
 
 
@@ -59,41 +59,44 @@ def _written(user: User) -> dict[str, str]:
     return {names.SUBMITTED_BY: user.name, names.SUBMITTER_GROUPS: json.dumps(list(user.groups), ensure_ascii=False)}
 
 
-def stamped(request: Request, policy: AdmissionPolicy) -> Json | None:
-    """The object with who asked for it. What was there is written over; in a change that leaves it out it comes back."""
+def with_submitter(request: Request, policy: AdmissionPolicy) -> Json | None:
+    """Return the object with its submitter; an update without the annotations keeps the previous ones."""
     manifest = request.object
     metadata = at(manifest, "metadata")
     if manifest is None or not isinstance(metadata, dict) or not request.user.name:
         return manifest
-    found = metadata.get("annotations")
-    if found is not None and not isinstance(found, dict):
+    notes = metadata.get("annotations")
+    if notes is not None and not isinstance(notes, dict):
         return manifest
-    found = found or {}
+    notes = notes or {}
     if request.operation == "UPDATE":
         before = annotations(request.old)
-        wanted = {key: before[key] for key in KEYS if key in before and key not in found}
+        recorded_notes = {key: before[key] for key in KEYS if key in before and key not in notes}
     else:
-        wanted = _written(submitter(request, policy))
-    if all(found.get(key) == value for key, value in wanted.items()):
+        recorded_notes = _written(submitter(request, policy))
+    if all(notes.get(key) == value for key, value in recorded_notes.items()):
         return manifest
-    return {**manifest, "metadata": {**metadata, "annotations": {**found, **wanted}}}
+    return {**manifest, "metadata": {**metadata, "annotations": {**notes, **recorded_notes}}}
 
 
-def origin_problems(request: Request, policy: AdmissionPolicy) -> list[Problem]:
-    """What is forged: a name that is not that of who asked, or one that was changed later."""
+def submitter_problems(request: Request, policy: AdmissionPolicy) -> list[Problem]:
+    """Return a problem for each annotation that does not record the submitter, or was changed."""
     if not request.user.name or request.user.name in policy.controllers:
         return []
-    said = annotations(request.object)
+    notes = annotations(request.object)
     if request.operation == "UPDATE":
         before = annotations(request.old)
-        right = {key: before[key] for key in KEYS if key in before}
-        told = "says who asked for this and cannot be changed: "
+        expected = {key: before[key] for key in KEYS if key in before}
+        detail = "annotation is immutable"
     else:
-        right = _written(submitter(request, policy))
-        told = "is written by admission alone: "
-    problems = []
-    for key in KEYS:
-        if said.get(key) != right.get(key):
-            fix = f"leave it at {right[key]!r}" if key in right else "leave it out"
-            problems.append(Problem(f"metadata.annotations[{key}]", told + fix))
-    return problems
+        expected = _written(submitter(request, policy))
+        detail = "annotation is set by admission"
+    return [
+        forbidden(f"metadata.annotations[{key}]", f"{detail}: {_fix(expected.get(key))}")
+        for key in KEYS
+        if notes.get(key) != expected.get(key)
+    ]
+
+
+def _fix(expected: str | None) -> str:
+    return "remove it" if expected is None else f"keep {expected!r}"

@@ -1,7 +1,7 @@
-"""What a queue lets its users and groups have: how many jobs may wait, and whether a job could ever fit.
+"""Limits of a queue for its users and groups: number of queued jobs, and resources of a single job.
 
-The limits of every queue from the job's own upwards count. A user's are those of the first entry that names the user, or
-else of the first for everybody; a group's are those of the first entry that names one of the user's groups.
+The limits of the job's queue and all its ancestors apply. A user is subject to the first entry that names the user, else to the
+first entry for every user, and to the first entry that names one of the user's groups.
 """
 
 from collections.abc import Iterator
@@ -9,29 +9,28 @@ from typing import NamedTuple
 
 from volcanopy.admission.access import lineage
 from volcanopy.admission.context import Context
-from volcanopy.admission.feasibility import Findings
+from volcanopy.admission.feasibility import exceeded
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import User
-from volcanopy.api.core import QueueLimit
-from volcanopy.api.model import Problem
-from volcanopy.api.quantity import text
-from volcanopy.api.scheduling_read import Queue
+from volcanopy.admission.response import Findings, with_severity
+from volcanopy.api.model import Problem, forbidden, invalid
+from volcanopy.api.scheduling_read import Queue, QueueLimit
 
-EVERYBODY = "*"
+EVERY_USER = "*"
 
 
 class Subject(NamedTuple):
-    """Whom a limit is about: ``user`` or ``group``, and the name."""
+    """Subject of a limit: ``user`` or ``group``, and the name."""
 
     kind: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name!r}" if self.name else "a user whose name is not known"
+        return f'{self.kind} "{self.name}"' if self.name else "unknown users"
 
 
-class Entries:
-    """The entries of a queue by whom they name; of many the first."""
+class LimitEntries:
+    """The limits of a queue by user and group; the first entry for each applies."""
 
     def __init__(self, queue: Queue) -> None:
         self.users: dict[str, QueueLimit] = {}
@@ -45,11 +44,11 @@ class Entries:
         self._amounts: dict[int, Amounts] = {}
 
     def user(self, name: str) -> QueueLimit | None:
-        """The entry that a user is subject to."""
-        return (self.users.get(name) if name else None) or self.users.get(EVERYBODY)
+        """Return the entry that applies to a user."""
+        return (self.users.get(name) if name else None) or self.users.get(EVERY_USER)
 
     def amounts(self, entry: QueueLimit | None) -> Amounts:
-        """What one of the entries lets somebody hold; nothing is limited where there is none."""
+        """Return the resource limits of an entry in base units."""
         if entry is None:
             return {}
         known = self._amounts.get(id(entry))
@@ -58,76 +57,54 @@ class Entries:
         return known
 
     def of(self, user: User) -> Iterator[tuple[Subject, QueueLimit]]:
-        """The entries that this user is subject to: its own, and that of one of its groups."""
+        """Yield the entries that apply to a user: one for the user and one for a group."""
         own = self.user(user.name)
         if own is not None:
             yield Subject("user", user.name), own
-        if self.groups:
-            group = min((one for one in user.groups if one in self._order), key=self._order.__getitem__, default=None)
-            if group is not None:
-                yield Subject("group", group), self.groups[group]
+        groups = [group for group in user.groups if group in self._order]
+        if groups:
+            group = min(groups, key=self._order.__getitem__)
+            yield Subject("group", group), self.groups[group]
 
 
 def queued_problems(path: str, name: str, user: User, context: Context) -> Iterator[Problem]:
-    """Why no more jobs of this user's may wait in a queue, nor in those above it."""
-    if context.queues is None or context.waiting is None:
+    """Yield the limits of queued jobs that a further job of this user would exceed."""
+    if context.queues is None or context.queued_jobs is None:
         return
     for queue in lineage(name, context.queues):
-        own = queue.metadata.name
-        which = f"queue {own!r}" if own == name else f"queue {own!r} above {name!r}"
-        most, entries = queue.spec.max_queued_jobs, Entries(queue)
-        if most is not None and (there := _waiting(own, entries, None, context)) >= most:
-            yield Problem(path, f"{which} lets {_jobs(most)} wait{_already(most, there)}")
-        for subject, entry in entries.of(user):
-            most = entry.max_queued_jobs
-            if most is not None and (there := _waiting(own, entries, subject, context)) >= most:
-                yield Problem(path, f"{which} lets {subject} have {_jobs(most)} waiting{_already(most, there)}")
+        own, entries = queue.metadata.name, LimitEntries(queue)
+        limits: list[tuple[Subject | None, int | None]] = [(None, queue.spec.max_queued_jobs)]
+        limits += [(subject, entry.max_queued_jobs) for subject, entry in entries.of(user)]
+        for subject, limit in limits:
+            if limit is not None and (number := _queued(own, entries, subject, context)) >= limit:
+                scope = f'{subject} in queue "{own}"' if subject else f'queue "{own}"'
+                yield forbidden(path, f"maxQueuedJobs of {scope} reached ({number}/{limit})")
 
 
-def _waiting(queue: str, entries: Entries, subject: Subject | None, context: Context) -> int:
-    """How many jobs wait in a queue and those below it; of a subject of its entries, if one is given."""
-    queues, inside, found = context.queues or {}, dict[str, bool](), 0
-    for (name, user), count in (context.waiting or {}).items():
+def _queued(queue: str, entries: LimitEntries, subject: Subject | None, context: Context) -> int:
+    """Return the number of queued jobs in a queue and its descendants, of one subject if it is given."""
+    queues, inside, total = context.queues or {}, dict[str, bool](), 0
+    for (name, user), count in (context.queued_jobs or {}).items():
         if count <= 0:
             continue
         if name not in inside:
-            inside[name] = any(one.metadata.name == queue for one in lineage(name, queues))
-        if inside[name] and (subject is None or any(about == subject for about, _ in entries.of(user))):
-            found += count
-    return found
+            inside[name] = any(ancestor.metadata.name == queue for ancestor in lineage(name, queues))
+        if inside[name] and (subject is None or any(other == subject for other, _ in entries.of(user))):
+            total += count
+    return total
 
 
-def _jobs(count: int) -> str:
-    return "no jobs" if not count else "1 job" if count == 1 else f"{count} jobs"
-
-
-def _already(most: int, there: int) -> str:
-    """How many wait, and what to do."""
-    if not most:
-        return ": choose another queue"
-    return f", and {'1 waits' if there == 1 else f'{there} wait'} already: submit it when fewer do"
-
-
-def allowance(path: str, name: str, needs: Amounts, user: User, context: Context) -> Findings:
-    """Whether a gang could ever start that needs so much, of what its queue, or one above it, lets this user hold."""
+def limit_findings(path: str, name: str, needs: Amounts, user: User, context: Context) -> Findings:
+    """Yield findings if a gang with these minimum resources exceeds a limit of its submitter."""
     severity = context.policy.gang_above_capability
     if context.queues is None or severity == "allow":
-        return Findings()
-    over = tuple(_over_limits(path, name, needs, user, context))
-    return Findings(over) if severity == "refuse" else Findings((), over)
+        return ()
+    return with_severity(_above_limits(path, name, needs, user, context), severity)
 
 
-def _over_limits(path: str, name: str, needs: Amounts, user: User, context: Context) -> Iterator[Problem]:
+def _above_limits(path: str, name: str, needs: Amounts, user: User, context: Context) -> Iterator[Problem]:
     for queue in lineage(name, context.queues or {}):
-        for subject, entry in Entries(queue).of(user):
-            limits = amounts_of(entry.resources)
-            short = [
-                f"{text(resource, units)} {resource} of at most {text(resource, limits[resource])}"
-                for resource, units in sorted(needs.items())
-                if resource in limits and units > limits[resource]
-            ]
-            if short:
-                own = queue.metadata.name
-                which = f"queue {own!r}" if own == name else f"queue {own!r} above {name!r}"
-                told = f"the gang could never start: it needs {', '.join(short)} that {which} lets {subject} hold"
-                yield Problem(path, told)
+        for subject, entry in LimitEntries(queue).of(user):
+            if amounts := exceeded(needs, amounts_of(entry.resources), "limit"):
+                scope = f'{subject} in queue "{queue.metadata.name}"'
+                yield invalid(path, name, f"can never start: resources of {scope} exceeded: {amounts}")

@@ -30,7 +30,7 @@ QUEUE_NAME = "volcanopy.io/queue-name"
 JOB_NAMESPACE = "volcanopy.io/job-namespace"
 PARTITION_ID = "volcanopy.io/partition-id"
 
-TRIAL = "volcanopy.io/trial"
+DRY_RUN = "volcanopy.io/dry-run"
 """Label of pods that admission creates in dry-run mode."""
 
 # On pods of a job: annotations only.

@@ -48,7 +48,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "volcanopy.fullname" .
 
 {{- /* "yes" if admission validates pods of jobs with dry runs, else nothing. */ -}}
 {{- define "volcanopy.tries" -}}
-{{- if ne (.Values.admission.policy.podRefused | default "refuse") "allow" -}}yes{{- end -}}
+{{- if ne (.Values.admission.policy.podRejected | default "reject") "allow" -}}yes{{- end -}}
 {{- end -}}
 
 {{- /* Checks that values.schema.json cannot express. */ -}}

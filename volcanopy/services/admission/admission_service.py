@@ -18,11 +18,11 @@ from typing import Literal
 import msgspec
 from aiohttp import web
 
-from volcanopy.admission.pod_dry_run import trials
+from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request, at
+from volcanopy.admission.response import AdmissionResponse
 from volcanopy.admission.review import Context, mutate, validate
-from volcanopy.admission.verdict import Verdict
 from volcanopy.api.model import Problem
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube.client.api_client import Client
@@ -150,13 +150,13 @@ class ReviewHandlers:
             if not self._closed:
                 return validate(body, context)
             told = Problem("", f"changes of queues cannot be judged at this moment, try again: {fault}")
-            return Verdict((told,)).answer(request.uid)
+            return AdmissionResponse((told,)).review(request.uid)
 
     async def _with_trials(self, body: Json, context: Context) -> Context:
         """With what the API server says of the pods that the object would lead to."""
         request = Request.of(body)
-        asked = trials(request, context) if request is not None else ()
-        return replace(context, tried=await self._trials.answers(asked)) if asked else context
+        asked = dry_runs(request, context) if request is not None else ()
+        return replace(context, dry_runs=await self._trials.answers(asked)) if asked else context
 
     async def _with_new_queue(self, body: Json, context: Context) -> Context:
         """A queue that was made a moment ago may not have been heard of: it is asked for before it is said not to be."""

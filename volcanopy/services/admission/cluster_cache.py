@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcanopy.admission.context import Context, MakePod
+from volcanopy.admission.context import Context, MakePod, PluginCheck
 from volcanopy.admission.feasibility import maximal
-from volcanopy.admission.plugins import PluginCheck
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.api import names
@@ -82,12 +81,12 @@ class ClusterCache:
             check_plugins=self._check_plugins,
             policy=self._policy(),
             namespaces=self._namespaces.objects if self._namespaces.synced.is_set() else None,
-            rooms=self._sizes.largest() if self._nodes.synced.is_set() else (),
+            largest_nodes=self._sizes.largest() if self._nodes.synced.is_set() else (),
             priority_classes=self._classes.objects if self._classes.synced.is_set() else None,
             pod_groups=self._groups.objects if self._groups.synced.is_set() else None,
             unfinished=self._unfinished.by_queue,
             hyper_nodes=self._hyper_nodes.objects if self._hyper_nodes.synced.is_set() else None,
-            waiting=self._waiting.count if self._groups.synced.is_set() and self._jobs.synced.is_set() else None,
+            queued_jobs=self._waiting.count if self._groups.synced.is_set() and self._jobs.synced.is_set() else None,
             make_pod=self._make_pod,
         )
 

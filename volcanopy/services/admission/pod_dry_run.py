@@ -15,7 +15,7 @@ from typing import Self
 
 import msgspec
 
-from volcanopy.admission.context import Answer, MakePod, Trial
+from volcanopy.admission.context import DryRun, DryRunResult, MakePod
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
 from volcanopy.api.model import Json, Problem
 from volcanopy.jobcontroller.plugins.plugin import PluginError
@@ -42,23 +42,23 @@ class PodDryRuns:
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic, deadline: float = DEADLINE) -> None:
         self._client, self._clock, self._deadline = client, clock, deadline
-        self._kept: OrderedDict[bytes, tuple[float, Answer]] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[Answer]] = {}
+        self._kept: OrderedDict[bytes, tuple[float, DryRunResult]] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[DryRunResult]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
 
-    async def answers(self, asked: Sequence[Trial]) -> tuple[tuple[Trial, Answer], ...]:
+    async def answers(self, asked: Sequence[DryRun]) -> tuple[tuple[DryRun, DryRunResult], ...]:
         """Each trial with what is said of it, once all is said or the time is over."""
-        waiting: dict[int, asyncio.Task[Answer]] = {}
-        found: dict[int, Answer] = {}
+        waiting: dict[int, asyncio.Task[DryRunResult]] = {}
+        found: dict[int, DryRunResult] = {}
         for number, trial in enumerate(asked):
             answer = self._begin(trial)
-            if isinstance(answer, Answer):
+            if isinstance(answer, DryRunResult):
                 found[number] = answer
             else:
                 waiting[number] = answer
         if waiting:
             await asyncio.wait(waiting.values(), timeout=self._deadline)
-        late = Answer(0, f"it did not answer within {self._deadline:g} s")
+        late = DryRunResult(0, f"it did not answer within {self._deadline:g} s")
         found |= {number: task.result() if task.done() else late for number, task in waiting.items()}
         return tuple((trial, found[number]) for number, trial in enumerate(asked))
 
@@ -74,12 +74,12 @@ class PodDryRuns:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, trial: Trial) -> Answer | asyncio.Task[Answer]:
+    def _begin(self, trial: DryRun) -> DryRunResult | asyncio.Task[DryRunResult]:
         if isinstance(trial.pod, str):
-            return Answer(0, trial.pod)
+            return DryRunResult(0, trial.pod)
         body = msgspec.json.encode(trial.pod, order="deterministic")
         if len(body) > _LARGEST:
-            return Answer(0, f"it has {len(body)} bytes: {_LARGEST} can be tried")
+            return DryRunResult(0, f"it has {len(body)} bytes: {_LARGEST} can be tried")
         key = hashlib.sha256(body).digest()
         if (kept := self._kept.get(key)) is not None:
             if kept[0] > self._clock():
@@ -91,22 +91,22 @@ class PodDryRuns:
             task.add_done_callback(lambda _: self._asking.pop(key))
         return task
 
-    async def _ask(self, key: bytes, namespace: str, body: bytes) -> Answer:
+    async def _ask(self, key: bytes, namespace: str, body: bytes) -> DryRunResult:
         try:
             async with asyncio.timeout(self._deadline), self._room:
-                answer = Answer(
+                answer = DryRunResult(
                     201, warnings=await self._client.try_create(PODS.raw, namespace, body, deadline=self._deadline)
                 )
         except ApiError as error:
             causes = (error.details and error.details.causes) or ()
-            answer = Answer(
+            answer = DryRunResult(
                 error.code, error.message, tuple(Problem(one.field, one.message) for one in causes if one.field)
             )
         except KubeError as fault:
             log.warning("the API server cannot be asked about a pod: %s", fault)
-            answer = Answer(0, str(fault))
+            answer = DryRunResult(0, str(fault))
         except TimeoutError:
-            answer = Answer(0, f"it did not answer within {self._deadline:g} s")
+            answer = DryRunResult(0, f"it did not answer within {self._deadline:g} s")
         if answer.code in {201, 422}:
             self._kept[key] = (self._clock() + KEPT, answer)
             while len(self._kept) > MOST_KEPT:

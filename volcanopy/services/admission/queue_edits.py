@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from volcanopy.admission.context import Context, Edit
-from volcanopy.admission.queues import concerns_tree, known, same_claims
+from volcanopy.admission.queues import changes_tree, known_queue, same_claims
 from volcanopy.admission.request import Request
 from volcanopy.api import names
 from volcanopy.api.model import Json
@@ -55,7 +55,7 @@ class QueueEdits:
         request = Request.of(body)
         if request is None or request.group != names.SCHEDULING or request.kind != "Queue" or not request.name:
             return None
-        return request if concerns_tree(request) else None
+        return request if changes_tree(request) else None
 
     async def judge(self, body: Json, request: Request, context: Context, judge: Judge) -> Json:
         """The answer, and the change written down if it is let through. Raises KubeError if the page cannot be used."""
@@ -128,7 +128,7 @@ def _readable(row: Any) -> bool:
 
 def _row(request: Request, now: datetime) -> Json:
     row: Json = {"name": request.name, "at": now.isoformat()}
-    after = known(request.object) if request.operation != "DELETE" else None
+    after = known_queue(request.object) if request.operation != "DELETE" else None
     if after is not None:
         spec = after.spec
         row["spec"] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.admission.verdict import Verdict
+from volcanopy.admission.response import AdmissionResponse
 from volcanopy.api.model import Json, Problem
 
 MOST_VALUES = 40_000
@@ -71,7 +71,7 @@ def _divided(request: _Request) -> Json:
     elif large:
         uid = msgspec.json.decode(parts["uid"]) if len(parts["uid"]) <= _LONGEST_UID else ""
         told = f"the object has more than {MOST_VALUES} values: make several of it"
-        raise TooDenseError(Verdict((Problem("", told),)).answer(uid if isinstance(uid, str) else ""))
+        raise TooDenseError(AdmissionResponse((Problem("", told),)).review(uid if isinstance(uid, str) else ""))
     fields = dict(zip(request.__struct_fields__, request.__struct_encode_fields__, strict=True))
     read: dict[str, Any] = {fields[name]: msgspec.json.decode(part) for name, part in parts.items()}
     return {"request": read}

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from volcanopy.admission.request import User
-from volcanopy.admission.submitter import KEYS, named_in
+from volcanopy.admission.submitter import KEYS, submitter_in
 from volcanopy.api import names
 from volcanopy.api.batch_read import QueuedJob, QueuedJobSpec
 from volcanopy.api.core import Meta, OwnerReference, PodGroup
@@ -120,4 +120,4 @@ def _job_of(group: PodGroup) -> str:
 
 
 def _waiter(thing: PodGroup | QueuedJob) -> Waiter:
-    return (thing.spec.queue or names.DEFAULT_QUEUE, named_in(thing.metadata.annotations))
+    return (thing.spec.queue or names.DEFAULT_QUEUE, submitter_in(thing.metadata.annotations))

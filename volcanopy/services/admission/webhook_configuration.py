@@ -161,7 +161,7 @@ def _condition(name: str, expression: str) -> Json:
 _NO_TRIAL = _condition(
     "not-our-trial",
     "!(has(request.dryRun) && request.dryRun && has(object.metadata.labels) &&"
-    f" '{names.TRIAL}' in object.metadata.labels)",
+    f" '{names.DRY_RUN}' in object.metadata.labels)",
 )
 
 

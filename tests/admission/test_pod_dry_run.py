@@ -8,12 +8,12 @@ import pytest
 
 from tests.admission.golden_cases import world
 from tests.admission.test_flows import cron
-from volcanopy.admission.context import Answer, Context, Trial
-from volcanopy.admission.pod_dry_run import trials, tried_judgement
+from volcanopy.admission.context import Context, DryRun, DryRunResult
+from volcanopy.admission.pod_dry_run import dry_run_findings, dry_runs
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request
+from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.review import validate
-from volcanopy.admission.verdict import Warned
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.model import Json, Problem
@@ -44,10 +44,10 @@ def body(found: Json, old: Json | None = None) -> Json:
     return {"request": request}
 
 
-def asked(found: Json, old: Json | None = None, context: Context = WORLD) -> tuple[Trial, ...]:
+def asked(found: Json, old: Json | None = None, context: Context = WORLD) -> tuple[DryRun, ...]:
     request = Request.of(body(found, old))
     assert request is not None
-    return trials(request, context)
+    return dry_runs(request, context)
 
 
 def test_the_pod_that_is_tried_is_the_one_that_would_be_made() -> None:
@@ -64,7 +64,7 @@ def test_it_belongs_to_nobody_and_tells_that_it_is_a_trial() -> None:
     (trial,) = asked(batch_job(task("a")))
     assert isinstance(trial.pod, dict)
     assert set(trial.pod["metadata"]) == {"name", "namespace", "labels", "annotations"}
-    assert trial.pod["metadata"]["labels"][names.TRIAL] == "true"
+    assert trial.pod["metadata"]["labels"][names.DRY_RUN] == "true"
     assert names.GROUP_NAME not in trial.pod["metadata"]["annotations"]
 
 
@@ -86,7 +86,7 @@ def test_what_has_not_changed_is_not_tried_again() -> None:
 def test_what_cannot_be_read_is_not_tried() -> None:
     assert not asked(batch_job({"name": "a", "bogus": 1}))
     assert not asked(batch_job(task("a")), context=replace(WORLD, make_pod=None))
-    allowed = replace(WORLD, policy=AdmissionPolicy(pod_refused="allow"))
+    allowed = replace(WORLD, policy=AdmissionPolicy(pod_rejected="allow"))
     assert not asked(batch_job(task("a")), context=allowed)
 
 
@@ -103,7 +103,7 @@ def test_a_template_of_too_many_values_is_not_sent_on() -> None:
     found = task("a")
     found["template"]["spec"]["containers"][0]["args"] = ["x"] * 100_000
     (trial,) = asked(batch_job(found))
-    assert trial.pod == "the pods of the tasks have more than 262144 bytes together"
+    assert trial.pod == "the pods of the tasks exceed 262144 bytes in total"
 
 
 def test_a_plugin_that_fails_leaves_a_warning() -> None:
@@ -124,11 +124,11 @@ POD = {
 }
 
 
-def said(answer: Answer, policy: AdmissionPolicy | None = None, *, soon: bool = True) -> list[str]:
+def said(answer: DryRunResult, policy: AdmissionPolicy | None = None, *, immediate: bool = True) -> list[str]:
     """What is told: problems, and warnings with a mark before them."""
-    trial = Trial("spec.tasks[3].template", TEMPLATE, POD, soon)
-    told = tried_judgement([(trial, answer)], policy or AdmissionPolicy())
-    return [f"warning: {one.about}" if isinstance(one, Warned) else str(one) for one in told]
+    trial = DryRun("spec.tasks[3].template", TEMPLATE, POD, immediate)
+    told = dry_run_findings([(trial, answer)], policy or AdmissionPolicy())
+    return [f"warning: {one.problem}" if isinstance(one, AdmissionWarning) else str(one) for one in told]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def said(answer: Answer, policy: AdmissionPolicy | None = None, *, soon: bool = 
 )
 def test_a_place_in_the_pod_is_found_in_the_template(path: str, there: str) -> None:
     told = there.replace("{}", f"{path} of the pod: wrong")
-    assert said(Answer(422, "Pod is invalid", (Problem(path, "wrong"),))) == [told]
+    assert said(DryRunResult(422, "Pod is invalid", (Problem(path, "wrong"),))) == [told]
 
 
 AT = "spec.tasks[3].template: "
@@ -155,43 +155,40 @@ AT = "spec.tasks[3].template: "
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (Answer(201), []),
-        (Answer(409, 'pods "trial" already exists'), []),
+        (DryRunResult(201), []),
+        (DryRunResult(409, 'pods "dry-run" already exists'), []),
         (
-            Answer(403, 'pods "trial" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
-            [f'{AT}the API server refuses such a pod: violates PodSecurity "restricted:latest": runAsNonRoot != true'],
+            DryRunResult(
+                403, 'pods "dry-run" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+            ),
+            [f'{AT}the API server rejects the pod: violates PodSecurity "restricted:latest": runAsNonRoot != true'],
         ),
         (
-            Answer(
-                403, 'pods "trial" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2'
+            DryRunResult(
+                403, 'pods "dry-run" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2'
             ),
             [
-                f"warning: {AT}such a pod would be refused at this moment: exceeded quota: q, requested: pods=1,"
+                f"warning: {AT}the API server currently rejects the pod: exceeded quota: q, requested: pods=1,"
                 " used: pods=2, limited: pods=2"
             ],
         ),
         (
-            Answer(400, 'admission webhook "x" does not support dry run'),
-            [
-                f"warning: {AT}the API server could not be asked whether it takes such a pod: "
-                'admission webhook "x" does not support dry run'
-            ],
+            DryRunResult(400, 'admission webhook "x" does not support dry run'),
+            [f'warning: {AT}the API server could not check the pod: admission webhook "x" does not support dry run'],
         ),
         (
-            Answer(403, 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'),
+            DryRunResult(403, 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'),
             [
-                f"warning: {AT}the API server could not be asked whether it takes such a pod: "
+                f"warning: {AT}the API server could not check the pod: "
                 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'
             ],
         ),
         (
-            Answer(422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
-            [
-                f"{AT}the API server refuses such a pod: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
-            ],
+            DryRunResult(422, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
+            [f"{AT}the API server rejects the pod: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"],
         ),
         (
-            Answer(201, warnings=("spec.containers[1].env[1]: hides another", "would violate PodSecurity")),
+            DryRunResult(201, warnings=("spec.containers[1].env[1]: hides another", "would violate PodSecurity")),
             [
                 "warning: spec.tasks[3].template.spec.containers[0].env[1]: hides another",
                 f"warning: {AT}would violate PodSecurity",
@@ -199,41 +196,43 @@ AT = "spec.tasks[3].template: "
         ),
     ],
 )
-def test_an_answer_is_told_as_what_it_means(answer: Answer, told: list[str]) -> None:
+def test_an_answer_is_told_as_what_it_means(answer: DryRunResult, told: list[str]) -> None:
     assert said(answer) == told
 
 
 @pytest.mark.parametrize("code", [0, 401, 404, 429, 500, 503])
 def test_a_server_that_cannot_be_asked_costs_a_warning_or_what_is_configured(code: int) -> None:
-    silent = Answer(code, "it did not answer")
+    silent = DryRunResult(code, "it did not answer")
     assert said(silent)[0].startswith("warning: ")
-    assert not said(silent, AdmissionPolicy(pod_untried="allow"))
-    assert said(silent, AdmissionPolicy(pod_untried="refuse"))[0].startswith(AT)
+    assert not said(silent, AdmissionPolicy(pod_unchecked="allow"))
+    assert said(silent, AdmissionPolicy(pod_unchecked="reject"))[0].startswith(AT)
 
 
 def test_refusals_may_be_warnings_as_configured() -> None:
-    refusal = Answer(422, "", (Problem("spec.restartPolicy", "wrong"),))
-    told = said(refusal, AdmissionPolicy(pod_refused="warn"))
+    refusal = DryRunResult(422, "", (Problem("spec.restartPolicy", "wrong"),))
+    told = said(refusal, AdmissionPolicy(pod_rejected="warn"))
     assert told == ["warning: spec.tasks[3].template.spec.restartPolicy: wrong"]
 
 
 def test_what_a_namespace_has_against_it_is_a_warning_where_pods_come_later() -> None:
-    security = Answer(403, "violates PodSecurity")
-    assert said(security, soon=False)[0].startswith("warning: ")
-    assert not said(Answer(422, "", (Problem("spec", "wrong"),)), soon=False)[0].startswith("warning: ")
+    security = DryRunResult(403, "violates PodSecurity")
+    assert said(security, immediate=False)[0].startswith("warning: ")
+    assert not said(DryRunResult(422, "", (Problem("spec", "wrong"),)), immediate=False)[0].startswith("warning: ")
 
 
 def test_a_server_that_is_silent_about_many_tasks_is_told_of_once() -> None:
-    trial = Trial("spec.tasks[0].template", TEMPLATE, POD)
-    told = list(tried_judgement([(trial, Answer(0, "silent"))] * 9, AdmissionPolicy()))
+    trial = DryRun("spec.tasks[0].template", TEMPLATE, POD)
+    told = list(dry_run_findings([(trial, DryRunResult(0, "silent"))] * 9, AdmissionPolicy()))
     assert len(told) == 1
 
 
 def test_its_refusals_stand_beside_ours() -> None:
     found = batch_job(task("a"), queue="nope", minAvailable=9)
     (trial,) = asked(found)
-    context = replace(WORLD, tried=((trial, Answer(422, "", (Problem("spec.containers[0].image", "Required"),))),))
+    context = replace(
+        WORLD, dry_runs=((trial, DryRunResult(422, "", (Problem("spec.containers[0].image", "Required"),))),)
+    )
     message = validate(body(found), context)["response"]["status"]["message"]
-    assert "spec.minAvailable: 9 is more" in message
-    assert "spec.queue: there is no queue 'nope'" in message
+    assert "spec.minAvailable: Invalid value: 9" in message
+    assert 'spec.queue: Not found: queue "nope"' in message
     assert "spec.tasks[0].template.spec.containers[0].image: Required" in message
