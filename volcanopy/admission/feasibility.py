@@ -13,9 +13,11 @@ from volcanopy.admission.request import at
 from volcanopy.admission.response import Findings, with_severity
 from volcanopy.api.batch import BatchJobSpec
 from volcanopy.api.model import Problem, invalid
+from volcanopy.api.pod_requests import pod_requests, resources_of_json
 from volcanopy.api.quantity import text
 
 _MAX_CONTAINERS = 256
+_MAX_RESOURCES = 64
 
 
 def maximal(nodes: Iterable[Mapping[str, int]]) -> tuple[Amounts, ...]:
@@ -35,57 +37,15 @@ def _covers(large: Mapping[str, int], small: Mapping[str, int]) -> bool:
 
 
 def pod_request(spec: Any) -> Amounts:
-    """Return the request of a pod in base units from its spec as JSON; invalid parts count as nothing."""
-    whole = _requests(spec)
-    running = _summed(spec, "containers")
-    peak: Amounts = {}
-    init = at(spec, "initContainers")
-    for container in init[:_MAX_CONTAINERS] if isinstance(init, list) else ():
-        own = _requests(container)
-        if at(container, "restartPolicy") == "Always":
-            running = _plus(running, own)
-            own = running
-        else:
-            own = _plus(own, _sidecars(init, container))
-        peak = {name: max(peak.get(name, 0), own.get(name, 0)) for name in peak.keys() | own.keys()}
-    total = {name: max(peak.get(name, 0), running.get(name, 0)) for name in peak.keys() | running.keys()}
-    overhead = at(spec, "overhead")
-    total = _plus(total | whole, amounts_of(overhead) if isinstance(overhead, Mapping) else {})
-    return {name: units for name, units in (total | {"pods": 1}).items() if units > 0}
+    """Return the requests of a pod in base units, from its spec as JSON; invalid amounts are left out."""
+    total = pod_requests(resources_of_json(spec, _valid_amounts, _MAX_CONTAINERS)) | {"pods": 1}
+    return {name: units for name, units in total.items() if units > 0}
 
 
-def _sidecars(init: Sequence[Any], until: Any) -> Amounts:
-    total: Amounts = {}
-    for container in init[:_MAX_CONTAINERS]:
-        if container is until:
-            break
-        if at(container, "restartPolicy") == "Always":
-            total = _plus(total, _requests(container))
-    return total
-
-
-def _summed(spec: Any, key: str) -> Amounts:
-    total: Amounts = {}
-    containers = at(spec, key)
-    for container in containers[:_MAX_CONTAINERS] if isinstance(containers, list) else ():
-        total = _plus(total, _requests(container))
-    return total
-
-
-def _requests(container: Any) -> Amounts:
-    """Return the requests of a container; a limit without a request counts as request."""
-    limits, requests = at(container, "resources", "limits"), at(container, "resources", "requests")
-    return _safe(limits) | _safe(requests)
-
-
-def _safe(resources: Any) -> Amounts:
-    if not isinstance(resources, Mapping) or len(resources) > 64:
+def _valid_amounts(resources: Mapping[str, Any]) -> Amounts:
+    if len(resources) > _MAX_RESOURCES:
         return {}
     return amounts_of({key: value for key, value in resources.items() if isinstance(value, (str, int, float))})
-
-
-def _plus(left: Amounts, right: Mapping[str, int]) -> Amounts:
-    return {name: left.get(name, 0) + right.get(name, 0) for name in left.keys() | right.keys()}
 
 
 def gang_request(spec: BatchJobSpec, requests: Sequence[Amounts]) -> Amounts:

@@ -45,13 +45,19 @@ class PodResources:
 def pod_requests(pod: PodResources, defaults: Mapping[str, int] = _NONE) -> Amounts:
     """Return the requests of a pod. ``defaults`` are the requests of a container that has none for the resource."""
     total = _aggregate(pod, lambda container: {**defaults, **container.limits, **container.requests})
-    requested = total.keys() if not defaults else _aggregate(pod, _container_requests).keys()
-    for name, units in pod.limits.items():
-        if _at_pod_level(name) and (name not in requested or name.startswith("hugepages-")):
-            total[name] = units
-    total |= {name: units for name, units in pod.requests.items() if _at_pod_level(name)}
+    total |= _pod_level_requests(pod)
     _add(total, pod.overhead)
     return total
+
+
+def _pod_level_requests(pod: PodResources) -> Amounts:
+    """The requests at pod level, with those that the API server adds where there are limits at pod level."""
+    requests = {name: units for name, units in pod.requests.items() if _at_pod_level(name)}
+    if pod.limits:
+        requested = _aggregate(pod, lambda container: {**container.limits, **container.requests})
+        requests = {name: units for name, units in requested.items() if name in {"cpu", "memory"}} | requests
+        requests = {name: units for name, units in pod.limits.items() if _at_pod_level(name)} | requests
+    return requests
 
 
 def pod_limits(pod: PodResources) -> Amounts:
@@ -110,10 +116,6 @@ def resources_of_json(
         listed(spec, "resources", "limits"),
         listed(spec, "overhead"),
     )
-
-
-def _container_requests(container: ContainerResources) -> Mapping[str, int]:
-    return {**container.limits, **container.requests}
 
 
 def _aggregate(pod: PodResources, amounts_of: Callable[[ContainerResources], Mapping[str, int]]) -> Amounts:

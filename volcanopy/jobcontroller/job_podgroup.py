@@ -5,7 +5,6 @@ would wait for pods that are not made before others run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -13,6 +12,7 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Json
+from volcanopy.api.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.quantity import amount, text
 from volcanopy.api.scheduling import NetworkTopology
 from volcanopy.jobcontroller.naming import owner_reference, pod_group_name
@@ -154,64 +154,12 @@ def _chosen(tasks: Sequence[TaskSpec], member: int, priorities: Mapping[str, int
 
 
 def pod_usage(spec: Json) -> Amounts:
-    """What a pod of this spec counts for in a quota, in base units.
+    """Return the usage that a ResourceQuota counts for a pod of this spec, in base units.
 
     Keys are the resource names, ``requests.<name>``, ``limits.<name>``, ``pods`` and ``count/pods``.
     """
+    resources = resources_of_json(spec)
     usage: Amounts = {"pods": 1, "count/pods": 1}
-    for name, units in _effective(spec, "requests").items():
-        usage[f"requests.{name}"] = units
-        usage[name] = units
-    for name, units in _effective(spec, "limits").items():
-        if name in _NATIVE:
-            usage[f"limits.{name}"] = units
-    return usage
-
-
-def _effective(spec: Json, kind: str) -> Amounts:
-    """What a pod asks for at its peak: its containers together, or the greediest moment of its initialisation."""
-    running: Amounts = {}
-    for container in spec.get("containers") or ():
-        _add(running, _asked(container, kind))
-    peak: Amounts = {}
-    beside: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        asked = _asked(container, kind)
-        if container.get("restartPolicy") == "Always":
-            _add(beside, asked)
-            _raise(peak, beside)
-        else:
-            _raise(peak, _sum(beside, asked))
-    _add(running, beside)
-    _raise(running, peak)
-    whole = _asked(spec, kind)
-    running |= whole
-    overhead = {name: amount(name, given) for name, given in (spec.get("overhead") or {}).items()}
-    if kind == "requests" or running:
-        _add(running, overhead)
-    return running
-
-
-def _asked(container: Mapping[str, Any], kind: str) -> Amounts:
-    resources = container.get("resources") or {}
-    given = dict(resources.get(kind) or {})
-    if kind == "requests":
-        # As the API server does it: what is limited and not requested is requested at its limit.
-        given = dict(resources.get("limits") or {}) | given
-    return {name: amount(name, asked) for name, asked in given.items()}
-
-
-def _add(into: Amounts, more: Amounts) -> None:
-    for name, units in more.items():
-        into[name] = into.get(name, 0) + units
-
-
-def _raise(into: Amounts, to: Amounts) -> None:
-    for name, units in to.items():
-        into[name] = max(into.get(name, 0), units)
-
-
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    both = dict(one)
-    _add(both, other)
-    return both
+    for name, units in pod_requests(resources).items():
+        usage |= {f"requests.{name}": units, name: units}
+    return usage | {f"limits.{name}": units for name, units in pod_limits(resources).items() if name in _NATIVE}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from volcanopy.api import core, names, quantity
+from volcanopy.api import core, names
+from volcanopy.api.pod_requests import pod_requests, resources_of
 from volcanopy.scheduler.model import pod_claims, selectors
 from volcanopy.scheduler.model.snapshot import Spread, Term, Terms
 
@@ -38,48 +39,14 @@ class Shape:
 
 
 def request_of(spec: core.PodSpec, defaults: Mapping[str, int] | None = None) -> dict[str, int]:
-    """What a pod takes of a node, in base units by resource, with one of ``pods``.
+    """Return the amounts of a node that a pod uses, in base units by resource, with one of ``pods``.
 
-    The larger of the running sum (containers and sidecars) and the peak while init containers run (each beside the
-    sidecars started before it); pod-level requests replace both for the resources that they name; overhead on top.
-    ``defaults`` stands in for what a container does not request.
+    ``defaults`` are the requests of a container that has none.
     """
-    running: dict[str, int] = {}
-    for container in spec.containers:
-        _add(running, _requests(container, defaults))
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in spec.init_containers:
-        own = _requests(container, defaults)
-        if container.restart_policy == "Always":
-            _add(running, own)
-            _add(sidecars, own)
-            own = sidecars
-        else:
-            own = {name: own.get(name, 0) + sidecars.get(name, 0) for name in own.keys() | sidecars.keys()}
-        for name, units in own.items():
-            peak[name] = max(peak.get(name, 0), units)
-    total = {name: max(running.get(name, 0), peak.get(name, 0)) for name in running.keys() | peak.keys()}
-    if spec.resources is not None:
-        total |= quantity.amounts(spec.resources.requests)
-    _add(total, quantity.amounts(spec.overhead))
-    total.pop(names.VGPU_PERCENTAGE, None)  # a part of whichever card it gets: no node has an amount of it
-    total["pods"] = 1
-    return total
-
-
-def _requests(container: core.Container, defaults: Mapping[str, int] | None) -> dict[str, int]:
-    resources = container.resources
-    if resources.limits:
-        own = quantity.amounts({**resources.limits, **resources.requests})
-    else:
-        own = quantity.amounts(resources.requests)
-    return {**defaults, **own} if defaults else own
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, units in more.items():
-        total[name] = total.get(name, 0) + units
+    request = pod_requests(resources_of(spec), defaults or {})
+    request.pop(names.VGPU_PERCENTAGE, None)  # a part of the card that it gets: nodes have no amount of it
+    request["pods"] = 1
+    return request
 
 
 class Shapes:
