@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, QUEUES, World, batch_job, condition
-from volcanopy.cli.explaining.job import account_of
-from volcanopy.cli.explaining.queue import account_of as account_of_queue
-from volcanopy.cli.explaining.reading import job_facts, queue_facts
-from volcanopy.cli.explaining.text import job_lines, plain, queue_lines
+from volcanopy.cli.explain.cluster_reads import job_facts, queue_facts
+from volcanopy.cli.explain.job import job_report
+from volcanopy.cli.explain.queue import queue_report
+from volcanopy.cli.explain.text import job_lines, plain, queue_lines
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import snapshot
@@ -63,9 +63,9 @@ async def events_of(client: Client, group: Json) -> list[Json]:
 
 
 CASES: dict[str, tuple[Json, str, str]] = {
-    "held": (batch_job("held", 1, "1", queue="ex-held"), "queue", "✗ admitted"),
-    "huge": (batch_job("huge", 1, "90"), "capability", "✗ enqueued"),
-    "capped": (batch_job("capped", 2, "1", queue="ex-capped"), "capability", "✗ enqueued"),
+    "held": (batch_job("held", 1, "1", queue="ex-held"), "queue", "✗ queue"),
+    "huge": (batch_job("huge", 1, "90"), "capability", "✗ capability"),
+    "capped": (batch_job("capped", 2, "1", queue="ex-capped"), "capability", "✗ capability"),
     "broad": (batch_job("broad", 2, "9"), "nodes", "✗ nodes"),
 }
 
@@ -88,10 +88,10 @@ async def test_a_job_its_group_and_an_event_say_the_same_sentence(cluster: World
         assert condition(job, "Pending")["message"] == said["message"]
         events = await events_of(cluster.client, group)
         assert [one["message"] for one in events][-1:] == [said["message"]], name
-        account = account_of(await job_facts(cluster.client, cluster.namespace, name, "volcanopy-system"))
-        assert account.verdict == f"job {name} waits: {said['message']}"
-        assert mark in plain(job_lines(account))
-        assert account.unblock
+        report = job_report(await job_facts(cluster.client, cluster.namespace, name, "volcanopy-system"))
+        assert report.summary == f'job "{name}" is pending: {said["message"]}'
+        assert mark in plain(job_lines(report))
+        assert report.unblocked_by
 
 
 async def test_a_job_that_got_room_explains_nothing_any_more(cluster: World) -> None:
@@ -105,9 +105,9 @@ async def test_a_job_that_got_room_explains_nothing_any_more(cluster: World) -> 
         POD_GROUPS,
         lambda groups: [one["status"].get("explanation") for one in groups if of(one) == "second"] == [None],
     )
-    account = account_of(await job_facts(cluster.client, cluster.namespace, "second", "volcanopy-system"))
-    assert account.verdict == "job second runs: 1 of 1 pod running"
-    assert "✓ nodes" in plain(job_lines(account))
+    report = job_report(await job_facts(cluster.client, cluster.namespace, "second", "volcanopy-system"))
+    assert report.summary == 'job "second" is running: 1 of 1 pod running'
+    assert "✓ nodes" in plain(job_lines(report))
 
 
 async def test_a_queue_says_who_waits_in_it_and_who_above_it_ends_it(cluster: World) -> None:
@@ -122,15 +122,15 @@ async def test_a_queue_says_who_waits_in_it_and_who_above_it_ends_it(cluster: Wo
 
     for name in ("ex-ml", "ex-team"):
         await cluster.all_of(QUEUES, holds, fields=f"metadata.name={name}")
-    account = account_of_queue(await queue_facts(cluster.client, "ex-ml"))
-    assert account.parents == ("ex-team", "root")
-    assert dict(account.gates).keys() <= {"capability", "share", "overcommit"}
-    assert [one.name for one in account.waiting] == ["waits"]
-    (cpu,) = [one for one in account.holdings if one.resource == "cpu"]
-    assert (cpu.held, cpu.limit, cpu.capped_by, cpu.left) == ("1", "4", "ex-team", "3")
-    shown = plain(queue_lines(account))
-    assert "queue ex-team: 3 cpu left in it and all below it" in shown
-    assert "1 job waits (1 at " in account.verdict
+    report = queue_report(await queue_facts(cluster.client, "ex-ml"))
+    assert report.ancestors == ("ex-team", "root")
+    assert dict(report.gates).keys() <= {"capability", "share", "overcommit"}
+    assert [one.name for one in report.waiting] == ["waits"]
+    (cpu,) = [one for one in report.resources if one.resource == "cpu"]
+    assert (cpu.allocated, cpu.capability, cpu.limited_by, cpu.available) == ("1", "4", "ex-team", "3")
+    shown = plain(queue_lines(report))
+    assert 'queue "ex-team": cpu available 3' in shown
+    assert "1 job pending (1 at " in report.summary
 
 
 async def test_a_snapshot_gives_the_plan_that_the_scheduler_made(
@@ -188,12 +188,12 @@ async def test_a_researcher_who_may_read_little_is_told_why_a_job_waits(
     path = tmp_path / "researcher"
     path.write_text(yaml.safe_dump(config))
     async with Client(Connection.load(path)) as client:
-        account = account_of(await job_facts(client, cluster.namespace, "broad", "volcanopy-system"))
-    assert account.verdict == "job broad waits: 0/3 nodes are available: 3 Insufficient cpu"
-    assert "✗ nodes" in plain(job_lines(account))
-    assert account.unblock
+        report = job_report(await job_facts(client, cluster.namespace, "broad", "volcanopy-system"))
+    assert report.summary == 'job "broad" is pending: 0/3 nodes are available: 3 Insufficient cpu'
+    assert "✗ nodes" in plain(job_lines(report))
+    assert report.unblocked_by
     if "real" in request.node.name:
-        assert [note.partition(" may not")[0] for note in account.notes] == [
-            "queue default",
-            f"the pods of namespace {cluster.namespace}",
+        assert list(report.notes) == [
+            'you may not read queue "default": not included',
+            f'you may not read the pods of namespace "{cluster.namespace}": not included',
         ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from volcanopy.api.scheduling_read import Queue
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explaining.text import plain
+from volcanopy.cli.explain.text import plain
 from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.queues.tree import BAR, Amounts, amounts_of, bar, branches, document, lines, select_resource
 from volcanopy.kube.client.kinds import Json

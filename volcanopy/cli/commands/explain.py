@@ -1,4 +1,4 @@
-"""``volcanopy explain``: why a job waits, and the state of a queue."""
+"""``volcanopy explain``: why a job is pending, and the state of a queue."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,18 +12,17 @@ from volcanopy.cli.framework.options import Cluster, Place
 app = typer.Typer(rich_markup_mode=None)
 
 
-class OutputFormat(StrEnum):
-    """Output formats of an explanation."""
+class Format(StrEnum):
+    """Format of an explanation."""
 
     text = "text"
     json = "json"
     yaml = "yaml"
 
 
-Output = Annotated[OutputFormat, typer.Option("-o", "--output", help="Output format.")]
+Output = Annotated[Format, typer.Option("-o", "--output", help="Output format.")]
 SystemNamespace = Annotated[
-    str,
-    typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler, to read its lease."),
+    str, typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler's Lease.")
 ]
 
 
@@ -32,38 +31,38 @@ async def explain_job(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=names_of("job"))],
     cluster: Cluster,
     place: Place,
-    output: Output = OutputFormat.text,
+    output: Output = Format.text,
     system_namespace: SystemNamespace = "volcanopy-system",
 ) -> None:
-    """Explain why a job waits, and what unblocks it.
+    """Explain why a job is pending, and what unblocks it.
 
-    Shows the gates that the job passes, what blocks it, and why nodes are filtered. Requires only read access to the job and its pod group; more access gives more details.
+    Shows the gates of the job, the reasons for which nodes reject its pods, and the problems of its pods. You need read access to the job and its pod group; with more access, the report has more details.
     """
-    from volcanopy.cli.explaining.job import account_of
-    from volcanopy.cli.explaining.printing import show
-    from volcanopy.cli.explaining.reading import job_facts
-    from volcanopy.cli.explaining.text import job_lines
+    from volcanopy.cli.explain.cluster_reads import job_facts
+    from volcanopy.cli.explain.job import job_report
+    from volcanopy.cli.explain.output import show
+    from volcanopy.cli.explain.text import job_lines
 
     async with cluster.client() as client:
-        account = account_of(await job_facts(client, place.of(client), name, system_namespace))
-    show(account.document(), job_lines(account), output.value)
+        report = job_report(await job_facts(client, place.of(client), name, system_namespace))
+    show(report.document(), job_lines(report), output.value)
 
 
 @command(app, "queue", examples=["volcanopy explain queue research", "volcanopy explain queue research -o yaml"])
 async def explain_queue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=names_of("queue"))],
     cluster: Cluster,
-    output: Output = OutputFormat.text,
+    output: Output = Format.text,
 ) -> None:
-    """Explain the state of a queue and the jobs that wait in it.
+    """Explain the state of a queue, and which of its jobs are pending.
 
-    Shows what is allocated, deserved and available, which parent queue limits it, and the gates of waiting jobs.
+    Shows allocated, deserved and available resources, the ancestors whose capability limits the queue, and its pending jobs by gate.
     """
-    from volcanopy.cli.explaining.printing import show
-    from volcanopy.cli.explaining.queue import account_of
-    from volcanopy.cli.explaining.reading import queue_facts
-    from volcanopy.cli.explaining.text import queue_lines
+    from volcanopy.cli.explain.cluster_reads import queue_facts
+    from volcanopy.cli.explain.output import show
+    from volcanopy.cli.explain.queue import queue_report
+    from volcanopy.cli.explain.text import queue_lines
 
     async with cluster.client() as client:
-        account = account_of(await queue_facts(client, name))
-    show(account.document(), queue_lines(account), output.value)
+        report = queue_report(await queue_facts(client, name))
+    show(report.document(), queue_lines(report), output.value)

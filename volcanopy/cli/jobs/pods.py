@@ -52,6 +52,7 @@ class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """Observed status of a container."""
 
     name: str = ""
+    image: str = ""
     ready: bool = False
     started: bool | None = None
     restart_count: int = 0
@@ -64,6 +65,7 @@ class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 
     phase: str = "Pending"
     reason: str = ""
+    message: str = ""
     pod_ip: str = field(name="podIP", default="")
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -6,7 +6,9 @@ from volcanopy.api import names
 from volcanopy.api.scheduling_read import Queue
 
 CLOSED = frozenset({"Closing", "Closed"})
-UNFINISHED = ("pending", "inqueue", "running", "unknown")
+COUNTS = ("pending", "inqueue", "running", "unknown", "completed")
+"""Counts of a queue's pod groups by phase."""
+UNFINISHED = COUNTS[:-1]
 """Counts of a queue's pod groups that are not completed."""
 
 
@@ -54,3 +56,30 @@ def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
         return max(groups, queue.status.jobs)
 
     return sum(map(count, [queue, *descendants(queue.metadata.name, queues)]))
+
+
+def ancestors(queue: Queue, queues: Iterable[Queue]) -> list[Queue]:
+    """Return the queues above a queue, the nearest first, up to one that does not exist or was met before."""
+    known = {other.metadata.name: other for other in queues}
+    result: list[Queue] = []
+    seen = {queue.metadata.name}
+    name = parent_of(queue)
+    while name in known and name not in seen:
+        seen.add(name)
+        result.append(known[name])
+        name = parent_of(known[name])
+    return result
+
+
+def stopped_by(queue: Queue, above: Iterable[Queue]) -> str:
+    """Return why no new job of the queue starts, as a clause; empty if nothing stops it."""
+    if state(queue) != "Open":
+        return f"is {state(queue).lower()}: it accepts no new jobs"
+    stopping = next((each for each in (queue, *above) if stop_policy(each) != "None"), None)
+    if stopping is None:
+        return ""
+    drained = stop_policy(stopping) == "HoldAndDrain"
+    effect = "no new pods start and running pods are evicted" if drained else "no new pods start"
+    name = stopping.metadata.name
+    by = "" if stopping is queue else f' by its ancestor "{name}"'
+    return f"is {'drained' if drained else 'held'}{by}: {effect} until `volcanopy queue resume {name}`"

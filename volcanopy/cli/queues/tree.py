@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from volcanopy.api import names, quantity
 from volcanopy.api.scheduling_read import Queue
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.explaining.printing import show
-from volcanopy.cli.explaining.text import Line, Part
+from volcanopy.cli.explain.output import show
+from volcanopy.cli.explain.text import Line, Part
 from volcanopy.cli.framework.kinds import QUEUES, read
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster

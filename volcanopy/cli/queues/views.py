@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from volcanopy.api import quantity
 from volcanopy.api.scheduling_read import Queue, QueueLimit, Subjects
-from volcanopy.cli.explaining.queue import COUNTS, account_of, stops
-from volcanopy.cli.explaining.reading import queue_facts
+from volcanopy.cli.explain.cluster_reads import queue_facts
+from volcanopy.cli.explain.queue import queue_report
 from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.kinds import QUEUES, read
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
-from volcanopy.cli.queues.hierarchy import descendants, parent_of, state, stop_policy
+from volcanopy.cli.queues.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
 from volcanopy.kube.client.api_client import Client
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ async def query(client: Client, namespace: str | None, selector: str, filters: "
 async def describe(client: Client, queue: Queue) -> str:
     """Return the description of a queue."""
     facts = await queue_facts(client, queue.metadata.name)
-    account = account_of(facts)
+    report = queue_report(facts)
     spec, status = queue.spec, queue.status
     lines = Description(queue.metadata)
-    lines.line("Ancestors", ", ".join(account.parents))
-    lines.line("Descendants", ", ".join(account.below))
+    lines.line("Ancestors", ", ".join(report.ancestors))
+    lines.line("Descendants", ", ".join(report.descendants))
     lines.line("State", state(queue))
     lines.line("Stop Policy", stop_policy(queue))
-    stopped = stops(facts.queue, facts.above)
+    stopped = stopped_by(facts.queue, facts.ancestors)
     lines.line("Takes Jobs", f"no: it {stopped}" if stopped else "yes")
     lines.line("Weight", spec.weight)
     lines.line("Share", status.share)
@@ -104,34 +104,27 @@ async def describe(client: Client, queue: Queue) -> str:
         lines.line(title, value)
     rows = [
         (
-            holding.resource,
+            row.resource,
             *(
                 text or "-"
-                for text in (
-                    holding.held,
-                    holding.deserved,
-                    holding.limit,
-                    holding.left,
-                    holding.borrowed,
-                    holding.waiting,
-                )
+                for text in (row.allocated, row.deserved, row.capability, row.available, row.borrowed, row.waiting)
             ),
         )
-        for holding in account.holdings
+        for row in report.resources
     ]
     headings = ("NAME", "ALLOCATED", "DESERVED", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
     lines.table("Resources", headings, rows)
     lines.table("Limits", ("FOR", "RESOURCES", "RUNNING JOBS", "QUEUED JOBS"), map(_limit, spec.limits))
     counts = ", ".join(f"{count} {phase}" for phase in COUNTS if (count := getattr(status, phase)))
     lines.line("Pod Groups", counts or "none")
-    waiting = account.waiting[:_MAX_WAITING]
-    title = f"Waiting ({len(waiting)} of {len(account.waiting)})" if len(waiting) < len(account.waiting) else "Waiting"
+    waiting = report.waiting[:_MAX_WAITING]
+    title = f"Waiting ({len(waiting)} of {len(report.waiting)})" if len(waiting) < len(report.waiting) else "Waiting"
     lines.table(
         title,
         ("POSITION", "NAMESPACE", "NAME", "GATE", "REASON"),
-        [(item.place or "-", item.namespace, item.name, item.gate, item.message) for item in waiting],
+        [(item.position or "-", item.namespace, item.name, item.gate, item.message) for item in waiting],
     )
-    for note in account.notes:
+    for note in report.notes:
         lines.line("Note", note)
     await lines.events(client, queue.metadata)
     return lines.text()

@@ -1,6 +1,6 @@
 """What ``explain``, ``queue`` and ``snapshot`` show of a fixed world, in a pipe and in a real terminal: see ``golden/``.
 
-``python -m tests.cli.explaining.showing`` writes the texts anew: review the difference like code.
+``python -m tests.cli.explain.golden_cases`` writes the texts anew: review the difference like code.
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.canned import NOW
-from tests.cli.explaining.showing import CASES, GOLDEN, world
+from tests.cli.explain.golden_cases import CASES, GOLDEN, world
 from tests.cli.showing import Case, shown
 
 
@@ -22,7 +22,7 @@ def config() -> Iterator[Path]:
 def test_output_matches_the_golden_text(case: Case, config: Path) -> None:
     text = shown(case, config)
     expected = (GOLDEN / f"{case.name}.txt").read_text(encoding="utf-8")
-    assert text == expected, "python -m tests.cli.explaining.showing, if intended"
+    assert text == expected, "python -m tests.cli.explain.golden_cases, if intended"
 
 
 def test_every_golden_text_has_its_case() -> None:

@@ -1,0 +1,252 @@
+"""Reports of ``explain job``: objects in, a summary and gates out."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.core import PodGroup
+from volcanopy.api.gates import GATES
+from volcanopy.cli.explain.job import JobFacts, Lease, job_report
+from volcanopy.cli.explain.report import GateState, JobReport
+from volcanopy.cli.explain.text import job_lines, plain
+from volcanopy.cli.jobs.pods import Pod
+from volcanopy.kube.client.kinds import Json
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+MESSAGE = "0/3 nodes are available: 3 Insufficient cpu"
+NODES = {"gate": "nodes", "message": MESSAGE, "unblockedBy": "1 more cpu on node n1", "nodes": {"Insufficient cpu": 3}}
+
+
+def ago(seconds: float) -> str:
+    return (NOW - timedelta(seconds=seconds)).isoformat()
+
+
+def a_job(
+    phase: str = "Pending", message: str = "", *, age: float = 300, spec: Json | None = None, **status: Any
+) -> Json:
+    state = {"phase": phase, "message": message, "lastTransitionTime": ago(60)}
+    task = {"name": "main", "replicas": 2}
+    return {
+        "metadata": {"name": "train", "namespace": "lab", "uid": "u", "creationTimestamp": ago(age)},
+        "spec": {"queue": "research", "tasks": [task], **(spec or {})},
+        "status": {"state": state, "minAvailable": 2, **status} if phase else {},
+    }
+
+
+def a_group(phase: str = "Inqueue", reason: Json | None = None, *, age: float = 300, **spec: Any) -> Json:
+    status: Json = {"phase": phase} if phase else {}
+    status |= {"explanation": reason} if reason else {}
+    return {"metadata": {"name": "train-u", "creationTimestamp": ago(age)}, "spec": spec, "status": status}
+
+
+def a_pod(name: str, phase: str = "Pending", node: str = "n1", **status: Any) -> Json:
+    labels = {"volcanopy.io/task-spec": "main"}
+    spec = {"nodeName": node} if node else {}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"phase": phase, **status}}
+
+
+def waiting(reason: str, message: str = "", **more: Any) -> list[Json]:
+    return [{"name": "c", "image": "trainer:1", "state": {"waiting": {"reason": reason, "message": message}}, **more}]
+
+
+def report(job: Json, group: Json | None = None, pods: list[Json] | None = None, **facts: Any) -> JobReport:
+    return job_report(
+        JobFacts(
+            job=msgspec.convert(job, BatchJob),
+            now=NOW,
+            group=msgspec.convert(group, PodGroup) if group is not None else None,
+            pods=msgspec.convert(pods, list[Pod]) if pods is not None else None,
+            **facts,
+        )
+    )
+
+
+LEASE = msgspec.convert({"spec": {"renewTime": ago(900), "leaseDurationSeconds": 10}}, Lease)
+PULLING = a_pod("train-0", containerStatuses=waiting("ImagePullBackOff", "Back-off pulling image"))
+CRASHED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+CRASHING = a_pod("train-1", "Running", containerStatuses=waiting("CrashLoopBackOff", lastState=CRASHED))
+TASKS = {
+    "tasks": [
+        {"name": "ps", "replicas": 1},
+        {"name": "worker", "replicas": 3, "dependsOn": {"name": ["ps"]}},
+    ]
+}
+
+SUMMARIES: dict[str, tuple[JobReport, str, str]] = {
+    "rejected by nodes": (report(a_job(), a_group(reason=NODES)), "pending", f"is pending: {MESSAGE}"),
+    "just created": (report(a_job("", age=2)), "pending", "is pending: not processed by the controller yet"),
+    "no controller": (
+        report(a_job("", age=400)),
+        "pending",
+        "is pending: not processed by the controller for 6m40s; check that it is running",
+    ),
+    "no queue": (report(a_job(), queue_missing=True), "pending", 'is pending: queue "research" not found'),
+    "no group yet": (report(a_job()), "pending", "is pending: the controller has not created its pod group yet"),
+    "no scheduler": (
+        report(a_job(), a_group("")),
+        "pending",
+        "is pending: not processed by the scheduler for 5m; check that it is running",
+    ),
+    "stopped scheduler": (
+        report(a_job(), a_group(""), lease=LEASE),
+        "pending",
+        "is pending: not processed by the scheduler for 5m; check that it is running "
+        "(its lease was last renewed 15m ago)",
+    ),
+    "group just created": (
+        report(a_job(), a_group("", age=3)),
+        "pending",
+        "is pending: not processed by the scheduler yet",
+    ),
+    "another scheduler": (
+        report(a_job(spec={"schedulerName": "other"}), a_group("")),
+        "pending",
+        'is pending: not processed by its scheduler "other" for 5m; volcanopy\'s scheduler is named "volcanopy"',
+    ),
+    "no explanation": (
+        report(a_job(message="not admitted yet"), a_group("Pending")),
+        "pending",
+        "is pending: not admitted yet",
+    ),
+    "image missing": (
+        report(a_job(), a_group(), pods=[PULLING]),
+        "starting",
+        'cannot start: pod "train-0" cannot start: cannot pull image "trainer:1": '
+        "ImagePullBackOff: Back-off pulling image",
+    ),
+    "pods created": (report(a_job(pending=2), a_group()), "starting", "is starting: 0/2 pods started"),
+    "pods without a node": (
+        report(a_job(pending=2), a_group(), pods=[a_pod("train-0", node=""), a_pod("train-1", node="")]),
+        "pending",
+        "is pending: 2 pods not processed by the scheduler yet",
+    ),
+    "task after another": (
+        report(a_job(spec=TASKS, taskStatusCount={"ps": {"phase": {"Pending": 1}}}), a_group()),
+        "pending",
+        'is pending: task "worker" waits for task "ps" (0/1 ready)',
+    ),
+    "running": (
+        report(a_job("Running", "2 of 2 pods running", running=2), a_group("Running")),
+        "running",
+        "is running: 2 of 2 pods running",
+    ),
+    "running with a crash": (
+        report(a_job("Running", "1 of 2 pods running"), a_group("Running"), pods=[CRASHING]),
+        "running",
+        'is running: 1 of 2 pods running; pod "train-1" crashing: container "c" exited with code 137 (OOMKilled)',
+    ),
+    "running in part": (
+        report(a_job("Running", "2 of 3 pods running"), a_group("Running"), pods=[a_pod("train-2", node="")]),
+        "running",
+        "is running: 2 of 3 pods running; 1 pod unscheduled",
+    ),
+    "completed": (report(a_job("Completed", "2 pods succeeded")), "completed", "completed 60s ago: 2 pods succeeded"),
+    "failed": (report(a_job("Failed", "pod train-0 failed")), "failed", "failed 60s ago: pod train-0 failed"),
+    "suspended": (
+        report(a_job("Aborted", "by user request")),
+        "suspended",
+        "is suspended since 60s: by user request; resume it with `volcanopy job resume train`",
+    ),
+    "terminating": (
+        report(a_job("Terminating", "by user request", terminating=1)),
+        "terminating",
+        "is being terminated: by user request; 1 pod terminating",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_summary_is_one_sentence(name: str) -> None:
+    result, state, sentence = SUMMARIES[name]
+    assert (result.state, result.summary) == (state, f'job "train" {sentence}')
+    assert plain(job_lines(result)).splitlines()[0] == result.summary
+
+
+def marks(result: JobReport) -> str:
+    letters = {
+        GateState.PASSED: "+",
+        GateState.BLOCKED: "x",
+        GateState.UNCHECKED: ".",
+        GateState.NOT_REQUIRED: "-",
+    }
+    return "".join(letters[row.state] for row in result.gates)
+
+
+@pytest.mark.parametrize(
+    ("phase", "gate", "topology", "expected"),
+    [
+        # queue quota overcommit limits gang share capability topology nodes actions
+        ("Pending", "queue", False, "x......-.."),
+        ("Pending", "overcommit", False, "+.x....-.."),
+        ("Pending", "quota", True, "+x........"),
+        ("Pending", "capability", False, "+.....x-.."),
+        ("Pending", "limits", False, "+..x...-.."),
+        ("Pending", "actions", False, ".......-.x"),
+        ("Inqueue", "queue", False, "x++....-.."),
+        ("Inqueue", "share", False, "+++.+x.-.+"),
+        ("Inqueue", "capability", True, "+++.+.x..+"),
+        ("Inqueue", "limits", False, "+++x+..-.+"),
+        ("Inqueue", "gang", True, "+++.x....+"),
+        ("Inqueue", "topology", True, "+++++++x.+"),
+        ("Inqueue", "nodes", True, "++++++++x+"),
+        ("Inqueue", "nodes", False, "+++++++-x+"),
+        ("Inqueue", "actions", False, ".++....-.x"),
+        ("Unknown", "nodes", False, "+++++++-x+"),
+    ],
+)
+def test_only_passed_gates_are_ticked(phase: str, gate: str, topology: bool, expected: str) -> None:
+    spec: Json = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}} if topology else {}
+    result = report(a_job(pending=2), a_group(phase, {"gate": gate, "message": "m", "unblockedBy": "u"}, **spec))
+    assert marks(result) == expected
+    assert [row.name for row in result.gates] == [gate.value for gate in GATES]
+
+
+def test_the_blocked_gate_has_the_missing_amounts() -> None:
+    amounts = {
+        "requested": {"cpu": "2", "memory": "1Gi"},
+        "allocated": {"cpu": "3500m", "memory": "1Gi"},
+        "available": {"cpu": "500m", "memory": "8Gi"},
+        "limit": {"cpu": "4"},
+    }
+    reason = {"gate": "share", "message": "m", "numbers": {"needed": "3", "fit": "1"}, "amounts": amounts}
+    rows = {row.name: row for row in report(a_job(), a_group(reason=reason)).gates}
+    assert rows["share"].message == "1/3 pods can be placed; cpu requested 2, allocated 3500m, limit 4"
+    assert rows["nodes"].message == "1/3 pods can be placed"
+
+
+def test_pods_with_the_same_problem_share_a_line() -> None:
+    pods = [a_pod(f"train-{number}", node="") for number in range(5)]
+    result = report(a_job(), a_group(reason=NODES), pods=[*pods, PULLING, a_pod("done", "Succeeded")])
+    assert [(problem.state, len(problem.names)) for problem in result.pods] == [("cannot start", 1), ("unscheduled", 5)]
+    text = plain(job_lines(result))
+    assert '5 pods of task "main" unscheduled: train-0, train-1, train-2 and 2 more' in text
+
+
+def test_objects_that_may_not_be_read_are_noted() -> None:
+    result = report(a_job(), a_group(reason=NODES), unread=('you may not read queue "research": not included',))
+    assert result.summary == f'job "train" is pending: {MESSAGE}'
+    assert plain(job_lines(result)).endswith('Notes\n  you may not read queue "research": not included')
+
+
+def test_a_stopped_scheduler_is_noted() -> None:
+    result = report(a_job(), a_group(reason=NODES), lease=LEASE)
+    assert result.notes == (
+        "the scheduler seems to be down: its lease was last renewed 15m ago; this report may be outdated",
+    )
+
+
+def test_the_document_has_the_content_of_the_text() -> None:
+    reason = {**NODES, "blockedBy": ["job lab/other"], "numbers": {"position": "2"}}
+    document = report(a_job(), a_group(reason=reason), pods=[PULLING]).document()
+    assert (document["kind"], document["state"], document["gate"], document["blockedBy"]) == (
+        "JobExplanation",
+        "pending",
+        "nodes",
+        ["job lab/other"],
+    )
+    assert [row["state"] for row in document["gates"]][-3:] == ["not required", "blocked", "passed"]
+    assert document["pods"][0]["names"] == ["train-0"]
+    assert "notes" not in document

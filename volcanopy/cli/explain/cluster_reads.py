@@ -1,0 +1,128 @@
+"""Reads the objects for a report; what the user may not read is noted and left out."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from volcanopy.api import core, names
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.cli.explain.job import JobFacts, Lease
+from volcanopy.cli.explain.queue import QueueFacts
+from volcanopy.cli.framework.durations import current_time
+from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, QUEUES, read
+from volcanopy.cli.framework.objects import find_object
+from volcanopy.cli.jobs.pods import pods_of
+from volcanopy.cli.jobs.status import queue as queue_of
+from volcanopy.cli.queues.hierarchy import ancestors, descendants, parent_of
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.leader.lease import LEASES
+
+T = TypeVar("T")
+_DEPTH = 32
+"""Maximum number of ancestors of a queue that are read."""
+
+
+@dataclass
+class Reads:
+    """Reads that may be forbidden; ``unread`` has a sentence for each that was."""
+
+    unread: list[str] = field(default_factory=list)
+
+    async def optional(self, request: Awaitable[T], what: str) -> T | None:
+        """Return the result; None if the object does not exist or may not be read."""
+        try:
+            return await request
+        except NotFound:
+            return None
+        except Forbidden:
+            self.unread.append(f"you may not read {what}: not included")
+            return None
+
+
+async def job_facts(client: Client, namespace: str, name: str, system_namespace: str) -> JobFacts:
+    """Read the objects about a job. ``system_namespace`` is that of the scheduler's lease. Raises CommandError."""
+    job, reads = read(BatchJob, await find_object(client, JOBS, namespace, name)), Reads()
+    group_name = f"{job.metadata.name}-{job.metadata.uid}"
+    reading: Awaitable[Json] = client.get(POD_GROUPS, namespace, group_name)
+    group, queue, pods, lease = await asyncio.gather(
+        reads.optional(reading, "the job's pod group"),
+        _queue(reads, client, queue_of(job)),
+        reads.optional(pods_of(client, job), f'the pods of namespace "{namespace}"'),
+        _lease(client, system_namespace),
+    )
+    return JobFacts(
+        job=job,
+        now=current_time(),
+        group=read(core.PodGroup, group) if group is not None else None,
+        queue=queue[0],
+        queue_missing=queue[1],
+        pods=pods,
+        lease=lease,
+        unread=tuple(sorted(reads.unread)),
+    )
+
+
+async def _queue(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:
+    """Return the queue if it may be read, and whether it is known not to exist."""
+    try:
+        return read(core.Queue, await client.get(QUEUES, None, name)), False
+    except NotFound:
+        return None, True
+    except Forbidden:
+        reads.unread.append(f'you may not read queue "{name}": not included')
+        return None, False
+
+
+async def _lease(client: Client, namespace: str) -> Lease | None:
+    """Return the scheduler's lease; None if it does not exist or may not be read, which most users may not."""
+    try:
+        body = await client.get(LEASES, namespace, f"{names.SCHEDULER}-scheduler")
+    except KubeError:
+        return None
+    return read(Lease, body)
+
+
+async def queue_facts(client: Client, name: str) -> QueueFacts:
+    """Read the objects about a queue. Raises CommandError."""
+    queue, reads = read(core.Queue, await find_object(client, QUEUES, None, name)), Reads()
+    listing = await reads.optional(client.list(QUEUES), "the list of queues")
+    below: Sequence[core.Queue] | None
+    if listing is None:
+        above, below = await _ancestors(reads, client, queue), None
+    else:
+        queues = [read(core.Queue, body) for body in listing.items]
+        above, below = ancestors(queue, queues), descendants(queue.metadata.name, queues)
+    groups = await _groups(reads, client, {each.metadata.name for each in (queue, *(below or ()))})
+    return QueueFacts(queue=queue, ancestors=above, descendants=below, groups=groups, unread=tuple(reads.unread))
+
+
+async def _ancestors(reads: Reads, client: Client, queue: core.Queue) -> list[core.Queue]:
+    """Read the ancestors one by one, for users who may not list queues."""
+    result: list[core.Queue] = []
+    name = parent_of(queue)
+    while name and len(result) < _DEPTH:
+        body = await reads.optional(client.get(QUEUES, None, name), f'queue "{name}"')
+        if body is None:
+            break
+        parent = read(core.Queue, body)
+        result.append(parent)
+        name = parent_of(parent)
+    return result
+
+
+async def _groups(reads: Reads, client: Client, queues: set[str]) -> list[core.PodGroup] | None:
+    """Return the PodGroups of these queues: of all namespaces, or of the user's own if others are forbidden."""
+    try:
+        listing = await client.list(POD_GROUPS)
+    except Forbidden:
+        namespace = client.connection.namespace
+        own = await reads.optional(client.list(POD_GROUPS, namespace), f'the pod groups of namespace "{namespace}"')
+        if own is None:
+            return None
+        reads.unread.append(f'you may read pod groups of namespace "{namespace}" only: others are not included')
+        listing = own
+    groups = [read(core.PodGroup, body) for body in listing.items]
+    return [group for group in groups if (group.spec.queue or names.DEFAULT_QUEUE) in queues]

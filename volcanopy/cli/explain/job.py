@@ -1,0 +1,241 @@
+"""Report about a job, from its BatchJob, PodGroup, queue and pods.
+
+BatchJob and PodGroup are enough for the summary and the gates; the other objects add detail.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from volcanopy.api import core, names
+from volcanopy.api.batch_read import BatchJob, TaskSpec
+from volcanopy.api.read_model import ReadModel
+from volcanopy.cli.explain.gates import gate_rows, is_enqueued, passed_rows
+from volcanopy.cli.explain.pod_problems import UNSCHEDULED, pod_problems, startup_problem
+from volcanopy.cli.explain.report import JobReport, PodProblem, counted, listed, one_line
+from volcanopy.cli.framework.durations import since, span
+from volcanopy.cli.jobs import status as job_status
+from volcanopy.cli.jobs.pods import Pod
+
+GRACE = 30.0
+"""Seconds in which a running controller or scheduler processes a new object."""
+
+
+class LeaseSpec(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Renewal of a Lease."""
+
+    renew_time: datetime | None = None
+    lease_duration_seconds: int = 0
+
+
+class Lease(ReadModel, frozen=True, kw_only=True, gc=False):
+    """A Lease."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """The objects about a job.
+
+    ``group``, ``queue``, ``pods`` and ``lease`` (the scheduler's) are None if they do not exist or may not be read;
+    ``unread`` has a sentence for each that may not be read. ``queue_missing`` is True if the queue does not exist.
+    """
+
+    job: BatchJob
+    now: datetime
+    group: core.PodGroup | None = None
+    queue: core.Queue | None = None
+    queue_missing: bool = False
+    pods: Sequence[Pod] | None = None
+    lease: Lease | None = None
+    unread: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> core.Explanation | None:
+        """Why the job waits according to the scheduler."""
+        return self.group.status.explanation if self.group is not None else None
+
+
+def job_report(facts: JobFacts) -> JobReport:
+    """Return the report about a job."""
+    job = facts.job
+    phase = job_status.phase(job)
+    report = JobReport(
+        name=job.metadata.name,
+        namespace=job.metadata.namespace,
+        phase=phase,
+        queue=job_status.queue(job),
+        state="",
+        summary="",
+        tasks=tuple(_waiting_tasks(job)),
+        pods=pod_problems(facts.pods or ()),
+        notes=facts.unread,
+    )
+    if phase == "Pending":
+        return _pending(facts, report)
+    if phase == "Running":
+        return _running(facts, report)
+    state, summary = _ended_or_changing(facts, phase)
+    pods = report.pods if phase in {"Failed", "Aborting", "Restarting", "Terminating", "Completing"} else ()
+    return replace(report, state=state, summary=f'job "{report.name}" {summary}', tasks=(), pods=pods)
+
+
+def _ended_or_changing(facts: JobFacts, phase: str) -> tuple[str, str]:
+    """Return state and summary of a job that has ended or is changing its phase."""
+    state, name = facts.job.status.state, facts.job.metadata.name
+    ago = f" {since(state.last_transition_time, facts.now)} ago" if state.last_transition_time is not None else ""
+    message = one_line(state.message)
+    why = f": {message}" if message else ""
+    pods = f"; {counted(facts.job.status.terminating, 'pod')} terminating"
+    resume = f"; resume it with `volcanopy job resume {name}`"
+    suspended = f" since{ago.removesuffix(' ago')}" if ago else ""
+    summaries = {
+        "Completed": ("completed", f"completed{ago}{why}"),
+        "Failed": ("failed", f"failed{ago}{why}"),
+        "Terminated": ("terminated", f"was terminated{ago}{why}"),
+        "Aborted": ("suspended", f"is suspended{suspended}{why}{resume}"),
+        "Aborting": ("suspending", f"is being suspended{why}{pods}"),
+        "Terminating": ("terminating", f"is being terminated{why}{pods}"),
+        "Completing": ("completing", f"is completing{why}{pods}"),
+        "Restarting": ("restarting", f"is restarting{why}{pods}"),
+    }
+    return summaries.get(phase, (phase.lower(), f"is {phase}{why}"))
+
+
+def _running(facts: JobFacts, report: JobReport) -> JobReport:
+    parts = [one_line(facts.job.status.state.message) or "its pods are running"]
+    if problem := startup_problem(report.pods):
+        parts.append(problem)
+    unscheduled = next((problem for problem in report.pods if problem.state == UNSCHEDULED), None)
+    if unscheduled is not None:
+        message = f": {unscheduled.message}" if unscheduled.message else ""
+        parts.append(f"{counted(len(unscheduled.names), 'pod')} unscheduled{message}")
+    elif facts.reason is not None:
+        parts.append(f"other pods are pending: {facts.reason.message}")
+    parts += report.tasks
+    report = replace(report, state="running", summary=f'job "{report.name}" is running: {"; ".join(parts)}')
+    if facts.reason is not None:
+        return _with_reason(report, facts, facts.reason)
+    return replace(report, gates=passed_rows(facts.job, facts.group, facts.queue))
+
+
+def _pending(facts: JobFacts, report: JobReport) -> JobReport:
+    job, group, queue, reason = facts.job, facts.group, facts.queue, facts.reason
+    pending = f'job "{report.name}" is pending: '
+    if reason is None and (unprocessed := _unprocessed(facts)):
+        rows = gate_rows(job, group, queue, None) if group is not None else ()
+        return replace(report, state="pending", summary=pending + unprocessed, gates=rows)
+    if stale := _lease_age(facts):
+        note = f"the scheduler seems to be down: its lease was last renewed {stale} ago; this report may be outdated"
+        report = replace(report, notes=(*report.notes, note))
+    if reason is not None:
+        return _with_reason(replace(report, state="pending", summary=pending + reason.message), facts, reason)
+    if problem := startup_problem(report.pods):
+        summary = f'job "{report.name}" cannot start: {problem}'
+        return replace(report, state="starting", summary=summary, gates=passed_rows(job, group, queue))
+    if waits_for := _next_step(facts, report.pods, report.tasks):
+        rows = gate_rows(job, group, queue, None)
+        return replace(report, state="pending", summary=pending + waits_for, gates=rows)
+    status = job.status
+    started = status.running + status.succeeded + status.failed
+    summary = f'job "{report.name}" is starting: {started}/{job_status.minimum(job)} pods started'
+    return replace(report, state="starting", summary=summary, gates=passed_rows(job, group, queue))
+
+
+def _with_reason(report: JobReport, facts: JobFacts, reason: core.Explanation) -> JobReport:
+    """Return the report with the scheduler's explanation."""
+    return replace(
+        report,
+        gate=reason.gate,
+        gates=gate_rows(facts.job, facts.group, facts.queue, reason),
+        nodes=dict(sorted(reason.nodes.items(), key=lambda item: (-item[1], item[0]))),
+        blocked_by=reason.blocked_by,
+        unblocked_by=reason.unblocked_by,
+        numbers=reason.numbers,
+        amounts=reason.amounts,
+    )
+
+
+def _next_step(facts: JobFacts, problems: Sequence[PodProblem], tasks: Sequence[str]) -> str:
+    """Return what a job waits for that the scheduler does not explain; empty if its pods are starting."""
+    if not is_enqueued(facts.group):
+        return one_line(facts.job.status.state.message) or "not processed by the scheduler yet"
+    unscheduled = [problem for problem in problems if problem.state == UNSCHEDULED]
+    message = next((problem.message for problem in unscheduled if problem.message), "")
+    if message:
+        return message
+    if unscheduled:
+        number = sum(len(problem.names) for problem in unscheduled)
+        return f"{counted(number, 'pod')} not processed by the scheduler yet"
+    return "; ".join(tasks)
+
+
+def _unprocessed(facts: JobFacts) -> str:
+    """Return which component has not processed the job; empty if all have."""
+    job, group = facts.job, facts.group
+    if not job.status.state.phase and group is None:
+        age = _seconds(job.metadata.creation_timestamp, facts.now)
+        if age < GRACE:
+            return "not processed by the controller yet"
+        return f"not processed by the controller for {span(age)}; check that it is running"
+    if facts.queue_missing:
+        return f'queue "{job_status.queue(job)}" not found'
+    if group is None:
+        unreadable = any("pod group" in note for note in facts.unread)
+        return "" if unreadable else "the controller has not created its pod group yet"
+    if group.status.phase or group.status.conditions:
+        return ""
+    age = _seconds(group.metadata.creation_timestamp, facts.now)
+    scheduler = job.spec.scheduler_name or names.SCHEDULER
+    if scheduler != names.SCHEDULER:
+        return (
+            f'not processed by its scheduler "{scheduler}" for {span(age)}; '
+            f'volcanopy\'s scheduler is named "{names.SCHEDULER}"'
+        )
+    if age < GRACE:
+        return "not processed by the scheduler yet"
+    lease = f" (its lease was last renewed {stale} ago)" if (stale := _lease_age(facts)) else ""
+    return f"not processed by the scheduler for {span(age)}; check that it is running{lease}"
+
+
+def _lease_age(facts: JobFacts) -> str:
+    """Return the time since the scheduler's lease was renewed; empty if the lease is valid or unknown."""
+    spec = facts.lease.spec if facts.lease is not None else LeaseSpec()
+    if spec.renew_time is None:
+        return ""
+    seconds = _seconds(spec.renew_time, facts.now)
+    return span(seconds) if seconds > max(3 * spec.lease_duration_seconds, GRACE) else ""
+
+
+def _waiting_tasks(job: BatchJob) -> list[str]:
+    """Return a sentence for each task that waits for the tasks that it depends on."""
+    tasks = {task.name: task for task in job.spec.tasks}
+    sentences = []
+    for name, task in tasks.items():
+        depends_on = task.depends_on
+        if depends_on is None or not depends_on.name or job.status.task_status_count.get(name) or not task.replicas:
+            continue
+        missing = [
+            other for other in depends_on.name if other in tasks and _ready(job, other) < _required(tasks[other])
+        ]
+        any_of = depends_on.iteration == "any"
+        met = len(missing) < len(depends_on.name) if any_of else not missing
+        if missing and not met:
+            counts = [f'"{other}" ({_ready(job, other)}/{_required(tasks[other])} ready)' for other in missing]
+            noun = "task" if len(counts) == 1 else "one of the tasks" if any_of else "tasks"
+            sentences.append(f'task "{name}" waits for {noun} {listed(counts)}')
+    return sentences
+
+
+def _required(task: TaskSpec) -> int:
+    return task.min_available or task.replicas
+
+
+def _ready(job: BatchJob, task: str) -> int:
+    counts = job.status.task_status_count.get(task)
+    return counts.phase.get("Running", 0) + counts.phase.get("Succeeded", 0) if counts is not None else 0
+
+
+def _seconds(moment: datetime | None, now: datetime) -> float:
+    return (now - moment).total_seconds() if moment is not None else 0.0

@@ -1,0 +1,99 @@
+"""Problems of pods: unscheduled, unable to start, crashing, failed or terminating, grouped by state and message."""
+
+from collections.abc import Iterable, Sequence
+
+from volcanopy.cli.explain.report import PodProblem, counted, listed, one_line
+from volcanopy.cli.jobs.pods import ContainerStatus, Pod, PodStatus, Terminated, task_of
+
+UNSCHEDULED, STUCK, CRASHING, FAILED, TERMINATING, STARTING = (
+    "unscheduled",
+    "cannot start",
+    "crashing",
+    "failed",
+    "terminating",
+    "starting",
+)
+"""States of pods that do not run as they should."""
+_NORMAL = frozenset({"ContainerCreating", "PodInitializing", ""})
+_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
+_ORDER = (STUCK, CRASHING, FAILED, UNSCHEDULED, STARTING, TERMINATING)
+
+
+def pod_problems(pods: Iterable[Pod]) -> tuple[PodProblem, ...]:
+    """Return the problems of these pods, the most serious first; pods that run or have succeeded have none."""
+    groups: dict[tuple[str, str], list[Pod]] = {}
+    for pod in pods:
+        problem = _problem(pod)
+        if problem is not None:
+            groups.setdefault(problem, []).append(pod)
+    problems = []
+    for (state, message), members in groups.items():
+        tasks = {task_of(pod) for pod in members}
+        task = tasks.pop() if len(tasks) == 1 else ""
+        problems.append(PodProblem(state, message, tuple(pod.metadata.name for pod in members), task))
+    return tuple(sorted(problems, key=lambda problem: _ORDER.index(problem.state)))
+
+
+def startup_problem(problems: Sequence[PodProblem]) -> str:
+    """Return what keeps scheduled pods from running, as a clause; empty if nothing does."""
+    problem = next((problem for problem in problems if problem.state in {STUCK, CRASHING}), None)
+    if problem is None:
+        return ""
+    number = len(problem.names)
+    pods = f'pod "{problem.names[0]}"' if number == 1 else f"{counted(number, 'pod')} ({listed(problem.names)})"
+    return f"{pods} {problem.state}: {problem.message}"
+
+
+def _problem(pod: Pod) -> tuple[str, str] | None:
+    """Return state and message of a pod; None if it runs or has succeeded."""
+    status = pod.status
+    if status.phase == "Succeeded":
+        return None
+    if status.phase == "Failed":
+        return FAILED, _failure(status)
+    if pod.metadata.deletion_timestamp is not None:
+        return TERMINATING, ""
+    if not pod.spec.node_name:
+        return UNSCHEDULED, _unscheduled(status)
+    return _container_problem(status) or ((STARTING, "") if status.phase == "Pending" else None)
+
+
+def _unscheduled(status: PodStatus) -> str:
+    messages = (
+        condition.message
+        for condition in status.conditions
+        if condition.type == "PodScheduled" and condition.status == "False"
+    )
+    return one_line(next(messages, ""))
+
+
+def _container_problem(status: PodStatus) -> tuple[str, str] | None:
+    for container in _containers(status):
+        waiting = container.state.waiting
+        if waiting is None or waiting.reason in _NORMAL:
+            continue
+        if waiting.reason == "CrashLoopBackOff":
+            last = container.last_state.terminated
+            return CRASHING, f'container "{container.name}" {_exit(last)}' if last is not None else waiting.reason
+        message = one_line(": ".join(filter(None, (waiting.reason, waiting.message))))
+        if waiting.reason in _IMAGE:
+            return STUCK, f'cannot pull image "{container.image}": {message}'
+        return STUCK, f'container "{container.name}": {message}'
+    return None
+
+
+def _failure(status: PodStatus) -> str:
+    for container in _containers(status):
+        terminated = container.state.terminated
+        if terminated is not None and terminated.exit_code:
+            return f'container "{container.name}" {_exit(terminated)}'
+    return one_line(": ".join(filter(None, (status.reason, status.message))))
+
+
+def _exit(terminated: Terminated) -> str:
+    reason = f" ({terminated.reason})" if terminated.reason not in {"", "Error"} else ""
+    return f"exited with code {terminated.exit_code}{reason}"
+
+
+def _containers(status: PodStatus) -> tuple[ContainerStatus, ...]:
+    return (*status.init_container_statuses, *status.container_statuses)
