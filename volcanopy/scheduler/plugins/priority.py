@@ -1,11 +1,11 @@
-"""priority: the more important goes first, and may displace the less important."""
+"""priority: jobs and tasks of higher priority come first and may preempt those of lower priority."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
 from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
-from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Ints, Rows
 
 
@@ -29,7 +29,7 @@ class Priority(Plugin[NoArguments]):
         return keys
 
     def job_starving(self, job: JobView) -> bool:
-        """While any of its tasks has no place."""
+        """While any of its tasks is neither placed nor pipelined."""
         return job.ready_count + job.waiting_count < job.count()
 
     def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
@@ -37,25 +37,15 @@ class Priority(Plugin[NoArguments]):
         own = preemptor.job
         if own is None:
             return []
-        victims = []
-        for candidate in candidates:
-            job = candidate.job
-            if job is None:
-                continue
-            same = job.row == own.row
-            lower = candidate.priority < preemptor.priority if same else job.priority < own.priority
-            if lower:
-                victims.append(candidate)
-        return victims
+        return [
+            candidate
+            for candidate, job in with_jobs(candidates)
+            if (candidate.priority < preemptor.priority if job.row == own.row else job.priority < own.priority)
+        ]
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Within a queue, tasks of jobs of lower priority; between queues everyone."""
+        """Within a queue, tasks of jobs of lower priority; between queues all candidates."""
         own = preemptor.task.job
         if preemptor.across_queues:
             return candidates
-        jobs = [candidate.job for candidate in candidates]
-        return [
-            candidate
-            for candidate, job in zip(candidates, jobs, strict=True)
-            if own is not None and job is not None and job.priority < own.priority
-        ]
+        return [task for task, job in with_jobs(candidates) if own is not None and job.priority < own.priority]

@@ -1,4 +1,4 @@
-"""rescheduling: move tasks from busy nodes to quiet ones."""
+"""rescheduling: evict tasks from overutilized nodes while others are underutilized."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from volcanopy.scheduler.model.task_status import ON_NODE
 
 _DIMS = ("cpu", "memory", "pods")
 _FRESH = timedelta(minutes=5)
-"""A measurement that is older says nothing."""
+"""Older measurements are not used."""
 
 
 class Percentages(Arguments):
-    """A limit of each dimension, in percent: of real load for cpu and memory, of their number for pods."""
+    """A threshold of each dimension in percent: of measured load for cpu and memory, of their number for pods."""
 
     cpu: float = Field(100, ge=0, le=100)
     memory: float = Field(100, ge=0, le=100)
@@ -31,11 +31,11 @@ class Percentages(Arguments):
 
     @model_validator(mode="before")
     @classmethod
-    def _pod_is_pods(cls, said: Any) -> Any:
-        """Volcano's files say ``pod``."""
-        if isinstance(said, dict) and "pod" in said and "pods" not in said:
-            return {("pods" if key == "pod" else key): value for key, value in said.items()}
-        return said
+    def _pod_is_pods(cls, values: Any) -> Any:
+        """Accept Volcano's key ``pod``."""
+        if isinstance(values, dict) and "pod" in values and "pods" not in values:
+            return {("pods" if key == "pod" else key): value for key, value in values.items()}
+        return values
 
     @property
     def column(self) -> Floats:
@@ -44,16 +44,16 @@ class Percentages(Arguments):
 
 
 class LowNodeUtilization(Arguments):
-    """Below all ``thresholds`` a node is quiet, above any of the ``targetThresholds`` it is busy."""
+    """A node is underutilized below all ``thresholds``, overutilized above any of the ``targetThresholds``."""
 
     thresholds: Percentages = Field(default_factory=Percentages)
     targets: Percentages = Field(default_factory=Percentages, alias="targetThresholds")
     node_fit: bool = Field(True, alias="nodeFit")
-    """Move only what finds room on a quiet node that takes it."""
+    """Evict only tasks that fit on an underutilized node."""
     priority_class: str = Field("", alias="thresholdPriorityClassName")
-    """Move only tasks of less priority than this class."""
+    """Evict only tasks of lower priority than this class."""
     number_of_nodes: int = Field(0, ge=0, alias="numberOfNodes")
-    """Move only when there are more quiet nodes than this."""
+    """Evict only when there are more underutilized nodes than this."""
 
     @model_validator(mode="after")
     def _are_in_order(self) -> "LowNodeUtilization":
@@ -67,91 +67,91 @@ class LowNodeUtilization(Arguments):
 
 
 class Strategy(Arguments):
-    """How to choose what moves."""
+    """A strategy that selects victims."""
 
     name: Literal["lowNodeUtilization"]
     params: LowNodeUtilization = Field(default_factory=LowNodeUtilization)
 
 
 class ReschedulingArguments(Arguments):
-    """How often, and how."""
+    """The interval and the strategies."""
 
     interval: Duration = timedelta(minutes=5)
-    """How often."""
+    """The interval between evictions."""
     period: Duration = Field(timedelta(minutes=10), alias="metricsPeriod")
-    """Over how long the load is averaged: whoever measures decides that, so that this is only for the reader."""
+    """The period over which load is averaged; the metrics source determines it, this value has no effect."""
     strategies: tuple[Strategy, ...] = (Strategy(name="lowNodeUtilization"),)
-    """How to choose what moves."""
+    """A strategy that selects victims."""
 
     @field_validator("interval", "period")
     @classmethod
-    def _is_above_zero(cls, said: timedelta) -> timedelta:
-        if said <= timedelta(0):
+    def _is_above_zero(cls, duration: timedelta) -> timedelta:
+        if duration <= timedelta(0):
             raise ValueError("must be a duration above zero such as 5m")
-        return said
+        return duration
 
 
 @dataclass(eq=False)
 class _Balance:
-    """What is where, as far as a pass has moved it: (3, N) loads in percent, and what the quiet nodes may still take."""
+    """The utilization of nodes as changed by the evictions so far; ``load`` is (3, N) in percent."""
 
     load: Floats
-    room: Ints
-    """(3, N): what the nodes have in all."""
+    allocatable: Ints
+    """(3, N)."""
     budget: Ints
-    """(3,): how much all quiet nodes together can take until they reach the targets."""
+    """(3,): what all underutilized nodes together can take until they reach the targets."""
     free: Ints
-    """(R, N): what can be requested on each node."""
-    quiet: Mask
-    busy: Rows
+    """(R, N): the free resources of each node."""
+    underutilized: Mask
+    overutilized: Rows
 
 
 class Rescheduling(Plugin[ReschedulingArguments]):
-    """Once an interval, let tasks leave nodes that are busier than the target while there are quiet nodes to take them.
+    """Once an interval, evict tasks from overutilized nodes while there are underutilized nodes to take them.
 
-    The load comes with the snapshot; nodes that were not measured in the last five minutes are left out of account. The
-    first cycle of all moves nothing.
+    The load is part of the snapshot; nodes without a measurement in the last five minutes are ignored. The first cycle
+    evicts nothing.
     """
 
     name: ClassVar[str] = "rescheduling"
     arguments: ClassVar[type[Arguments]] = ReschedulingArguments
 
     def victim_tasks(self, running: Rows) -> Rows:
-        """The tasks to move, by all strategies."""
+        """Return the victims of all strategies."""
         if not self.cluster.snapshot.begins(self.args.interval):
             return running[:0]
-        found = [self._by_utilization(running, strategy.params) for strategy in self.args.strategies]
-        return np.unique(np.concatenate([running[:0], *found]))
+        victims = [self._by_utilization(running, strategy.params) for strategy in self.args.strategies]
+        return np.unique(np.concatenate([running[:0], *victims]))
 
     def _by_utilization(self, running: Rows, params: LowNodeUtilization) -> Rows:
         balance = self._balance(params)
         if balance is None:
             return running[:0]
         tasks = running[self._may_move(running, params)]
-        moved: list[int] = []
-        for node in balance.busy.tolist():
-            moved += self._relieve(node, tasks[self.cluster.ledger.node[tasks] == node], balance, params)
-        return np.array(moved, dtype=np.intp)
+        victims: list[int] = []
+        for node in balance.overutilized.tolist():
+            victims += self._victims_on(node, tasks[self.cluster.ledger.node[tasks] == node], balance, params)
+        return np.array(victims, dtype=np.intp)
 
     def _balance(self, params: LowNodeUtilization) -> _Balance | None:
-        """Which nodes are quiet and which are busy; None if there is nothing to move, or nowhere to move it."""
+        """Return the utilization of nodes; None if no node is overutilized or too few are underutilized."""
         snapshot = self.cluster.snapshot
         measured = snapshot.usage
         if measured is None:
             return None
         fresh = np.nan_to_num(measured.measured, nan=-np.inf) >= snapshot.now.timestamp() - _FRESH.total_seconds()
-        room = np.stack([snapshot.nodes.allocatable[name] for name in _DIMS])
-        load = np.stack([measured.cpu, measured.memory, 100.0 * self._pods_on() / np.maximum(room[2], 1)])
+        allocatable = np.stack([snapshot.nodes.allocatable[name] for name in _DIMS])
+        load = np.stack([measured.cpu, measured.memory, 100.0 * self._pods_on() / np.maximum(allocatable[2], 1)])
         cordoned = np.array([node.spec.unschedulable for node in snapshot.nodes.traits.objects], dtype=np.bool_)
-        quiet = fresh & ~cordoned & (load < params.thresholds.column).all(axis=0)
-        busy = np.flatnonzero(fresh & ~quiet & (load > params.targets.column).any(axis=0))
-        if not len(busy) or quiet.sum() <= params.number_of_nodes:
+        underutilized = fresh & ~cordoned & (load < params.thresholds.column).all(axis=0)
+        overutilized = np.flatnonzero(fresh & ~underutilized & (load > params.targets.column).any(axis=0))
+        if not len(overutilized) or underutilized.sum() <= params.number_of_nodes:
             return None
-        busiest_first = busy[np.argsort(-(load[0] + load[1])[busy], kind="stable")]
-        spare = np.where(quiet, np.maximum(params.targets.column - np.nan_to_num(load), 0.0), 0.0) / 100.0
-        budget = np.floor(spare * room).sum(axis=1).astype(np.int64)
+        by_load = overutilized[np.argsort(-(load[0] + load[1])[overutilized], kind="stable")]
+        spare = np.where(underutilized, np.maximum(params.targets.column - np.nan_to_num(load), 0.0), 0.0) / 100.0
+        budget = np.floor(spare * allocatable).sum(axis=1).astype(np.int64)
         future = self.cluster.nodes().future_idle.values.copy()
-        return _Balance(load, room, budget, future, quiet, busiest_first)
+        return _Balance(load, allocatable, budget, future, underutilized, by_load)
 
     def _pods_on(self) -> Ints:
         ledger = self.cluster.ledger
@@ -159,48 +159,46 @@ class Rescheduling(Plugin[ReschedulingArguments]):
         return np.bincount(node, minlength=len(self.cluster.snapshot.nodes))
 
     def _may_move(self, running: Rows, params: LowNodeUtilization) -> Mask:
-        """Preemptable tasks below the priority that the parameters spare."""
+        """Return which tasks are preemptable and below ``thresholdPriorityClassName``."""
         table = self.cluster.snapshot.tasks
         movable: Mask = table.preemptable[running].copy()
-        spared = self.cluster.snapshot.priority_classes.get(params.priority_class)
-        if spared is not None:
-            below = [(pod.spec.priority or 0) < spared.value for pod in table.pods[running].tolist()]
+        threshold = self.cluster.snapshot.priority_classes.get(params.priority_class)
+        if threshold is not None:
+            below = [(pod.spec.priority or 0) < threshold.value for pod in table.pods[running].tolist()]
             movable &= np.array(below, dtype=np.bool_)
         return movable
 
-    def _relieve(self, node: int, tasks: Rows, balance: _Balance, params: LowNodeUtilization) -> Iterable[int]:
-        """The tasks that leave a busy node until it is no busier than the target: those that ask for what is short there."""
-        moved = []
-        for task in sorted((self.cluster.task(row) for row in tasks.tolist()), key=_cheapness):
-            too_much = balance.load[:, node] > params.targets.column[:, 0]
-            if not too_much.any():
-                break
-            asked = np.array([task.request[name] for name in _DIMS])
-            if not asked[too_much].any() or (asked > balance.budget).any():
+    def _victims_on(self, node: int, tasks: Rows, balance: _Balance, params: LowNodeUtilization) -> Iterable[int]:
+        """Yield tasks to evict from a node until it is within the targets: those that request what is above them."""
+        for task in sorted((self.cluster.task(row) for row in tasks.tolist()), key=_eviction_order):
+            exceeded = balance.load[:, node] > params.targets.column[:, 0]
+            if not exceeded.any():
+                return
+            request = np.array([task.request[name] for name in _DIMS])
+            if not request[exceeded].any() or (request > balance.budget).any():
                 continue
-            if params.node_fit and not self._find_room(task, balance):
+            if params.node_fit and not self._allocate(task, balance):
                 continue
-            balance.budget -= asked
-            balance.load[:, node] -= 100.0 * asked / np.maximum(balance.room[:, node], 1)
-            moved.append(task.row)
-        return moved
+            balance.budget -= request
+            balance.load[:, node] -= 100.0 * request / np.maximum(balance.allocatable[:, node], 1)
+            yield task.row
 
-    def _find_room(self, task: TaskView, balance: _Balance) -> bool:
-        """Take room for the task on the first quiet node that may have it."""
+    def _allocate(self, task: TaskView, balance: _Balance) -> bool:
+        """Deduct the task from the first underutilized node that takes it; return whether there is one."""
         traits = self.cluster.traits
         request = task.request.values
-        fits = balance.quiet & (balance.free >= request[:, None])[request > 0].all(axis=0)
+        fits = balance.underutilized & (balance.free >= request[:, None])[request > 0].all(axis=0)
         eligible = node_affinity.eligible(task.spec, traits)
         fits &= taints.free_of(task.spec.tolerations, traits) & (True if eligible is None else eligible)
-        places = np.flatnonzero(fits)
-        if not len(places):
+        nodes = np.flatnonzero(fits)
+        if not len(nodes):
             return False
-        balance.free[:, places[0]] -= request
+        balance.free[:, nodes[0]] -= request
         return True
 
 
-def _cheapness(task: TaskView) -> tuple[int, int, bool, float, int, str]:
-    """Tasks of least priority first, then those with least claim to their resources, whose gang can spare them, the youngest."""
+def _eviction_order(task: TaskView) -> tuple[int, int, bool, float, int, str]:
+    """Order by priority, quality of service, whether the gang breaks, then the youngest first."""
     job = task.job
     breaks = job is not None and job.ready_count <= job.min_available
     quality = pod_fields.quality_of_service(task.pod.spec)

@@ -1,7 +1,6 @@
-"""sla: who has waited long enough is let in."""
+"""sla: jobs are admitted when their longest waiting time is over."""
 
 import math
-from datetime import timedelta
 from typing import ClassVar
 
 import numpy as np
@@ -16,10 +15,10 @@ _KEYS = ("volcanopy.io/sla-waiting-time", "sla-waiting-time")
 
 
 class SlaArguments(Arguments):
-    """How long any job may have to wait; none if not given."""
+    """The longest waiting time of jobs."""
 
     waiting: str = Field("", alias="sla-waiting-time")
-    """How long any job may wait; without limit if not given. A job may say otherwise in an annotation."""
+    """The longest waiting time; unlimited if not given. An annotation of a job overrides it."""
 
     @field_validator("waiting")
     @classmethod
@@ -30,43 +29,33 @@ class SlaArguments(Arguments):
 
 
 class Sla(Plugin[SlaArguments]):
-    """A job that has waited as long as it may is admitted, and what room it found is kept for it until it fits.
+    """Admit a job whose longest waiting time is over, and reserve the resources it is placed on until all of it fits.
 
-    How long that is the job's annotation ``volcanopy.io/sla-waiting-time`` says, else the plugin's argument.
+    The time is that of the job's annotation ``volcanopy.io/sla-waiting-time``, else that of the plugin's argument.
     """
 
     name: ClassVar[str] = "sla"
     arguments: ClassVar[type[Arguments]] = SlaArguments
 
     def open(self) -> None:
-        """Read how long is long."""
+        """Read the argument."""
         self._for_all = pod_fields.duration(self.args.waiting)
 
     def job_order(self, jobs: Rows) -> Floats:
-        """Jobs with a longest waiting time before the others, by the moment at which it is over."""
+        """Jobs by the end of their longest waiting time, those without one last."""
         return np.array([self._deadline(self.cluster.job(row)) for row in jobs.tolist()], dtype=np.float64)
 
     def _deadline(self, job: JobView) -> float:
-        """In seconds; infinite for jobs without a longest waiting time."""
-        waiting = self._waiting(job)
+        """Return the end of the longest waiting time in seconds, infinite without one."""
+        annotations = job.group.metadata.annotations
+        text = next((annotations[key] for key in _KEYS if key in annotations), "")
+        waiting = pod_fields.duration(text) or self._for_all
         return math.inf if waiting is None else job.created + waiting.total_seconds()
 
     def job_enqueueable(self, job: JobView) -> Vote:
-        """Let in who has waited long enough."""
-        return self._vote(job)
+        """Permit jobs whose longest waiting time is over."""
+        return PERMIT if self.cluster.now.timestamp() >= self._deadline(job) else ABSTAIN
 
     def job_pipelined(self, job: JobView) -> Vote:
-        """Keep the room of who has waited long enough."""
-        return self._vote(job)
-
-    def _vote(self, job: JobView) -> Vote:
-        waiting = self._waiting(job)
-        if waiting is None:
-            return ABSTAIN
-        is_up = self.cluster.now.timestamp() >= job.created + waiting.total_seconds()
-        return PERMIT if is_up else ABSTAIN
-
-    def _waiting(self, job: JobView) -> timedelta | None:
-        notes = job.group.metadata.annotations
-        said = next((notes[key] for key in _KEYS if key in notes), "")
-        return pod_fields.duration(said) or self._for_all
+        """Permit jobs whose longest waiting time is over."""
+        return self.job_enqueueable(job)
