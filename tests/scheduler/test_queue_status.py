@@ -294,7 +294,7 @@ def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
     counted = set(session.job_rows.tolist())
     homeless = [job for job in range(len(session.snapshot.jobs)) if job not in counted]
     claims = session.hooks.queue_shares()
-    guarantee = (session.snapshot.queues.guarantee.values if claims is None else claims.kept).T.tolist()
+    guarantee = (session.snapshot.queues.guarantee.values if claims is None else claims.reserved).T.tolist()
     for row, queue in enumerate(session.snapshot.queues.objects):
         twin = slow(session, row)
         mine = under(session, row)

@@ -18,21 +18,21 @@ from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 class Bounds:
     """(R, Q): lower and upper bounds of the allocation of queues, including borrowing and lending limits."""
 
-    kept: Ints
+    reserved: Ints
     """Reserved for each queue, used or not: its guarantee, and what it does not lend."""
-    ceiling: Ints
+    limit: Ints
     """The limit of each queue: its capability, and deserved plus borrowing limit; UNLIMITED without."""
-    due: Ints | None = None
+    deserved: Ints | None = None
     """The deserved shares that the limits are relative to; None where no queue has such limits."""
 
     def borrowed(self, queues: QueueTable, row: int) -> tuple[Ints, Ints] | None:
         """(R,): the deserved share and the borrowing limit of a queue, UNLIMITED where that does not bind; None without."""
-        if self.due is None or queues.terms.lending is None:
+        if self.deserved is None or queues.terms.lending is None:
             return None
         borrowing = queues.terms.lending.borrowing[:, row]
-        due = self.due[:, row]
-        binds = (borrowing < UNLIMITED) & (self.ceiling[:, row] == due + np.minimum(borrowing, UNLIMITED - due))
-        return (due, np.where(binds, borrowing, UNLIMITED)) if binds.any() else None
+        deserved = self.deserved[:, row]
+        binds = (borrowing < UNLIMITED) & (self.limit[:, row] == deserved + np.minimum(borrowing, UNLIMITED - deserved))
+        return (deserved, np.where(binds, borrowing, UNLIMITED)) if binds.any() else None
 
 
 class Commitments:
@@ -41,10 +41,10 @@ class Commitments:
     What is reserved for an idle queue is not available to the others, however many of them share the rest.
     """
 
-    def __init__(self, queues: QueueTable, kept: Ints, limit: Ints, total: Ints, *, in_tree: bool) -> None:
+    def __init__(self, queues: QueueTable, reserved: Ints, limit: Ints, total: Ints, *, in_tree: bool) -> None:
         """``limit`` (R, Q) is that of each queue, ``total`` (R,) that of the cluster. Pods are not counted."""
         pods = queues.capability.axis.index["pods"]
-        self._kept, self._limit = kept, limit.copy()
+        self._reserved, self._limit = reserved, limit.copy()
         self._whole: Ints = np.where(total > 0, total, UNLIMITED)
         self._limit[pods], self._whole[pods] = UNLIMITED, UNLIMITED
         self._above = np.full(len(queues), NONE, dtype=np.int32)
@@ -67,7 +67,7 @@ class Commitments:
         row, more = queue, requested
         before = allocated[:, queue] + self._of_children(committed, queue)
         while row != NONE:
-            after = np.maximum(before + more, self._kept[:, row])
+            after = np.maximum(before + more, self._reserved[:, row])
             more = after - committed[:, row]
             if not more.any():
                 return None
@@ -80,10 +80,10 @@ class Commitments:
         return np.maximum(over, 0) if (over > 0).any() else None
 
     def _committed(self, allocated: Ints) -> Ints:
-        committed = np.maximum(allocated, self._kept)
+        committed = np.maximum(allocated, self._reserved)
         for parent in self._below:  # the deepest first
             below = allocated[:, parent] + self._of_children(committed, parent)
-            committed[:, parent] = np.maximum(below, self._kept[:, parent])
+            committed[:, parent] = np.maximum(below, self._reserved[:, parent])
         return committed
 
     def _of_children(self, committed: Ints, row: int) -> Ints:
@@ -106,36 +106,36 @@ def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, a
     reserved in its ancestors as well. ``alone``: without guarantees and capabilities.
     """
     limits = queues.terms.lending
-    guarantee, ceiling = queues.guarantee.values, capability(queues)
+    guarantee, limit = queues.guarantee.values, capability(queues)
     if alone:
-        guarantee, ceiling = np.zeros_like(guarantee), np.full_like(ceiling, UNLIMITED)
+        guarantee, limit = np.zeros_like(guarantee), np.full_like(limit, UNLIMITED)
     if limits is None:
-        return Bounds(guarantee, ceiling)
-    due = np.maximum(queues.deserved.values, guarantee)
+        return Bounds(guarantee, limit)
+    deserved = np.maximum(queues.deserved.values, guarantee)
     if by_weight:
-        due = np.where(queues.deserved_set, due, by_weights(total, queues, guarantee, ceiling))
-    ceiling = np.minimum(ceiling, due + np.minimum(limits.borrowing, UNLIMITED - due))
+        deserved = np.where(queues.deserved_set, deserved, by_weights(total, queues, guarantee, limit))
+    limit = np.minimum(limit, deserved + np.minimum(limits.borrowing, UNLIMITED - deserved))
     lends = limits.lending < UNLIMITED
-    kept = np.where(lends, np.maximum(guarantee, due - limits.lending), guarantee)
-    kept = np.minimum(kept, np.maximum(ceiling, guarantee))
-    return Bounds(_covering(queues, kept, lends) if in_tree else kept, ceiling, due)
+    reserved = np.where(lends, np.maximum(guarantee, deserved - limits.lending), guarantee)
+    reserved = np.minimum(reserved, np.maximum(limit, guarantee))
+    return Bounds(_covering(queues, reserved, lends) if in_tree else reserved, limit, deserved)
 
 
-def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, ceiling: Ints) -> Ints:
+def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, limit: Ints) -> Ints:
     """(R, Q): the share of each queue when all request as much as they may."""
     levels = Levels(queues)
     leaves: Mask = np.array([queue is not None for queue in queues.objects], dtype=np.bool_) & ~levels.parents
     requested = np.where(leaves, total[:, None], 0)
-    return levels.fill(total, requested, guarantee, levels.limits(total, guarantee, ceiling), leaves)[0]
+    return levels.fill(total, requested, guarantee, levels.limits(total, guarantee, limit), leaves)[0]
 
 
-def _covering(queues: QueueTable, kept: Ints, lends: Mask) -> Ints:
+def _covering(queues: QueueTable, reserved: Ints, lends: Mask) -> Ints:
     """Return the reserved amounts, those of each queue covering what its children do not lend."""
-    covered, affected = kept.copy(), lends.copy()
+    covered, affected = reserved.copy(), lends.copy()
     depth = sorted(range(len(queues)), key=lambda row: -len(queues.lines[row]))
-    sums = np.zeros_like(kept)
+    sums = np.zeros_like(reserved)
     for row in depth:
-        covered[:, row] = np.where(affected[:, row], np.maximum(kept[:, row], sums[:, row]), kept[:, row])
+        covered[:, row] = np.where(affected[:, row], np.maximum(reserved[:, row], sums[:, row]), reserved[:, row])
         above = int(queues.above[row])
         if above != NONE:
             sums[:, above] += covered[:, row]

@@ -8,15 +8,15 @@ from volcanopy.scheduler.model.resources import Ints
 
 
 def sparing_guarantees(
-    cluster: Cluster, reclaimer: TaskView, victims: Sequence[TaskView], kept: Ints, in_tree: bool = False
+    cluster: Cluster, reclaimer: TaskView, victims: Sequence[TaskView], reserved: Ints, in_tree: bool = False
 ) -> list[TaskView]:
     """Return the victims, in order, whose queues stay above what is reserved for them of everything the victim requests.
 
-    ``kept`` (R, Q) is reserved for each queue: its guarantee, and what it does not lend. ``in_tree``: the ancestors of a
+    ``reserved`` (R, Q) is reserved for each queue: its guarantee, and what it does not lend. ``in_tree``: the ancestors of a
     victim's queue count as well, except those that are also ancestors of the reclaimer's.
     """
     ledger = cluster.ledger
-    if not kept.any():
+    if not reserved.any():
         return list(victims)
     table = ledger.tree_allocated if in_tree else ledger.queue_allocated
     own = reclaimer.job
@@ -27,7 +27,7 @@ def sparing_guarantees(
         request = victim.request.values
         losers = [row for row in (job.queue.line.tolist() if in_tree else [job.queue.row]) if row not in shared]
         rest = {row: left.get(row, table[:, row]) - request for row in losers}
-        if all(not ((request > 0) & (rest[row] < kept[:, row])).any() for row in losers):
+        if all(not ((request > 0) & (rest[row] < reserved[:, row])).any() for row in losers):
             left |= rest
             allowed.append(victim)
     return allowed

@@ -14,9 +14,11 @@ from volcanopy.scheduler.model.task_status import HOLDING
 
 def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds | None = None) -> Ints:
     """(R, Q): the limit of each queue in an (R,) total of which the guarantees of the others are reserved."""
-    kept, ceiling = (queues.guarantee.values, capability(queues)) if bounds is None else (bounds.kept, bounds.ceiling)
-    available: Ints = np.maximum(total - kept.sum(axis=1), 0)[:, None] + kept
-    return np.minimum(available, ceiling)
+    guarantee, limit = queues.guarantee.values, capability(queues)
+    if bounds is not None:
+        guarantee, limit = bounds.reserved, bounds.limit
+    available: Ints = np.maximum(total - guarantee.sum(axis=1), 0)[:, None] + guarantee
+    return np.minimum(available, limit)
 
 
 def reserved_for_admitted(cluster: Cluster) -> Ints:
@@ -72,11 +74,3 @@ def held_back(queues: QueueTable) -> Mask:
     """(Q,): the queues that are held by a stopPolicy."""
     stops = queues.terms.stops
     return np.zeros(len(queues), dtype=np.bool_) if stops is None else stops.held
-
-
-def first_short(asked: Ints, limit: Ints, of: Ints, pods: int) -> int | None:
-    """Return the first resource of ``of``, but not ``pods``, of which the amount exceeds the limit, None if there is none."""
-    amounts = zip(of.tolist(), asked.tolist(), limit.tolist(), strict=True)  # few: lists are faster than arrays
-    return next(
-        (dim for dim, (own, units, most) in enumerate(amounts) if own > 0 and units > most and dim != pods), None
-    )

@@ -52,7 +52,7 @@ def _models(moves: Moves, kept: Kept, parts: Iterable[str]) -> list[_Model]:
 
 
 def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> list[str]:
-    queues, limits, least = moves.snapshot.queues, model.bounds.ceiling, model.bounds.kept
+    queues, limits, least = moves.snapshot.queues, model.bounds.limit, model.bounds.reserved
     if model.in_tree:
         room = _down_the_tree(queues, limits, least)
         return _over(moves, _rolled_up(queues, added), _rolled_up(queues, held), room, limits)
@@ -95,13 +95,13 @@ def robbed(moves: Moves, kept: Kept) -> list[str]:
             found.append(f"pod {evict.pod} is preempted by another queue, {queues.names[preemptor]}")
     if reclaimed:
         for model in _models(moves, kept, ("reclaim",)):
-            if model.bounds.kept.any():
+            if model.bounds.reserved.any():
                 found += _below_guarantee(moves, np.array(reclaimed, dtype=np.intp), model)
     return list(dict.fromkeys(found))
 
 
 def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
-    least = model.bounds.kept
+    least = model.bounds.reserved
     queues, axis = moves.snapshot.queues, moves.snapshot.axis
     lost = _by_queue(moves, reclaimed)
     left = moves.status.copy()

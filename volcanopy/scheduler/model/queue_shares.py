@@ -13,5 +13,5 @@ class QueueShares:
     """What each is due now."""
     limit: Ints
     """The most that each may hold now; UNLIMITED where there is no such limit."""
-    kept: Ints
+    reserved: Ints
     """What each keeps of its own, whether it uses it or not: its guarantee, and what it does not lend."""

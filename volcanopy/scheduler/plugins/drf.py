@@ -7,33 +7,32 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.fairshare import queue_demand
-from volcanopy.scheduler.fairshare.borrowing import Bounds, Commitments, bounds
+from volcanopy.scheduler.fairshare.borrowing import bounds
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
+from volcanopy.scheduler.fairshare.queue_quota import QueueQuota
 from volcanopy.scheduler.fairshare.weighted_shares import Levels
 from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.quota_message import QuotaMessage
+from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.resources import Floats, Ints, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
 _EQUAL = 1e-6
-"""Shares nearer than this count as equal when victims are chosen (Volcano's figure)."""
+"""Shares that differ by less are equal in the choice of victims (Volcano's value)."""
 
 
 class Drf(Plugin[NoArguments]):
-    """The job that holds the smallest dominant share of the cluster comes first."""
+    """The job with the smallest dominant share of the cluster comes first."""
 
     name: ClassVar[str] = "drf"
 
     def __new__(cls, args: NoArguments, cluster: Cluster, hierarchy: bool = False) -> Self:  # noqa: ARG004
-        """With the switch ``enableHierarchy`` it is a :class:`HierarchicalDrf`, which answers more hooks."""
+        """Create a :class:`HierarchicalDrf`, which answers more hooks, with the switch ``enableHierarchy``."""
         return cast("Self", object.__new__(HierarchicalDrf if hierarchy else cls))
 
     def open(self) -> None:
-        """Note what shares are of."""
+        """Get the total of the cluster."""
         self._total = self.cluster.total
 
     def job_order(self, jobs: Rows) -> Floats:
@@ -45,19 +44,15 @@ class Drf(Plugin[NoArguments]):
         return share
 
     def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of jobs whose share, without the task, is still no smaller than the preemptor's with its own."""
+        """Tasks of jobs whose share without the task is at least that of the preemptor's job with its task."""
         own = preemptor.job
         if own is None:
             return []
         share = (own.allocated + preemptor.request).share_of(self._total)
         left: dict[int, Resources] = {}
         victims = []
-        for candidate in candidates:
-            job = candidate.job
-            if job is None:
-                continue
-            rest = left.get(job.row, job.allocated) - candidate.request
-            left[job.row] = rest
+        for candidate, job in with_jobs(candidates):
+            rest = left[job.row] = left.get(job.row, job.allocated) - candidate.request
             other = rest.share_of(self._total)
             if share < other or abs(share - other) <= _EQUAL:
                 victims.append(candidate)
@@ -65,24 +60,26 @@ class Drf(Plugin[NoArguments]):
 
 
 class HierarchicalDrf(Drf):
-    """Queues form a tree: at each level the part that holds the smallest share for its weight comes first (HDRF).
+    """Queues form a tree: at each level the part with the smallest share by weight comes first (HDRF).
 
-    A queue's place in the tree is its annotation ``volcanopy.io/hierarchy``, with ``volcanopy.io/hierarchy-weights``;
-    without them it is that of its ``spec.parent``, with the weights of the queues. Borrowing and lending limits are kept,
-    relative to what queues deserve by their ``spec``.
+    The path of a queue is its annotation ``volcanopy.io/hierarchy``, with ``volcanopy.io/hierarchy-weights``; without
+    them it follows ``spec.parent``, with the weights of the queues. Borrowing and lending limits are relative to the
+    deserved shares by ``spec``.
     """
 
     def open(self) -> None:
-        """Nothing is reckoned before it is asked, but for what queues borrow and lend."""
+        """Compute the limits if any queue has borrowing or lending limits."""
         super().open()
         self._known: dict[object, list[bool]] = {}
-        self._seen = -1
+        self._change = -1
         queues, total = self.cluster.snapshot.queues, self.cluster.snapshot.total
-        self._bounds: Bounds | None = None
+        self._reserved: Ints | None = None
+        self._quota: QueueQuota | None = None
         if queues.terms.lending is not None:
-            self._bounds = bounds(total, queues, by_weight=True, in_tree=True, alone=True)
-            self._limit = Levels(queues).limits(total, self._bounds.kept, self._bounds.ceiling)
-            self._spoken_for = Commitments(queues, self._bounds.kept, self._limit, total, in_tree=True)
+            limits = bounds(total, queues, by_weight=True, in_tree=True, alone=True)
+            self._reserved = limits.reserved
+            limit = Levels(queues).limits(total, limits.reserved, limits.limit)
+            self._quota = QueueQuota(self.cluster, limits, limit, limits.reserved, in_tree=True)
 
     @cached_property
     def _tree(self) -> Tree:
@@ -92,129 +89,120 @@ class HierarchicalDrf(Drf):
         queue_of = np.full(len(jobs), NONE, dtype=np.intp)
         queue_of[rows] = jobs.queue[rows]
         within = jobs.allocated.values[:, rows].sum(axis=1)
-        taken = (snapshot.nodes.used.values - snapshot.nodes.releasing.values).sum(axis=1)
+        used = (snapshot.nodes.used.values - snapshot.nodes.releasing.values).sum(axis=1)
         return Tree(
             [path(queues, row) for row in range(len(queues))],
             queue_of,
             jobs.allocated.values + jobs.pending.values - snapshot.gated,
             ledger.job_allocated,
             snapshot.total,
-            np.maximum(taken - within, 0),
+            np.maximum(used - within, 0),
         )
 
     def _now(self) -> Tree:
         changes = self.cluster.ledger.changes
-        if changes != self._seen:
-            self._seen = changes
+        if changes != self._change:
+            self._change = changes
             if self._tree.update(self.cluster.ledger.job_allocated):
                 self._known.clear()
         return self._tree
 
     def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
-        """From the root down: what can still grow before what is saturated, then the smaller share by weight.
+        """From the root down: unsaturated before saturated parts, then the smaller share by weight.
 
-        Where jobs are seen from outside with a priority, that goes first at each level of the tree of parents.
+        A priority seen from outside goes first at each level of the tree of parents.
         """
-        standing = self._now().share_path(queue.row)
+        path_key = self._now().share_path(queue.row)
         if not self.cluster.precedence.matters:
-            return standing
+            return path_key
         names = self.cluster.snapshot.queues.names
         line = [row for row in queue.line.tolist()[::-1] if names[row] != "root"]
-        seen = [self.cluster.precedence.of(row) for row in line] if len(line) <= len(standing) else []
-        seen += [0] * (len(standing) - len(seen))
-        return tuple((-priority, *place) for priority, place in zip(seen, standing, strict=True))
+        priorities = [self.cluster.precedence.of(row) for row in line] if len(line) <= len(path_key) else []
+        priorities += [0] * (len(path_key) - len(priorities))
+        return tuple((-priority, *key) for priority, key in zip(priorities, path_key, strict=True))
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """What a queue, and each queue above it, holds stays within what it may borrow, and what others do not lend."""
-        if self._bounds is None:
+        """Borrowing limits of the queue and its ancestors, and lending limits of others."""
+        quota, request = self._quota, task.request.values * count
+        if quota is None:
             return None
-        asked = task.request.values * count
-        ledger, pods = self.cluster.ledger, self.cluster.axis.index["pods"]
-        for row in queue.line.tolist():
-            if (
-                queue_demand.first_short(ledger.tree_allocated[:, row] + asked, self._limit[:, row], asked, pods)
-                is not None
-            ):
-                return self._denied(row, asked, self._limit[:, row], count)
-        over = self._spoken_for.excess(queue.row, ledger.queue_allocated, asked, ledger.moves)
-        if over is None:
-            return None
-        return self._denied(queue.row, asked, ledger.tree_allocated[:, queue.row] + asked - over, count)
-
-    def _denied(self, row: int, asked: Ints, limit: Ints, count: int) -> Rejection:
-        snapshot = self.cluster.snapshot
-        wanted, held, most = (
-            tuple(amounts.tolist()) for amounts in (asked, self.cluster.ledger.tree_allocated[:, row], limit)
+        tree = self.cluster.ledger.tree_allocated
+        exceeded = (row for row in queue.line.tolist() if quota.exceeds_limit(row, tree[:, row], request))
+        row = next(exceeded, None)
+        if row is not None:
+            limit = quota.limit[:, row]
+        else:
+            row, excess = queue.row, quota.excess(queue.row, request)
+            if excess is None:
+                return None
+            limit = tree[:, row] + request - excess
+        return Rejection(
+            Gate.CAPABILITY,
+            quota.message("capability", row, tree[:, row], request.tolist(), limit, parts=count),
         )
-        names, total = self.cluster.axis.names, tuple(snapshot.total.tolist())
-        short = QuotaMessage(
-            "capability", snapshot.queues.names[row], names, wanted, held, most, parts=count, cluster=total
-        )
-        borrowed = None if self._bounds is None else self._bounds.borrowed(snapshot.queues, row)
-        return Rejection(Gate.CAPABILITY, short.of_borrower(borrowed))
 
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """As many as leave each queue what it does not lend."""
-        if self._bounds is None:
+        """Victims whose queues keep what they do not lend."""
+        if self._reserved is None:
             return victims
-        return sparing_guarantees(self.cluster, reclaimer, victims, self._bounds.kept, in_tree=True)
+        return sparing_guarantees(self.cluster, reclaimer, victims, self._reserved, in_tree=True)
 
     def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
         """Between queues, as :meth:`reclaimable_at_all`."""
         return self.reclaimable_at_all(preemptor.task, victims) if preemptor.across_queues else victims
 
     def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
-        """The weights of the queue, among all that ask for something, give it as large a share of the cluster."""
+        """Whether the share of the claim is within the fair share of the queue by weight."""
         return claim.share_of(self._total) <= self._tree.fair_share(queue.row)
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Tasks of queues that would, without the task, still stand worse than the reclaimer's with its own.
+        """Tasks of queues that, without the task, still come after the reclaimer's queue with its task.
 
-        Who goes first counts as gone for those after.
+        Earlier victims count as evicted for later ones.
         """
         own = reclaimer.job
         if own is None:
             return []
         tree = self._now()
         jobs = [candidate.job for candidate in candidates]
-        asked = tuple((-1 if job is None else job.row, task.shape) for job, task in zip(jobs, candidates, strict=True))
-        key = (own.row, reclaimer.shape, asked)
+        shapes = tuple((-1 if job is None else job.row, task.shape) for job, task in zip(jobs, candidates, strict=True))
+        key = (own.row, reclaimer.shape, shapes)
         if key not in self._known:
-            self._known[key] = _goes(tree, own, reclaimer, jobs, candidates)
-        return [candidate for candidate, goes in zip(candidates, self._known[key], strict=True) if goes]
+            self._known[key] = _reclaimable(tree, own, reclaimer, jobs, candidates)
+        return [task for task, evict in zip(candidates, self._known[key], strict=True) if evict]
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
         """Between queues, as :meth:`reclaimable`."""
         return self.reclaimable(preemptor.task, candidates) if preemptor.across_queues else None
 
 
-def _goes(
+def _reclaimable(
     tree: Tree, own: JobView, reclaimer: TaskView, jobs: Sequence[JobView | None], candidates: Sequence[TaskView]
 ) -> list[bool]:
-    done: list[tuple[int, Ints]] = []
+    changes: list[tuple[int, Ints]] = []
 
-    def move(job: int, amount: Ints) -> None:
+    def add(job: int, amount: Ints) -> None:
         tree.add(np.array([job]), amount[:, None])
-        done.append((job, amount))
+        changes.append((job, amount))
 
-    def back() -> None:
-        job, amount = done.pop()
+    def undo() -> None:
+        job, amount = changes.pop()
         tree.add(np.array([job]), -amount[:, None])
 
-    verdicts = []
-    refused: set[tuple[int, int]] = set()
-    move(own.row, reclaimer.request.values)
+    result = []
+    rejected: set[tuple[int, int]] = set()
+    add(own.row, reclaimer.request.values)
     for job, candidate in zip(jobs, candidates, strict=True):
-        goes = False
-        if job is not None and (job.row, candidate.shape) not in refused:
-            move(job.row, -candidate.request.values)
-            goes = tree.is_before(own.queue.row, job.queue.row)
-            if goes:
-                refused.clear()
+        evict = False
+        if job is not None and (job.row, candidate.shape) not in rejected:
+            add(job.row, -candidate.request.values)
+            evict = tree.is_before(own.queue.row, job.queue.row)
+            if evict:
+                rejected.clear()
             else:
-                back()
-                refused.add((job.row, candidate.shape))
-        verdicts.append(goes)
-    while done:
-        back()
-    return verdicts
+                undo()
+                rejected.add((job.row, candidate.shape))
+        result.append(evict)
+    while changes:
+        undo()
+    return result

@@ -72,7 +72,7 @@ def queue_statuses(session: Session) -> QueueStatuses:
     queues, ledger, axis = session.snapshot.queues, session.ledger, session.snapshot.axis
     allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session))
     shares = session.hooks.queue_shares()
-    guaranteed = queues.covering(summable(queues.guarantee.values if shares is None else shares.kept))
+    guaranteed = queues.covering(summable(queues.guarantee.values if shares is None else shares.reserved))
     waiting = queues.rolled_up(summable(_waiting(session)))
     if shares is None:
         return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None)
