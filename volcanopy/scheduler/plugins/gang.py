@@ -1,4 +1,4 @@
-"""gang: all members of a job's minimum, or none."""
+"""gang: the members of a job's minimum are placed together or not at all."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -8,23 +8,23 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, Invalid, NoArguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
-from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView
+from volcanopy.scheduler.ledger.views import JobView, RoleView, TaskView, with_jobs
 from volcanopy.scheduler.model.plan import GroupCondition
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import READY, VALID, Status
 
 
 class Gang(Plugin[NoArguments]):
-    """A job starts with its minimum of members together, and is not pushed below it."""
+    """A job starts with its minimum of members, and evictions do not bring it below that."""
 
     name: ClassVar[str] = "gang"
 
     def open(self) -> None:
-        """Find the jobs that have roles with a minimum: with most there is nothing to ask."""
+        """Find the jobs that have roles with a minimum."""
         roles = self.cluster.snapshot.roles
         self._jobs_with_minima = frozenset(roles.job[roles.minimum > 0].tolist())
         self._conditions: dict[object, GroupCondition | None] = {}
-        """What is said of jobs without such roles, by what they need and have."""
+        """The conditions of jobs without such roles, by their minimum and counts."""
 
     def job_valid(self, jobs: Rows) -> dict[int, Invalid]:
         """Enough members must exist."""
@@ -99,7 +99,7 @@ class Gang(Plugin[NoArguments]):
         return part.is_ready
 
     def subjob_pipelined(self, part: SubJobView) -> Vote:
-        """Its own minimum, counting room that is being freed."""
+        """Its own minimum, counting pipelined members."""
         return (
             PERMIT
             if part.is_pipelined
@@ -111,29 +111,26 @@ class Gang(Plugin[NoArguments]):
         return job.is_starving
 
     def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Members beyond the minimum of their job."""
-        spare: dict[int, int] = {}
+        """Members above the minimum of their job."""
+        surplus: dict[int, int] = {}
         victims = []
-        for candidate in candidates:
-            job = candidate.job
-            if job is None:
-                continue
-            left = spare.setdefault(job.row, job.ready_count - job.min_available)
+        for candidate, job in with_jobs(candidates):
+            left = surplus.setdefault(job.row, job.ready_count - job.min_available)
             if left > 0:
-                spare[job.row] = left - 1
+                surplus[job.row] = left - 1
                 victims.append(candidate)
         return victims
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Members beyond the minimum of their job."""
+        """Members above the minimum of their job."""
         return self.preemptable(reclaimer, candidates)
 
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Everyone: that a gang leaves whole is what bundles are for."""
+        """All candidates: a gang is evicted whole, as a bundle."""
         return candidates
 
     def job_condition(self, job: JobView) -> GroupCondition | None:
-        """Scheduled once the minimum has places, Unschedulable until then."""
+        """Scheduled once the minimum has nodes, Unschedulable until then."""
         if job.row in self._jobs_with_minima or self.cluster.snapshot.jobs.structured[job.row]:
             return self._condition(job)
         tally = job.tally
@@ -146,19 +143,19 @@ class Gang(Plugin[NoArguments]):
             return None
         if job.is_ready and not self._lacking(job, lambda part: part.is_ready):
             return GroupCondition("Scheduled", "GangReady", "gang is ready: the required pods have nodes")
-        if _is_leaving(job):
+        if _is_terminating(job):
             return None
         invalid = self.invalid(job)
         return GroupCondition("Unschedulable", invalid.reason if invalid else "NotEnoughResources")
 
     def _lacking(self, job: JobView, counts: Callable[[SubJobView], bool]) -> str:
-        """The name of a policy that needs more sub-groups which count; empty if none does, as with most jobs."""
+        """Return the name of a policy that has too few sub-groups that ``counts`` accepts, empty if there is none."""
         if not self.cluster.snapshot.jobs.structured[job.row] or not job.group.spec.sub_group_policy:
             return ""
         return lacking(job, self.cluster.parts(job), counts)
 
     def _bound(self, job: JobView) -> Sequence[RoleView]:
-        """The roles whose minimum binds: all, unless the job is content with fewer than their sum (Volcano's rule)."""
+        """Return the roles whose minimum binds: all, unless the job needs fewer than their sum (Volcano's rule)."""
         if job.row not in self._jobs_with_minima:
             return ()
         roles = [role for role in job.roles if role.minimum > 0]
@@ -169,7 +166,7 @@ def _pods(count: int) -> str:
     return "1 more pod" if count == 1 else f"{count} more pods"
 
 
-def _is_leaving(job: JobView) -> bool:
-    """Whether the gang lacks members only because they are on their way out: none of it waits for a place."""
-    leaving, waiting = job.count(Status.RELEASING), job.count(Status.PENDING, Status.PIPELINED)
-    return leaving > 0 and not waiting and job.scheduled_count + leaving >= job.min_available
+def _is_terminating(job: JobView) -> bool:
+    """Return whether the gang lacks members only because they terminate, and none is pending."""
+    terminating, waiting = job.count(Status.RELEASING), job.count(Status.PENDING, Status.PIPELINED)
+    return terminating > 0 and not waiting and job.scheduled_count + terminating >= job.min_available

@@ -1,4 +1,4 @@
-"""overcommit: admit somewhat more than the cluster has, not everything."""
+"""overcommit: limit the requests of admitted jobs to a multiple of the cluster."""
 
 from typing import ClassVar
 
@@ -14,53 +14,50 @@ from volcanopy.scheduler.model.task_status import HOLDING
 
 
 class OvercommitArguments(Arguments):
-    """By how much."""
+    """The factor."""
 
     factor: float = Field(1.2, alias="overcommit-factor")
-    """How many times the cluster's total jobs may ask for before no more are admitted."""
+    """The limit on the requests of admitted jobs, as a multiple of the cluster's total."""
 
     @field_validator("factor")
     @classmethod
-    def _at_least_one(cls, factor: float) -> float:
+    def _is_not_below_1(cls, factor: float) -> float:
         if factor < 1:
             raise ValueError("must be at least 1")
         return factor
 
 
 class Overcommit(Plugin[OvercommitArguments]):
-    """Admit jobs while what they ask for stays below the cluster's total times a factor."""
+    """Admit jobs while the requests of admitted jobs stay below the cluster's total times a factor."""
 
     name: ClassVar[str] = "overcommit"
     arguments: ClassVar[type[Arguments]] = OvercommitArguments
 
     def open(self) -> None:
-        """Reckon what may be asked for, and what is asked for already."""
+        """Compute the limit and the requests of admitted jobs."""
         snapshot = self.cluster.snapshot
         self._limit: Ints = (snapshot.total * self.args.factor).astype(np.int64)
         self._used: Ints = snapshot.nodes.used.values.sum(axis=1)
-        self._asked: Ints = self._asked_by_admitted().sum(axis=1)
+        self._requested: Ints = self._requested_by_admitted().sum(axis=1)
 
     def job_enqueueable(self, job: JobView) -> Vote:
         """Whether the job's minimum still fits."""
         least = job.min_resources
         if least is None:
             return PERMIT
-        reserved = self._asked + self.cluster.ledger.queue_inqueue.sum(axis=1)
+        reserved = self._requested + self.cluster.ledger.queue_inqueue.sum(axis=1)
         if not ((least.values > 0) & (reserved + least.values > self._limit - self._used)).any():
             return PERMIT
         quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, reserved, self._limit)
         return reject(Gate.OVERCOMMIT, quota, yields=True)
 
-    def _asked_by_admitted(self) -> Ints:
-        """(R, J): what admitted jobs may still ask for: the minimum of those in line, the rest of it of those that run.
-
-        What scheduling gates hold back is not asked for.
-        """
+    def _requested_by_admitted(self) -> Ints:
+        """(R, J): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods."""
         jobs = self.cluster.snapshot.jobs
         least = jobs.min_resources.values
         inqueue = jobs.phase == "Inqueue"
         started = (jobs.phase == "Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
         rest = np.maximum(least - jobs.allocated.values, 0)
-        asked = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
-        ungated: Ints = np.maximum(asked - self.cluster.snapshot.gated, 0)
+        requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
+        ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated, 0)
         return ungated

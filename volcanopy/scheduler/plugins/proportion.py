@@ -21,7 +21,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 
 
 class Proportion(Plugin[NoArguments]):
-    """Each queue deserves a share of the cluster by weight: at most its capability and its request, at least its guarantee.
+    """The deserved share of a queue is by weight: at most its capability and its request, at least its guarantee.
 
     Child queues divide the deserved share of their parent, level by level.
     """

@@ -1,4 +1,4 @@
-"""reservation: room is kept for big jobs that have waited, and is not idle meanwhile."""
+"""reservation: reserve nodes for jobs that have waited long, and backfill them until the jobs fit."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,22 +22,27 @@ from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
 from volcanopy.scheduler.placement.reservation_planner import Hold, Leaving, Part, hold
 
 _NAMED = 5
+"""The most nodes that are named."""
+_TRIES = 8
+"""The most jobs without a possible reservation that are skipped."""
 
 
 class ReservationArguments(Arguments):
-    """For whom room is kept."""
+    """The jobs with reservations."""
 
-    queues: tuple[str, ...] = Field((), description="The queues whose first jobs get room kept; all if none is named.")
-    after: str = Field("10m", description="How long a job waits, from its creation, before room is kept for it.")
-    heads: int = Field(1, ge=1, description="For how many jobs of a queue.")
+    queues: tuple[str, ...] = Field(
+        (), description="The queues whose first jobs get reservations; all if none is named."
+    )
+    after: str = Field("10m", description="The time from the creation of a job to its reservation.")
+    heads: int = Field(1, ge=1, description="The number of jobs of a queue with reservations.")
     assumed: str = Field(
-        "1h", alias="assumedRuntime", description="How long a pod is assumed to run that does not say; to choose nodes."
+        "1h", alias="assumedRuntime", description="The assumed run time of pods that declare none; to choose nodes."
     )
 
     @field_validator("queues", mode="before")
     @classmethod
-    def _listed(cls, said: Any) -> Any:
-        return tuple(name.strip() for name in said.split(",") if name.strip()) if isinstance(said, str) else said
+    def _split(cls, value: Any) -> Any:
+        return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
     @field_validator("after", "assumed")
     @classmethod
@@ -48,52 +53,53 @@ class ReservationArguments(Arguments):
 
 
 @dataclass(eq=False)
-class _Head:
-    """A job that room is kept for: on nodes, or under the limit of a queue."""
+class _Reserved:
+    """A job with a reservation: on nodes, or of the rest of a queue's limit."""
 
     job: JobView
     task: TaskView
     until: float = 0.0
-    """Who has ended by this moment, in seconds, is not in its way."""
-    room: Hold | None = None
+    """Pods that end by this moment, in seconds, may use the reservation."""
+    plan: Hold | None = None
+    """The reserved nodes."""
     tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    """Its pending tasks that the room is for."""
-    denial: Rejection | None = None
-    """What its queue's limit says, where that is what it waits for."""
+    """The pending tasks of the job that the reservation is for."""
+    rejection: Rejection | None = None
+    """The rejection by the limit of its queue, where it waits for that."""
     members: frozenset[int] = frozenset()
-    """The queues that take their room from that limit."""
-    ripe: bool = False
-    """It fits this moment: nobody is let in any more."""
-    yielding: dict[tuple[int, bool], bool] = field(default_factory=dict)
-    """Whether tasks of a job, preemptable ones or others, could be made to leave for it."""
+    """The queues to which that limit applies."""
+    fits: bool = False
+    """Whether the job fits now: then no other pod may use the reservation."""
+    preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
+    """Whether the job could preempt tasks of a job, by its row and whether the tasks are preemptable."""
 
 
 class Reservation(Plugin[ReservationArguments]):
-    """The first waiting jobs of a queue get room kept until they fit; who is gone in time, or can be made to go, uses it.
+    """Reserve resources for the first waiting jobs of a queue; pods that end in time or can be preempted may use them.
 
-    Nothing is remembered: each session finds the same jobs and the same nodes again from what is there. A pod's end is
-    known from ``spec.activeDeadlineSeconds`` or from its annotation ``volcanopy.io/max-runtime``. What has no such end
-    makes no way for others on the nodes that the job waits for, unless ``preempt`` could make it leave again.
+    There is no state: each session finds the same jobs and nodes again. The end of a pod follows from its
+    ``spec.activeDeadlineSeconds`` or its annotation ``volcanopy.io/max-runtime``. Pods without one may not use reserved
+    nodes, unless ``preempt`` could evict them.
     """
 
     name: ClassVar[str] = "reservation"
     arguments: ClassVar[type[Arguments]] = ReservationArguments
 
     def open(self) -> None:
-        """Find out who has waited long enough; what room they need is reckoned when someone asks about it."""
+        """Find the jobs that have waited long enough; reservations are computed at first use."""
         self._now = self.cluster.now.timestamp()
-        self._admitted, waiting = self._lines()
-        self._waiting = {row for line in waiting.values() for row in line[: self.args.heads]}
-        self._known: list[_Head] | None = None
+        self._admitted, unadmitted = self._first_jobs()
+        self._unadmitted = {row for jobs in unadmitted.values() for row in jobs[: self.args.heads]}
+        self._known: list[_Reserved] | None = None
         if not self._admitted:
             self.cache_key = per_shape  # type: ignore[method-assign]  # nothing is reserved on nodes
 
-    def _lines(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """By queue the jobs that have waited long enough, the most important first, then the oldest: admitted, and not."""
+    def _first_jobs(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        """Return the jobs that have waited long enough by queue, by priority and age: the admitted, and the others."""
         jobs, queues = self.cluster.snapshot.jobs, self.cluster.snapshot.queues
         rows = self.cluster.job_rows()
-        patience = pod_fields.duration(self.args.after) or timedelta(0)
-        waits = self._now - jobs.created[rows] >= patience.total_seconds()
+        after = pod_fields.duration(self.args.after) or timedelta(0)
+        waits = self._now - jobs.created[rows] >= after.total_seconds()
         waits &= queues.is_open[jobs.queue[rows]]
         if self.args.queues:
             waits &= np.isin(
@@ -102,208 +108,202 @@ class Reservation(Plugin[ReservationArguments]):
         unadmitted = np.fromiter((phase == "Pending" for phase in jobs.phase[rows]), np.bool_, len(rows))
         lacks = jobs.counts[READY][:, rows].sum(axis=0) + jobs.best_effort[rows] < jobs.min_available[rows]
         pending = jobs.counts[Status.PENDING, rows] > 0
-        found: list[dict[int, list[int]]] = []
+        result: list[dict[int, list[int]]] = []
         for which in (waits & ~unadmitted & lacks & pending, waits & unadmitted):
-            line: dict[int, list[int]] = {}
+            by_queue: dict[int, list[int]] = {}
             chosen = rows[which]
             order = np.lexsort((jobs.keys[chosen].astype(np.str_), jobs.created[chosen], -jobs.priority[chosen]))
             for row in chosen[order].tolist():
-                line.setdefault(int(jobs.queue[row]), []).append(row)
-            found.append(line)
-        return found[0], found[1]
+                by_queue.setdefault(int(jobs.queue[row]), []).append(row)
+            result.append(by_queue)
+        return result[0], result[1]
 
     def scope(self, task: TaskView) -> Scope:
-        """What must stay free is compared with a node's columns."""
+        """COLUMNS: reservations are compared with the free resources of a node."""
         return Scope.COLUMNS
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """From whose room the task is kept."""
-        return tuple(self._binds(head, task) for head in self._heads())
+        """The reservations that the task may not use."""
+        return tuple(self._excludes(each, task) for each in self._reservations())
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
-        """Where the task would leave less than is kept for others."""
+        """Nodes on which the task would use reserved resources."""
         if not self._admitted:
             return ()
-        heads = [head for head in self._heads() if head.room and self._binds(head, task)]
-        if not heads:
+        reservations = [each for each in self._reservations() if each.plan and self._excludes(each, task)]
+        if not reservations:
             return ()
         request = task.request.values
         dims = np.flatnonzero(request)
         left = nodes.future_idle.values[dims] - request[dims, None]
-        kept, seen, refusals = np.zeros_like(left), np.zeros(len(nodes), dtype=np.bool_), []
-        for head in heads:
-            key, own = head.job.key, self._kept(head)[np.ix_(dims, nodes.rows)]
-            kept = kept + own
-            refused = ((left < kept) & (own > 0)).any(axis=0) & ~seen
-            if refused.any():
-                seen |= refused
-                refusals.append(
-                    NodeRejection(f'node(s) had resources reserved for job "{short(key)}"', refused, reserved_for=key)
-                )
-        return refusals
+        reserved, seen, rejections = np.zeros_like(left), np.zeros(len(nodes), dtype=np.bool_), []
+        for each in reservations:
+            key, own = each.job.key, self._amounts(each)[np.ix_(dims, nodes.rows)]
+            reserved = reserved + own
+            rejected = ((left < reserved) & (own > 0)).any(axis=0) & ~seen
+            if rejected.any():
+                seen |= rejected
+                reason = f'node(s) had resources reserved for job "{short(key)}"'
+                rejections.append(NodeRejection(reason, rejected, reserved_for=key))
+        return rejections
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """What a queue has left is kept as well, where its limit is what the job waits for."""
-        if not self._admitted:
+        """The reserved rest of the limit of a queue."""
+        if not self._admitted or task.nominated != NONE:
             return None
-        for head in self._heads():
-            if (
-                head.denial is not None
-                and queue.row in head.members
-                and task.nominated == NONE
-                and self._binds(head, task)
-            ):
-                message, job = message_of(head.denial.reason), f'job "{short(head.job.key)}"'
+        for each in self._reservations():
+            if each.rejection is not None and queue.row in each.members and self._excludes(each, task):
+                message, job = message_of(each.rejection.reason), f'job "{short(each.job.key)}"'
                 text = f'the rest of queue "{message.numbers.get("queue", queue.name)}" is reserved for {job}'
-                blocked_by = (f"job {head.job.key}",)
+                blocked_by = (f"job {each.job.key}",)
                 reason = Message(text, message.numbers, message.amounts, f"start or deletion of {job}", blocked_by)
-                return Rejection(head.denial.gate, reason)
+                return Rejection(each.rejection.gate, reason)
         return None
 
     def reservation(self, job: JobView) -> Mapping[str, str] | None:
-        """Where, and from when on if that is certain."""
-        if job.row in self._waiting:
+        """The reserved nodes or queue, and the expected start if it is certain."""
+        if job.row in self._unadmitted:
             return {}
-        head = next((one for one in self._heads() if one.job.row == job.row), None) if self._admitted else None
-        if head is None:
+        own = (each for each in self._reservations() if each.job.row == job.row) if self._admitted else iter(())
+        reserved = next(own, None)
+        if reserved is None:
             return None
-        if head.room is None:
-            return (
-                {"reserved": f'the rest of queue "{message_of(head.denial.reason).numbers.get("queue", "")}"'}
-                if head.denial
-                else {}
-            )
+        if reserved.plan is None:
+            if reserved.rejection is None:
+                return {}
+            return {"reserved": f'the rest of queue "{message_of(reserved.rejection.reason).numbers.get("queue", "")}"'}
         names = self.cluster.snapshot.nodes.names
-        rows = head.room.nodes.tolist()
+        rows = reserved.plan.nodes.tolist()
         more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-        known = {"reserved": ", ".join(names[row] for row in rows[:_NAMED]) + more}
-        if head.room.certain and not head.ripe:
-            known["expected"] = datetime.fromtimestamp(head.room.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return known
+        numbers = {"reserved": ", ".join(names[row] for row in rows[:_NAMED]) + more}
+        if reserved.plan.certain and not reserved.fits:
+            start = datetime.fromtimestamp(reserved.plan.start, UTC)
+            numbers["expected"] = start.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return numbers
 
-    # Who is kept out
+    # The use of reservations
 
-    def _binds(self, head: _Head, task: TaskView) -> bool:
-        """Whether the room that is kept for a job is kept from this task."""
+    def _excludes(self, reserved: _Reserved, task: TaskView) -> bool:
+        """Return whether the task may not use a reservation."""
         job = task.job
-        if job is None or job.row == head.job.row:
+        if job is None or job.row == reserved.job.row:
             return False
-        own = job.queue.row == head.job.queue.row
-        if own and job.priority > head.job.priority:
+        own = job.queue.row == reserved.job.queue.row
+        if own and job.priority > reserved.job.priority:
             return False
         runtime = float(self.cluster.snapshot.tasks.runtime[task.row])
-        if head.ripe:
+        if reserved.fits:
             return True
-        if runtime and self._now + runtime <= head.until:
+        if runtime and self._now + runtime <= reserved.until:
             return False
-        if not own or job.priority >= head.job.priority or not task.preemptable:
+        if not own or job.priority >= reserved.job.priority or not task.preemptable:
             return True
-        known = head.yielding.get((job.row, task.preemptable))
-        if known is None:
-            known = bool(self.cluster.queries.preemptable(head.task, [task]))
-            head.yielding[job.row, task.preemptable] = known
-        return not known
+        key = (job.row, task.preemptable)
+        if key not in reserved.preemptable:
+            reserved.preemptable[key] = bool(self.cluster.queries.preemptable(reserved.task, [task]))
+        return not reserved.preemptable[key]
 
-    def _kept(self, head: _Head) -> Ints:
-        """(R, N): what is kept for a job still, beside what its tasks have been given in this session."""
-        assert head.room is not None
+    def _amounts(self, reserved: _Reserved) -> Ints:
+        """(R, N): the reserved amounts, less those that tasks of the job have been allocated in this session."""
+        assert reserved.plan is not None
         ledger = self.cluster.ledger
-        status = ledger.status[head.tasks]
-        placed = head.tasks[HOLDING[status] | (status == Status.PIPELINED)]
+        status = ledger.status[reserved.tasks]
+        placed = reserved.tasks[HOLDING[status] | (status == Status.PIPELINED)]
         if not len(placed):
-            return head.room.kept
-        kept = head.room.kept.copy()
-        np.subtract.at(kept.T, ledger.node[placed], self._requests(placed).T)
-        return np.maximum(kept, 0)
+            return reserved.plan.kept
+        amounts = reserved.plan.kept.copy()
+        np.subtract.at(amounts.T, ledger.node[placed], self._requests(placed).T)
+        return np.maximum(amounts, 0)
 
-    # For whom, and where
+    # The choice of jobs and nodes
 
-    def _heads(self) -> list[_Head]:
-        """The jobs that room is kept for, the most important first."""
+    def _reservations(self) -> list[_Reserved]:
+        """Return the reservations by priority and age of their jobs."""
         if self._known is None:
-            self._known = []  # what the others say while this is reckoned must not count on it
-            self._known = self._reckon()
+            self._known = []  # other plugins are asked while these are computed, which must not depend on them
+            self._known = self._compute()
         return self._known
 
-    def _reckon(self) -> list[_Head]:
+    def _compute(self) -> list[_Reserved]:
         jobs = self.cluster.snapshot.jobs
         order = sorted(
             (-int(jobs.priority[row]), float(jobs.created[row]), str(jobs.keys[row]), row)
-            for line in self._admitted.values()
-            for row in line[: self.args.heads + _TRIES]
+            for rows in self._admitted.values()
+            for row in rows[: self.args.heads + _TRIES]
         )
-        free, heads = self._free.copy(), []
+        free, result = self._free.copy(), []
         slots = dict.fromkeys(self._admitted, self.args.heads)
         for *_, row in order:
             queue = int(jobs.queue[row])
-            head = self._keep(self.cluster.job(row), free) if slots[queue] else None
-            if head is None:
+            reserved = self._reserve(self.cluster.job(row), free) if slots[queue] else None
+            if reserved is None:
                 continue
             slots[queue] -= 1
-            heads.append(head)
-            if head.room is not None:
-                free -= head.room.needed
-        return heads
+            result.append(reserved)
+            if reserved.plan is not None:
+                free -= reserved.plan.needed
+        return result
 
-    def _keep(self, job: JobView, free: Ints) -> _Head | None:
-        """What is to be kept for a job; None if nothing helps it, or nothing is needed."""
+    def _reserve(self, job: JobView, free: Ints) -> _Reserved | None:
+        """Return the reservation of a job; None if none helps, or none is needed."""
         tasks = self._needed(job)
         if not tasks:
             return None
         shapes: dict[int, list[TaskView]] = {}
         for task in tasks:
             shapes.setdefault(task.shape, []).append(task)
-        head = _Head(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
-        for alike in shapes.values():
-            denial = self.cluster.queries.allocatable(job.queue, alike[0], len(alike))
-            if denial is not None and not (
-                isinstance(denial.reason, QuotaMessage) and denial.reason.gate == Gate.NODES
-            ):
-                return self._under_limit(head, denial)
+        reserved = _Reserved(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
+        queries = self.cluster.queries
+        for equal in shapes.values():
+            rejection = queries.allocatable(job.queue, equal[0], len(equal))
+            is_cluster = rejection is not None and (
+                isinstance(rejection.reason, QuotaMessage) and rejection.reason.gate == Gate.NODES
+            )
+            if rejection is not None and not is_cluster:
+                return self._reserve_limit(reserved, rejection)
         parts = [
-            Part(alike[0].request.values, len(alike), ~self.cluster.queries.infeasible_nodes(alike[0]))
-            for alike in shapes.values()
+            Part(equal[0].request.values, len(equal), ~queries.infeasible_nodes(equal[0])) for equal in shapes.values()
         ]
         own = np.zeros_like(free)
         rows = [task.row for task in tasks if task.nominated != NONE]
         if len(rows) == len(tasks):
-            return None  # its room is kept already, by its pods' nominations
+            return None  # the nominations of its pods are its reservation
         table = self.cluster.snapshot.tasks
         np.add.at(own.T, table.nominated[rows], self._requests(np.array(rows, dtype=np.intp)).T)
-        head.room = hold(free + own, parts, self._leaving(head), self._now)
-        if head.room is None:
+        reserved.plan = hold(free + own, parts, self._leaving(reserved), self._now)
+        if reserved.plan is None:
             return None
-        head.until, head.ripe = head.room.until, head.room.start <= self._now
-        return head
+        reserved.until, reserved.fits = reserved.plan.until, reserved.plan.start <= self._now
+        return reserved
 
-    def _under_limit(self, head: _Head, denial: Rejection) -> _Head | None:
-        """Keep what a queue's limit has left, if there can ever be enough."""
-        why, queues = denial.reason, self.cluster.snapshot.queues
-        if not isinstance(why, QuotaMessage):
+    def _reserve_limit(self, reserved: _Reserved, rejection: Rejection) -> _Reserved | None:
+        """Reserve the rest of a queue's limit, if it can ever suffice."""
+        quota, queues = rejection.reason, self.cluster.snapshot.queues
+        if not isinstance(quota, QuotaMessage):
             return None
-        why = why.binding()
-        if any(why.requested[place] > why.limit[place] for place in why.short):
+        quota = quota.binding()
+        if any(quota.requested[dim] > quota.limit[dim] for dim in quota.short):
             return None
-        own, holder = head.job.queue, queues.index[why.queue]
-        below = {row for row, line in enumerate(queues.lines) if holder in line}
-        head.denial, head.members = denial, frozenset({own.row} if own.row == holder else below)
-        missing = np.array(why.requested) + np.array(why.allocated) - np.array(why.limit)
-        there = self._leaving(head, head.members)
-        missing = missing - there.request[:, ~there.known].sum(axis=1)
-        known = there.pick(there.known)
+        own, limited = reserved.job.queue, queues.index[quota.queue]
+        below = {row for row, line in enumerate(queues.lines) if limited in line}
+        reserved.rejection, reserved.members = rejection, frozenset({own.row} if own.row == limited else below)
+        missing = np.array(quota.requested) + np.array(quota.allocated) - np.array(quota.limit)
+        leaving = self._leaving(reserved, reserved.members)
+        missing = missing - leaving.request[:, ~leaving.known].sum(axis=1)
+        known = leaving.pick(leaving.known)
         known = known.pick(np.argsort(known.end, kind="stable"))
-        given = np.cumsum(known.request, axis=1) >= missing[:, None]
-        short = np.array(why.short)
-        short = short[missing[short] > 0]
-        enough = given[short].all(axis=0)
-        if not len(short):
-            head.until = self._now
+        released = np.cumsum(known.request, axis=1) >= missing[:, None]
+        short_dims = np.array(quota.short)
+        short_dims = short_dims[missing[short_dims] > 0]
+        enough = released[short_dims].all(axis=0)
+        if not len(short_dims):
+            reserved.until = self._now
         elif enough.any():
-            head.until = float(known.end[enough.argmax()])
-        return head
+            reserved.until = float(known.end[enough.argmax()])
+        return reserved
 
     def _needed(self, job: JobView) -> list[TaskView]:
-        """The pending tasks that the job's minimum lacks: of each role what it lacks, then any; none if there are too few."""
+        """Return the pending tasks that the job's minimum lacks, those of role minima first; none if there are too few."""
         rows = job.tasks(Status.PENDING)
         table = self.cluster.snapshot.tasks
         rows = rows[~table.gated[rows] & ~self.cluster.snapshot.shapes.best_effort[table.shape[rows]]]
@@ -321,56 +321,52 @@ class Reservation(Plugin[ReservationArguments]):
         chosen += [task for task in left if task.row not in taken][: max(lacking - len(chosen), 0)]
         return chosen if len(chosen) >= lacking else []
 
-    # What is there
+    # Free resources
 
     @cached_property
     def _free(self) -> Ints:
-        """(R, N): what nodes have left when those that leave have left, and those that were promised room are in."""
+        """(R, N): the free resources of nodes without terminating pods and with nominated ones."""
         nodes, table = self.cluster.snapshot.nodes, self.cluster.snapshot.tasks
         free: Ints = nodes.allocatable.values - nodes.used.values + nodes.releasing.values
-        promised = np.flatnonzero((table.nominated != NONE) & (table.status == Status.PENDING))
-        np.subtract.at(free.T, table.nominated[promised], self._requests(promised).T)
+        nominated = np.flatnonzero((table.nominated != NONE) & (table.status == Status.PENDING))
+        np.subtract.at(free.T, table.nominated[nominated], self._requests(nominated).T)
         return free
 
     @cached_property
     def _running(self) -> tuple[Rows, Floats, Mask]:
-        """The tasks of jobs that hold room, when they end (seconds), and whether that is known."""
+        """Return the running tasks of jobs, their ends in seconds, and whether these are known."""
         table = self.cluster.snapshot.tasks
         rows = np.flatnonzero(HOLDING[table.status] & (table.job != NONE) & (table.node != NONE))
         started = np.where(table.started[rows] > 0, table.started[rows], self._now)
         runtime, age = table.runtime[rows], np.maximum(self._now - started, 0.0)
         known = (runtime > 0) & (age < runtime)
         assumed = (pod_fields.duration(self.args.assumed) or timedelta(0)).total_seconds()
-        # Who has outlived what was assumed is assumed to go on for as long again.
+        # A pod that ran longer than assumed is assumed to run as long again.
         guess = np.where(age < assumed, started + assumed, self._now + np.maximum(age, 1.0))
         return rows, np.where(known, started + runtime, guess), known
 
-    def _leaving(self, head: _Head, queues: frozenset[int] | None = None) -> Leaving:
-        """The running tasks that will make room for a job, those of it excepted; whom it can displace may go at once."""
+    def _leaving(self, reserved: _Reserved, queues: frozenset[int] | None = None) -> Leaving:
+        """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
         snapshot = self.cluster.snapshot
         table, jobs = snapshot.tasks, snapshot.jobs
         rows, ends, known = self._running
-        others = table.job[rows] != head.job.row
+        others = table.job[rows] != reserved.job.row
         if queues is not None:
             others &= np.isin(jobs.queue[table.job[rows]], list(queues))
         rows, ends, known = rows[others], ends[others].copy(), known[others].copy()
         owners = table.job[rows]
-        lesser = (jobs.queue[owners] == head.job.queue.row) & (jobs.priority[owners] < head.job.priority)
-        lesser &= table.preemptable[rows]
-        if lesser.any():
-            # Who may still go can depend on who was asked before: ask in the order of names, not of arrival.
-            named = rows[lesser][np.argsort(table.keys[rows[lesser]].astype(np.str_))]
+        lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
+        lower &= table.preemptable[rows]
+        if lower.any():
+            # Disruption budgets depend on the order: by name, not by arrival.
+            named = rows[lower][np.argsort(table.keys[rows[lower]].astype(np.str_))]
             views = [self.cluster.task(row) for row in named.tolist()]
-            going = [one.row for one in self.cluster.queries.preemptable(head.task, views)]
-            now = np.isin(rows, going)
+            preemptable = [task.row for task in self.cluster.queries.preemptable(reserved.task, views)]
+            now = np.isin(rows, preemptable)
             ends[now], known[now] = self._now, True
         return Leaving(table.node[rows].astype(np.intp), self._requests(rows), ends, known)
 
     def _requests(self, rows: Rows) -> Ints:
-        """(R, M): what tasks request."""
+        """(R, M): the requests of tasks."""
         snapshot = self.cluster.snapshot
         return snapshot.shapes.request.values[:, snapshot.tasks.shape[rows]]
-
-
-_TRIES = 8
-"""So many jobs that nothing helps are passed over in looking for one that room can be kept for."""

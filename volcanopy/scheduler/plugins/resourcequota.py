@@ -1,4 +1,4 @@
-"""resourcequota: a job is not admitted before its namespace's quotas let its pods be made."""
+"""resourcequota: a job is admitted when the quotas of its namespace allow its pods."""
 
 from functools import lru_cache
 from typing import ClassVar
@@ -15,16 +15,15 @@ _REQUESTS = "requests."
 
 
 class ResourceQuota(Plugin[NoArguments]):
-    """Admit a job when its minimal resources fit every quota of its namespace, beside what admitted jobs will ask for.
+    """Admit a job when its minimal resources fit every quota of its namespace beside those of other admitted jobs.
 
-    Quotas of some pods only (with scopes) are left to the API server: which pods they are about is not known before the
-    pods are.
+    Quotas with scopes are left to the API server: they depend on the pods, which do not exist yet.
     """
 
     name: ClassVar[str] = "resourcequota"
 
     def open(self) -> None:
-        """Find the quotas of each namespace, and the jobs that share them."""
+        """Group quotas and jobs by namespace."""
         snapshot = self.cluster.snapshot
         self._quotas: dict[str, list[policy.ResourceQuota]] = {}
         for quota in snapshot.quotas:
@@ -37,37 +36,37 @@ class ResourceQuota(Plugin[NoArguments]):
                 self._jobs.setdefault(namespace, []).append(row)
 
     def job_enqueueable(self, job: JobView) -> Vote:
-        """Whether every quota has room for the job's minimum."""
+        """Whether every quota covers the job's minimum."""
         namespace = job.key.partition("/")[0]
         quotas = self._quotas.get(namespace)
         if not quotas:
             return PERMIT
-        asked = self._asks(job)
-        promised: dict[str, int] = {}
+        requested = self._requested(job)
+        reserved: dict[str, int] = {}
         for row in self._jobs.get(namespace, ()):
             other = self.cluster.job(row)
             if other.phase == "Inqueue" and other.row != job.row:
-                for name, units in self._asks(other).items():
-                    promised[name] = promised.get(name, 0) + units
+                for name, units in self._requested(other).items():
+                    reserved[name] = reserved.get(name, 0) + units
         for quota in quotas:
             hard, used = _limits(quota.status.hard), _limits(quota.status.used)
-            for name, units in asked.items():
-                taken = used.get(name, 0) + promised.get(name, 0)
+            for name, units in requested.items():
+                taken = used.get(name, 0) + reserved.get(name, 0)
                 if units and name in hard and taken + units > hard[name]:
                     return reject(Gate.QUOTA, _message(quota.metadata.key, name, hard[name], units, taken))
         return PERMIT
 
-    def _asks(self, job: JobView) -> dict[str, int]:
-        """What of the job's minimum no pod asks for yet: quotas count pods from their creation on."""
+    def _requested(self, job: JobView) -> dict[str, int]:
+        """Return the job's minimum less the requests of its pods: quotas count pods from their creation on."""
         snapshot = self.cluster.snapshot
-        there = snapshot.jobs.allocated.values[:, job.row] + snapshot.jobs.pending.values[:, job.row]
-        made = dict(zip(snapshot.axis.names, np.maximum(there, 0).tolist(), strict=True))
+        existing = snapshot.jobs.allocated.values[:, job.row] + snapshot.jobs.pending.values[:, job.row]
+        requested = dict(zip(snapshot.axis.names, np.maximum(existing, 0).tolist(), strict=True))
         least = _limits(job.group.spec.min_resources or {})
-        return {name: max(units - made.get(name, 0), 0) for name, units in least.items()}
+        return {name: max(units - requested.get(name, 0), 0) for name, units in least.items()}
 
 
 def _limits(resources: core.Quantities) -> dict[str, int]:
-    """A quota's amounts by resource: ``requests.cpu`` and ``cpu`` are one, as are ``count/pods`` and ``pods``."""
+    """Return a quota's amounts by resource; ``requests.cpu`` equals ``cpu``, and ``count/pods`` equals ``pods``."""
     plain = {
         ("pods" if name == "count/pods" else name.removeprefix(_REQUESTS)): text for name, text in resources.items()
     }
@@ -75,17 +74,17 @@ def _limits(resources: core.Quantities) -> dict[str, int]:
 
 
 @lru_cache(maxsize=4096)
-def _message(quota: str, name: str, hard: int, wanted: int, taken: int) -> Message:
+def _message(quota: str, name: str, hard: int, requested: int, taken: int) -> Message:
     namespace, _, own = quota.partition("/")
-    has, wants, of, free, gap = (
-        quantity.text(name, units) for units in (hard, wanted, taken, max(hard - taken, 0), taken + wanted - hard)
+    has, text, of, free, gap = (
+        quantity.text(name, units) for units in (hard, requested, taken, max(hard - taken, 0), taken + requested - hard)
     )
-    never = wanted > hard
-    more = quantity.text(name, wanted - hard)
+    never = requested > hard
+    more = quantity.text(name, requested - hard)
     return Message(
-        f"exceeded quota: {own}, requested: {name}={wants}, used: {name}={of}, limited: {name}={has}",
+        f"exceeded quota: {own}, requested: {name}={text}, used: {name}={of}, limited: {name}={has}",
         {"quota": own, "namespace": namespace},
-        {"requested": {name: wants}, "allocated": {name: of}, "limit": {name: has}, "available": {name: free}},
+        {"requested": {name: text}, "allocated": {name: of}, "limit": {name: has}, "available": {name: free}},
         f'raising resourcequota "{own}" by {more} {name}, or a smaller request'
         if never
         else f'release of {gap} {name} in resourcequota "{own}"',

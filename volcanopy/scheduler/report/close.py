@@ -1,6 +1,6 @@
-"""The end of a session: what becomes of pod groups and queues, and why who waits.
+"""The end of a session: nominations, statuses of pod groups and queues, and explanations of waiting jobs.
 
-Only what changed, and what waits, is looked at one by one.
+Only changed and waiting jobs are handled one by one.
 """
 
 import operator
@@ -26,66 +26,63 @@ _REPORTED = np.array([int(Status.RUNNING), int(Status.SUCCEEDED), int(Status.FAI
 
 
 def close(session: Session) -> list[Effect]:
-    """All effects of a session, in order of application."""
-    why = Explainer(session)
-    told = [*_groups(session, why), *_homeless(session, why), *_groupless(session)]
+    """Return all effects of a session in the order of application."""
+    explainer = Explainer(session)
+    groups = [*_groups(session, explainer), *_without_queue(session, explainer), *_without_group(session)]
     statuses = queue_statuses(session)
     session.observer.queues(statuses)
-    return [*session.effects, *_nominations(session), *told, *statuses.effects()]
+    return [*session.effects, *_nominations(session), *groups, *statuses.effects()]
 
 
 def _nominations(session: Session) -> Iterator[Effect]:
-    """Where room is kept for whom, as far as that changed.
-
-    Tasks of a gang that waits for room that is being freed keep the free room that the others of it found as well.
-    """
+    """Yield the changed nominations: of pipelined tasks, and of allocated tasks whose gang waits for pipelined ones."""
     table, names = session.snapshot.tasks, session.snapshot.nodes.names
     groups = session.snapshot.jobs.keys
     status = session.ledger.status
     waits = (status == Status.PIPELINED) | (status == Status.ALLOCATED)
-    wanted = np.where(waits, session.ledger.node, NONE)
-    rows = np.flatnonzero((waits | (status == Status.PENDING)) & (wanted != table.nominated))
+    nominated = np.where(waits, session.ledger.node, NONE)
+    rows = np.flatnonzero((waits | (status == Status.PENDING)) & (nominated != table.nominated))
     for row in sorted(rows.tolist(), key=lambda row: str(table.keys[row])):
-        node = "" if wanted[row] == NONE else names[wanted[row]]
+        node = "" if nominated[row] == NONE else names[nominated[row]]
         yield Nominate(str(table.keys[row]), node, str(groups[table.job[row]]))
 
 
-def _groups(session: Session, why: Explainer) -> Iterator[Effect]:
+def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     jobs = session.snapshot.jobs
     rows = session.job_rows
     phases = _phases(session, rows)
     counts = session.ledger.job_counts
     reported = counts[np.ix_(_REPORTED, rows)]
     changed = (phases != jobs.phase[rows]) | (reported != jobs.reported[:, rows]).any(axis=0)
-    # what ended or runs with all its pods placed has no more to say
+    # nothing changes for jobs that have ended or run with all their pods
     waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
     waits |= (phases == "Pending") | (phases == "Unknown")
-    look = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
-    looked = rows[look]
+    selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
+    groups = rows[selected]
     columns = zip(
-        jobs.keys[looked].tolist(),
-        looked.tolist(),
-        phases[look].tolist(),
-        counts[np.ix_(_REPORTED, looked)].T.tolist(),
-        jobs.groups[looked].tolist(),
+        jobs.keys[groups].tolist(),
+        groups.tolist(),
+        phases[selected].tolist(),
+        counts[np.ix_(_REPORTED, groups)].T.tolist(),
+        jobs.groups[groups].tolist(),
         strict=True,
     )
     for _, row, phase, now, group in sorted(columns, key=operator.itemgetter(0)):
-        yield from _group(session, JobView(session.ledger, row), (phase, tuple(now)), group.status, why)
+        yield from _group(session, JobView(session.ledger, row), (phase, tuple(now)), group.status, explainer)
 
 
 def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """The phase of each of these jobs, before conditions are looked at (Volcano's rules 2 to 4).
+    """Return the phase of each of these jobs by Volcano's rules 2 to 4, without regard to conditions.
 
-    An admitted job that has been given room stays admitted: were it to queue up anew, others could have left in vain.
+    An admitted job with placed tasks stays admitted: otherwise evictions for it could have no effect.
     """
     counts = session.ledger.job_counts[:, rows]
     over = counts[Status.SUCCEEDED] + counts[Status.FAILED]
     scheduled = counts[np.flatnonzero(SCHEDULED)].sum(axis=0) + counts[Status.RELEASING]
     enough = (scheduled >= session.snapshot.jobs.min_available[rows]) & (scheduled > 0)
-    given = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
+    placed = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
     phase = session.ledger.phase[rows]
-    admitted = (phase == "Inqueue") | (given & (phase != "Pending"))
+    admitted = (phase == "Inqueue") | (placed & (phase != "Pending"))
     phases = np.where(admitted, "Inqueue", "Pending").astype(object)
     phases[enough] = "Running"
     phases[enough & (scheduled == over)] = "Completed"
@@ -93,25 +90,27 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 def _group(
-    session: Session, job: JobView, now: tuple[str, tuple[int, ...]], status: core.PodGroupStatus, why: Explainer
+    session: Session, job: JobView, now: tuple[str, tuple[int, ...]], status: core.PodGroupStatus, explainer: Explainer
 ) -> list[Effect]:
-    """What is said of a job, whose phase and reported counts are given: nothing that its status says already."""
+    """Return the status, if it changed, and the explanation of a job with this phase and these reported counts."""
     phase, counts = now
     condition = session.hooks.job_condition(job)
     waits = condition is not None and condition.type == "Unschedulable"
-    explain = why.explain(job)
+    explain = explainer.explain(job)
     if waits and condition is not None and explain is not None:
         condition = GroupCondition(condition.type, condition.reason, explain.message)
         if counts[0]:
             phase = "Unknown"
     elif phase == "Pending" and explain is not None:
         condition, waits = GroupCondition("Unschedulable", "NotAdmitted", explain.message), True
-    said = pod_fields.condition(job.group, "Unschedulable") if session.snapshot.jobs.unschedulable[job.row] else None
-    noted = None if said is None else (said.reason, said.message)
-    wanted = (condition.reason, condition.message) if waits and condition is not None else None
-    before = (status.phase or "Pending", (status.running, status.succeeded, status.failed), noted)
+    existing = (
+        pod_fields.condition(job.group, "Unschedulable") if session.snapshot.jobs.unschedulable[job.row] else None
+    )
+    before = None if existing is None else (existing.reason, existing.message)
+    after = (condition.reason, condition.message) if waits and condition is not None else None
+    reported = (status.phase or "Pending", (status.running, status.succeeded, status.failed), before)
     effects: list[Effect] = []
-    if (phase, counts, wanted) != before:
+    if (phase, counts, after) != reported:
         running, succeeded, failed = counts
         effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed))
     if explain is not None:
@@ -119,8 +118,8 @@ def _group(
     return effects
 
 
-def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
-    """Pod groups whose queue does not exist."""
+def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
+    """Yield the statuses and explanations of jobs whose queue does not exist."""
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
     rows = np.flatnonzero(jobs.queue != NONE)
     missing = np.array([queue is None for queue in queues.objects], dtype=np.bool_)
@@ -132,10 +131,10 @@ def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
         job = JobView(session.ledger, row)
         name = job.queue.name
         session.reject(job, Rejection(Gate.QUEUE, missing_queue(name)))
-        explain = why.explain(job)
-        said = pod_fields.condition(job.group, "Unschedulable")
+        explain = explainer.explain(job)
+        existing = pod_fields.condition(job.group, "Unschedulable")
         if explain is not None:
-            if said is None or said.message != explain.message:
+            if existing is None or existing.message != explain.message:
                 condition = GroupCondition("Unschedulable", "NoQueue", explain.message)
                 status = job.group.status
                 counts = (status.running, status.succeeded, status.failed)
@@ -143,8 +142,8 @@ def _homeless(session: Session, why: Explainer) -> Iterator[Effect]:
             yield explain
 
 
-def _groupless(session: Session) -> Iterator[Effect]:
-    """Pods whose pod group does not exist."""
+def _without_group(session: Session) -> Iterator[Effect]:
+    """Yield the explanations of pods whose pod group does not exist."""
     jobs, counts = session.snapshot.jobs, session.ledger.job_counts
     rows = [row for row in np.flatnonzero(counts[Status.PENDING]).tolist() if jobs.groups[row] is None]
     for row in sorted(rows, key=lambda row: str(jobs.keys[row])):

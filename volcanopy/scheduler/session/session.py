@@ -232,7 +232,7 @@ class Session:
         self.rejections.add(job.row, self._without_tentative(job, rejection) if placed else rejection, placed)
 
     def _without_tentative(self, job: JobView, rejection: Rejection) -> Rejection:
-        """The rejection, with pods of the job that are placed but not bound told apart from what is allocated."""
+        """Return the rejection with the tentative placements of the job separated from the allocated amounts."""
         quota = rejection.reason
         if not isinstance(quota, QuotaMessage) or job.row in self.rejections.by_job:
             return rejection

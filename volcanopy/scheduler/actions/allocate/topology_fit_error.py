@@ -34,8 +34,8 @@ class TopologyFitError:
     def record(self, failed: TaskView | None) -> None:
         """Reject the job: by its topology if that is required, else by the nodes for the task that failed."""
         session, job, spec = self._session, self._job, self._job.group.spec
-        asked = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy))
-        hard = any(topology.is_hard(one, self._table) for one in asked)
+        required = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy))
+        hard = any(topology.is_hard(each, self._table) for each in required)
         fitted = max(self._best[0], 0)
         if failed is not None and (not hard or (not fitted and self._fits_nowhere(failed))):
             session.reject_nodes(job, failed, fitted)
@@ -43,9 +43,12 @@ class TopologyFitError:
             session.reject(job, Rejection(Gate.TOPOLOGY, self._message(fitted)))
 
     def _fits_nowhere(self, task: TaskView) -> bool:
-        """Whether no node takes the task, wherever in the network it is."""
-        refusals = self._session.hooks.predicate(task, self._session.cluster.nodes())
-        return not any(one.reason == REASON for one in refusals) and self._session.placement.choose(task) is None
+        """Return whether no node is feasible for the task, whatever its hypernode."""
+        rejections = self._session.hooks.predicate(task, self._session.cluster.nodes())
+        return (
+            not any(rejection.reason == REASON for rejection in rejections)
+            and self._session.placement.choose(task) is None
+        )
 
     def _message(self, fitted: int) -> Message:
         table, job = self._table, self._job
@@ -115,7 +118,7 @@ class TopologyFitError:
         return Message(message, numbers, {}, unblocked_by)
 
     def _least(self) -> Ints:
-        """(R,): what the tasks that must find a place ask for at least."""
+        """(R,): a lower bound of the request of the tasks that must start together."""
         session = self._session
         shapes = session.snapshot.tasks.shape[self._job.tasks(Status.PENDING)]
         requests = np.sort(session.snapshot.shapes.request.values[:, shapes], axis=1)
