@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from volcanopy.api.crd import crds
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.controller_service import run
-from volcanopy.services.controllers.effects import JOBS, POD_GROUPS, PODS
+from volcanopy.services.controllers.effects import JOBS
 from volcanopy.services.controllers.kopf_watches import wait_for_kinds
 
 CRDS: Kind[Json] = Kind(

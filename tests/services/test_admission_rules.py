@@ -10,13 +10,14 @@ import pytest
 from tests.services.service_cluster import Cluster, task
 from tests.services.test_admission import admission
 from volcanopy.api import names
+from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
 from volcanopy.services.admission.queue_edits import CONFIG_MAPS, PAGE
-from volcanopy.services.controllers.effects import JOBS, PODS
+from volcanopy.services.controllers.effects import JOBS
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES: Kind[Json] = Kind(RBAC, "v1", "ClusterRole", "clusterroles", False, dict)

@@ -14,7 +14,7 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.cron_jobs import CRON_JOBS
-from volcanopy.services.controllers.flows import FLOWS, TEMPLATES, ask
+from volcanopy.services.controllers.flows import FLOWS, TEMPLATES, probe
 
 
 async def template(cluster: Cluster, name: str, **spec: Any) -> None:
@@ -148,5 +148,5 @@ async def test_pods_are_asked_over_http_and_tcp() -> None:
         Knock("p", "127.0.0.1", closed),
         Knock("p", "127.0.0.1", closed, "/"),
     ]
-    assert list((await ask(knocks)).values()) == [True, False, True, False, False]
+    assert list((await probe(knocks)).values()) == [True, False, True, False, False]
     await runner.cleanup()

@@ -7,9 +7,9 @@ import msgspec
 
 from tests.kube.faulty_server import WatchPlan, connect, faulty_server
 from volcanopy.api.core import Pod, PodGroup
+from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.services.controllers.effects import PODS
 from volcanopy.services.controllers.job_cache import JobCache
 
 Json = dict[str, Any]

@@ -13,13 +13,14 @@ import pytest
 from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api.core import Pod
 from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NoAnswer, from_response
 from volcanopy.kube.client.request_counts import RequestKey, resource
 from volcanopy.kube.client.transport import Transport
 from volcanopy.services.controllers.controller_service import JobController, JobControllerSettings
-from volcanopy.services.controllers.effects import JOBS, POD_GROUPS, PODS
+from volcanopy.services.controllers.effects import JOBS
 
 
 class Weather:
@@ -103,7 +104,7 @@ async def by_hand(cluster: Cluster) -> AsyncIterator[tuple[JobController, Client
 
         def told(changes: Any) -> None:
             for change in changes:
-                working.told("DELETED" if change.type is ChangeType.DELETED else "MODIFIED", change.object)
+                working.event("DELETED" if change.type is ChangeType.DELETED else "MODIFIED", change.object)
 
         tasks = [
             asyncio.create_task(pods.run(working.cache.pod_changes)),

@@ -12,12 +12,13 @@ from tests.services.test_admission_rules import acting, job, queue
 from volcanopy.admission.context import DryRun, DryRunResult
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.api.model import Json
+from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, NoAnswer
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
 from volcanopy.services.admission.pod_dry_run import KEPT, PodDryRuns
-from volcanopy.services.controllers.effects import JOBS, PODS
+from volcanopy.services.controllers.effects import JOBS
 
 QUOTAS: Kind[Json] = Kind("", "v1", "ResourceQuota", "resourcequotas", True, dict)
 

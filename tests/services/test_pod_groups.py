@@ -10,11 +10,11 @@ import pytest
 from tests.services.service_cluster import Cluster, controller
 from volcanopy.api import names
 from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers import workload_owners
-from volcanopy.services.controllers.effects import POD_GROUPS, PODS
 from volcanopy.services.controllers.pod_groups import LOOSE_PODS, GroupController
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.workqueue import WorkQueue
@@ -190,7 +190,7 @@ async def test_what_a_server_refuses_is_tried_again_and_at_once_when_a_queue_ope
         opened.append("q")
         for version, state in (("1", "Closed"), ("2", "Open")):
             metadata = {"name": "q", "uid": "q", "resourceVersion": version}
-            queues.told("MODIFIED", {"kind": "Queue", "metadata": metadata, "status": {"state": state}})
+            queues.event("MODIFIED", {"kind": "Queue", "metadata": metadata, "status": {"state": state}})
         await cluster.until(lambda: "late" in cluster.groups)
         for task in running:
             task.cancel()

@@ -21,9 +21,9 @@ from volcanopy.api.model import Json, Problem
 from volcanopy.jobcontroller.plugins.plugin import PluginError
 from volcanopy.jobcontroller.plugins.registry import Registry, plugins_of
 from volcanopy.jobcontroller.pods import pod
+from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError
-from volcanopy.services.controllers.effects import PODS
 
 log = logging.getLogger(__name__)
 

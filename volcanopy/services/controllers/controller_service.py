@@ -1,17 +1,16 @@
-"""The job controller as a service: what changes wakes a job, a job is looked at, its plan is carried out.
+"""The controller process: the job controller, and those of flows, cron jobs, queues and PodGroups.
 
-Jobs and Commands come from kopf, pods and PodGroups through our own watches. One reconcile per job runs at a time;
-changes that come meanwhile, or in a burst, are one more. Beside it work the controllers of what makes jobs (flows and
-cron jobs), of queues, and of PodGroups for pods that are no job's.
+Jobs and Commands come from kopf, pods and PodGroups from own watches. A job has one reconcile at a time; changes during it,
+and bursts of changes, are merged into the next one.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from random import Random
+from datetime import datetime
 from typing import Any
+
+import structlog
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
@@ -19,60 +18,51 @@ from volcanopy.api.core import PodGroup
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
-from volcanopy.kube.apply.event_writer import EventRecorder
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, PRIORITY_CLASSES
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.errors import Forbidden, Invalid, KubeError, NotLeading
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.metrics import registry
-from volcanopy.services.controllers.controller import Controller
+from volcanopy.services.controllers.controller import Controller, utc_now
 from volcanopy.services.controllers.cron_jobs import CronController
-from volcanopy.services.controllers.effects import (
-    COMMANDS,
-    JOBS,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    JobEffects,
-    NameTakenError,
-    OutdatedError,
-    reference,
-)
+from volcanopy.services.controllers.effects import COMMANDS, JOBS, JobEffects, reference
 from volcanopy.services.controllers.flows import FlowController
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.kopf_watches import KopfWatches, wait_for_kinds
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueController
-from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase, track_reconcile
+from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
+from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.settings import Election
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 _PRUNE = 60.0
-"""Seconds between two looks at what a follower need not remember."""
+"""Seconds between two removals of deleted objects from the queue of a follower."""
 
 
 @dataclass(frozen=True)
 class JobControllerSettings:
-    """How hard the controller works. Times are in seconds."""
+    """Settings of the controller. Times are in seconds."""
 
     workers: int = 16
-    """Jobs that are worked on at once."""
+    """Concurrent reconciles of jobs."""
     workers_for_others: int = 4
-    """Flows that are worked on at once; likewise cron jobs, queues, and PodGroups of pods that are no job's."""
+    """Concurrent reconciles of flows; likewise of cron jobs, queues, and PodGroups of pods without a job."""
     pods_at_once: int = 48
-    """Pod requests in flight at once."""
+    """Concurrent pod requests."""
     scheduler_name: str = names.SCHEDULER
-    """Pods that give this ``spec.schedulerName`` and are no job's get a PodGroup."""
+    """Pods with this ``spec.schedulerName`` that belong to no job get a PodGroup."""
     settle: float = 0.02
-    """How long a pod's change waits for others of its job."""
+    """Delay of a reconcile after a pod's change, to merge it with others of the job."""
     pace: float = 0.2
-    """The least time between two looks at a job because of its pods."""
+    """Least time between two reconciles of a job because of its pods."""
     election: Election | None = None
     """What decides which of several controllers acts; None: this is the only one."""
     shutdown: float = 20.0
@@ -83,97 +73,82 @@ class JobControllerSettings:
     """With a watch that has failed for so long, likewise."""
 
 
-class JobController:
-    """The controller at work. ``now`` is there for tests."""
+class JobController(Worker):
+    """The controller of jobs. ``now`` is injected by tests."""
+
+    noun = "BatchJob"
 
     def __init__(
         self,
         client: Client,
         recorder: EventRecorder,
         settings: JobControllerSettings,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = utc_now,
         plugins: Registry = JOB_PLUGINS,
     ) -> None:
-        self._settings, self._now, self._recorder, self._plugins = settings, now, recorder, plugins
-        self.queue = WorkQueue("BatchJob")
-        self._looked: dict[str, tuple[float, float]] = {}
-        """When a job was last looked at, and how long that took."""
-        self._random = Random()
+        super().__init__(client, recorder, now)
+        self._settings, self._plugins = settings, plugins
+        self._last: dict[str, tuple[float, float]] = {}
+        """By key: when a job was last reconciled, and how long its plan took."""
         self.reconciles = 0
         self.cache = JobCache(self.wake)
         registry.JOBS.follow(self.cache, jobs_by_phase)
         self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once)
 
     def wake(self, key: str, burst: bool = False) -> None:
-        """Have a job looked at; a little later where more changes are likely to follow."""
+        """Reconcile a job; a little later if more changes are likely to follow."""
         if not burst:
             self.queue.add(key)
             return
-        looked, took = self._looked.get(key, (0.0, 0.0))
-        # A large job takes longer to look at, and is looked at less often: a tenth of the time at most.
+        last, took = self._last.get(key, (0.0, 0.0))
+        # A large job takes longer to plan and is reconciled less often: at most a tenth of the time.
         pace = max(self._settings.pace, took * 10)
-        self.queue.add(key, max(self._settings.settle, looked + pace - asyncio.get_running_loop().time()))
+        self.queue.add(key, max(self._settings.settle, last + pace - asyncio.get_running_loop().time()))
 
-    def told(self, event: str | None, found: Json) -> None:
-        """What kopf tells."""
-        if found.get("kind") == "Command":
-            self.cache.command_event(event, found)
+    def event(self, event: str | None, manifest: Json) -> None:
+        """Take a job or a Command from kopf."""
+        if manifest.get("kind") == COMMANDS.kind:
+            self.cache.command_event(event, manifest)
         else:
-            self.cache.job_event(event, found)
+            self.cache.job_event(event, manifest)
 
-    async def work(self) -> None:
-        """One worker: take a key, look at the job, do what is to be done; for ever."""
-        while True:
-            key = await self.queue.get()
-            try:
-                with track_reconcile("BatchJob", key) as look:
-                    look.outcome = await self._look(key)
-            finally:
-                self.queue.done(key)
+    def exists(self, key: str) -> bool:
+        """Whether there is a job of this key."""
+        if key in self.cache.jobs:
+            return True
+        self._last.pop(key, None)
+        return False
 
-    async def _look(self, key: str) -> str:
-        """Do what is to be done for a job; what came of it, in a word."""
-        raw = self.cache.jobs.get(key)
-        if raw is None:
-            self.queue.forget(key)
-            self._looked.pop(key, None)
-            return "done"
+    def subject(self, key: str) -> ObjectReference | None:
+        """Return the job."""
+        manifest = self.cache.jobs.get(key)
+        return None if manifest is None else reference(manifest)
+
+    async def reconcile(self, key: str) -> datetime | None:
+        """Reconcile a job."""
+        manifest = self.cache.jobs[key]
         try:
-            job = BatchJob.read(raw)
+            job = BatchJob.read(manifest)
         except InvalidObjectError as error:
-            self._recorder.record(reference(raw), "Warning", "Unreadable", str(error))
-            log.warning("job %s is left alone: %s", key, error)
-            return "failed"
+            self.recorder.record(reference(manifest), "Warning", "Unreadable", str(error))
+            log.warning("invalid BatchJob ignored", key=key, error=str(error))
+            return None
         self.reconciles += 1
-        try:
-            begun = asyncio.get_running_loop().time()
-            plan = reconcile(job, self.cache.observed(key), self._now(), self._plugins)
-            self._looked[key] = (begun, asyncio.get_running_loop().time() - begun)
-            await self._effects.carry_out(raw, plan)
-        except NotLeading:
-            raise  # there is nothing to be tried again: this process ends
-        except OutdatedError:
+        started = asyncio.get_running_loop().time()
+        plan = reconcile(job, self.cache.observed(key), self.now(), self._plugins)
+        self._last[key] = (started, asyncio.get_running_loop().time() - started)
+        await self._effects.carry_out(manifest, plan)
+        return plan.again
+
+    def rejected(self, key: str, error: Exception) -> None:
+        """Keep the server's message for the job's status."""
+        if manifest := self.cache.jobs.get(key):
+            self.cache.errors[uid_of(manifest)] = str(error)
+
+    def succeeded(self, key: str) -> None:
+        """Reconcile once more after an error, so that it leaves the status."""
+        if (manifest := self.cache.jobs.get(key)) and self.cache.errors.pop(uid_of(manifest), None):
             self.queue.add(key)
-            return "outdated"
-        except (KubeError, NameTakenError) as fault:
-            if isinstance(fault, (Forbidden, Invalid, NameTakenError)):
-                self.cache.errors[uid_of(raw)] = str(fault)
-            pause = self.queue.failed(key, self._random.random)
-            self._recorder.record(reference(raw), "Warning", "FailedSync", str(fault))
-            log.warning("job %s is tried again in %.2f s: %s", key, pause, fault)
-            return "failed"
-        except Exception:
-            # A fault of ours in one job must not stop all others; it stays in the log and in the job's events.
-            log.exception("job %s could not be worked on", key)
-            self._recorder.record(reference(raw), "Warning", "InternalError", "the controller failed: see its log")
-            self.queue.failed(key, self._random.random)
-            return "error"
-        self.queue.succeeded(key)
-        if self.cache.errors.pop(uid_of(raw), None):
-            self.queue.add(key)
-        if plan.again is not None:
-            self.queue.add(key, max((plan.again - self._now()).total_seconds(), 0.05))
-        return "done"
 
 
 async def run(
@@ -209,13 +184,13 @@ async def run(
         groups.on_listed = lambda: cache.listed("podgroups", int(groups.resource_version))
 
         def group_changes(changes: Sequence[Change[PodGroup]]) -> None:
-            for told in (cache.pod_group_changes, queues.contents.pod_group_changes, loose.group_changes):
-                told(changes)
+            for sink in (cache.pod_group_changes, queues.contents.pod_group_changes, loose.group_changes):
+                sink(changes)
 
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
             seen_first: tuple[Reflector[Any], ...] = (pods, groups, priorities, *loose.watches)
-            work = (controller.queue, *(one.queue for one in (*others, loose)))
+            work = (controller.queue, *(other.queue for other in (*others, loose)))
             if health is not None:
                 _watch_over(health, candidate, seen_first, work, settings)
             serving = _serve(controller, others, loose, connection, client, settings, seen_first, candidate, ready)
@@ -240,26 +215,26 @@ def _watch_over(
     settings: JobControllerSettings,
 ) -> None:
     def stuck() -> str:
-        key, seconds = max((queue.longest() for queue in work), key=lambda one: one[1])
+        key, seconds = max((queue.longest() for queue in work), key=lambda longest: longest[1])
         limit = settings.stuck_after
-        return "" if seconds <= limit else f"{key} has been worked on for {seconds:.0f} s (limit {limit:g} s)"
+        return "" if seconds <= limit else f"reconcile of {key} has taken {seconds:.0f} s (limit {limit:g} s)"
 
     health.live |= {"work": stuck, "watches": stale_watches(lambda: watches, settings.stale_watch_after)}
-    health.ready["caches"] = unsynced(lambda: [(one.kind.plural, one.synced) for one in watches])
+    health.ready["caches"] = unsynced(lambda: [(watch.kind.plural, watch.synced) for watch in watches])
     health.facts["leader"] = candidate.told
 
 
 async def _finish(work: Sequence[WorkQueue], seconds: float) -> None:
-    """Begin nothing new, and finish what is being worked on. What is left then is done by whoever leads next."""
+    """Finish the running reconciles and start no others; the next leader does the rest."""
     try:
         async with asyncio.timeout(seconds):
             await asyncio.gather(*(queue.drain() for queue in work))
     except TimeoutError:
-        log.warning("not everything could be finished in time: the next leader goes on with it")
+        log.warning("reconciles not finished at shutdown, the next leader continues")
 
 
 async def _stand_by(candidate: Candidate, loose: GroupController) -> None:
-    """Wait to lead. What is told meanwhile is kept; what is no more by then need not be looked at."""
+    """Wait for leadership; meanwhile changes are queued, and deleted objects leave the queue."""
 
     async def prune() -> None:
         while True:
@@ -283,23 +258,23 @@ async def _serve(
     candidate: Candidate,
     ready: asyncio.Event | None,
 ) -> None:
-    """Once our watches have seen what exists, have kopf tell of what users write, and work on it."""
-    wanted = {JOBS, COMMANDS}.union(*(other.watched() for other in others))
-    kinds = sorted(wanted, key=lambda kind: kind.plural)
+    """Once the watches are synced and this process leads, start kopf and the workers."""
+    watched = {JOBS, COMMANDS}.union(*(other.kinds() for other in others))
+    kinds = sorted(watched, key=lambda kind: kind.plural)
     await wait_for_kinds(client, kinds)
     for reflector in watches:
         await reflector.synced.wait()
     await _stand_by(candidate, loose)
 
-    def told(event: str | None, found: Json) -> None:
-        kind = found.get("kind")
+    def sink(event: str | None, manifest: Json) -> None:
+        kind = manifest.get("kind")
         if kind in {JOBS.kind, COMMANDS.kind}:
-            controller.told(event, found)
+            controller.event(event, manifest)
         for other in others:
-            if any(one.kind == kind for one in other.watched()):
-                other.told(event, found)
+            if any(watched.kind == kind for watched in other.kinds()):
+                other.event(event, manifest)
 
-    users = KopfWatches(connection, kinds, told)
+    users = KopfWatches(connection, kinds, sink)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(users.run())
         await users.started.wait()

@@ -1,7 +1,7 @@
-"""kopf's part: it serves the kinds that users write, and tells each change of them.
+"""Watches of user-written kinds by kopf.
 
-Only ``on.event`` handlers are registered: kopf then writes nothing, neither annotations nor finalizers, into people's
-objects. It runs in a thread of its own with a loop of its own, because it takes over the signals of the main thread.
+Only ``on.event`` handlers are registered, so kopf writes neither annotations nor finalizers into users' objects. It runs in
+its own thread with its own event loop, because it takes over the signals of the main thread.
 """
 
 import asyncio
@@ -12,20 +12,21 @@ from typing import Any
 
 import aiohttp
 import kopf
+import structlog
 
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Headers
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json, Kind
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 Sink = Callable[[str | None, Json], None]
 """Called on the main loop with the type of an event (ADDED, MODIFIED, DELETED; None when listed) and the object."""
 
 
 class _NoDifferences(kopf.DiffBaseStorage):
-    """Nothing is compared with what was handled last: that would copy every object at each event."""
+    """No comparison with the last handled state, which would copy every object at each event."""
 
     def build(self, *, body: Any, extra_fields: Any = None) -> Any:
         return {}
@@ -34,18 +35,18 @@ class _NoDifferences(kopf.DiffBaseStorage):
         return None
 
     def store(self, *, body: Any, patch: Any, essence: Any) -> None:
-        """Nowhere."""
+        """Store nothing."""
 
 
 class _NoProgress(kopf.StatusProgressStorage):
-    """There is no progress of handlers to remember."""
+    """No progress of handlers."""
 
     def clear(self, *, essence: Any) -> Any:
         return essence
 
 
 class KopfWatches:
-    """The changes of some kinds, as kopf sees them."""
+    """The watches of several kinds."""
 
     def __init__(self, connection: Connection, kinds: Sequence[Kind[Json]], sink: Sink) -> None:
         self._connection, self._kinds, self._sink = connection, kinds, sink
@@ -55,13 +56,13 @@ class KopfWatches:
         self._given: Headers | None = None
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises what ended kopf, if that was not us."""
+        """Run until cancelled. Raises the error that ended kopf, if any."""
         ended: asyncio.Future[None] = self._loop.create_future()
         thread = threading.Thread(target=self._thread, args=(ended,), name="kopf", daemon=True)
         thread.start()
         try:
             await ended
-            raise RuntimeError("kopf has ended by itself")
+            raise RuntimeError("kopf has ended unexpectedly")
         finally:
             self._stop.set()
             await asyncio.shield(asyncio.to_thread(thread.join, 10.0))
@@ -77,11 +78,11 @@ class KopfWatches:
     async def _serve(self) -> None:
         ready = asyncio.Event()
 
-        async def tell() -> None:
+        async def report_start() -> None:
             await ready.wait()
             self._loop.call_soon_threadsafe(self.started.set)
 
-        telling = asyncio.create_task(tell())
+        reporting = asyncio.create_task(report_start())
         await kopf.operator(
             registry=self._registry(),
             settings=_settings(),
@@ -90,10 +91,10 @@ class KopfWatches:
             stop_flag=self._stop,
             ready_flag=ready,
         )
-        telling.cancel()
+        reporting.cancel()
 
     async def _headers(self) -> Headers:
-        """Who we are. kopf asks again when the server has refused what it was given."""
+        """Return authentication headers. kopf calls this again when the server has rejected them."""
         credentials = self._connection.credentials
         if self._given is not None:
             await credentials.refresh(self._given)
@@ -105,7 +106,7 @@ class KopfWatches:
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.AiohttpSession:
-            # The credentials belong to the main loop, where they are renewed.
+            # The credentials are renewed on the main loop.
             headers = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._headers(), self._loop))
             context = self._connection.ssl
             session = aiohttp.ClientSession(
@@ -125,8 +126,8 @@ class KopfWatches:
 
 
 async def wait_for_kinds(client: Client, kinds: Sequence[Kind[Any]]) -> None:
-    """Wait until the server knows these kinds; says once what is missing."""
-    said: set[str] = set()
+    """Wait until the server serves these kinds; logs each missing group once."""
+    logged: set[str] = set()
     pause = 0.1
     for group in sorted({f"/apis/{kind.api_version}" for kind in kinds}):
         while True:
@@ -134,15 +135,15 @@ async def wait_for_kinds(client: Client, kinds: Sequence[Kind[Any]]) -> None:
                 await client.get_raw(group)
                 break
             except KubeError as fault:
-                if group not in said:
-                    log.warning("%s is not served: install charts/volcanopy/crds (%s)", group, fault)
-                    said.add(group)
+                if group not in logged:
+                    log.warning("API group not served: install charts/volcanopy/crds", group=group, error=str(fault))
+                    logged.add(group)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
 
 
 def _settings() -> kopf.OperatorSettings:
-    # Each event would be two lines in the log, and that signals are not kopf's business here is as it should be.
+    # Otherwise each event logs two lines, and kopf warns that it does not handle signals.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     settings = kopf.OperatorSettings()

@@ -1,12 +1,19 @@
-"""The jobs of flows and cron jobs, by the uid of their owner."""
+"""The base of the controllers of flows and cron jobs: a cache of the jobs that they create, by owner."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
-from volcanopy.kube.client.kinds import Json
-from volcanopy.services.controllers.job_cache import uid_of
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.services.controllers.controller import Controller, utc_now
+from volcanopy.services.controllers.effects import JOBS
+from volcanopy.services.controllers.job_cache import key_of, uid_of
+from volcanopy.services.controllers.owned_objects import create_owned, is_controlled
 
 Wake = Callable[[str], None]
 """Called with the uid of an owner one of whose jobs has changed."""
@@ -69,3 +76,48 @@ class OwnedJobs:
             if reference.get("controller") and reference.get("kind") in self._owners:
                 return str(reference.get("uid", ""))
         return ""
+
+
+class JobOwnerController(Controller):
+    """A controller of objects that own jobs: it reconciles an object when one of its jobs changes."""
+
+    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime] = utc_now) -> None:
+        super().__init__(client, recorder, now)
+        self.jobs = OwnedJobs((self.kind.kind,), self._wake)
+        self.keys: dict[str, str] = {}
+        """The keys of the objects by uid."""
+
+    def kinds(self) -> Sequence[Kind[Any]]:
+        """Return the own kind and that of jobs."""
+        return (self.kind, JOBS)
+
+    def event(self, event: str | None, manifest: Json) -> None:
+        """Take an object or a job that was listed, added, changed or deleted."""
+        if manifest.get("kind") == JOBS.kind:
+            self.jobs.event(event, manifest)
+        else:
+            super().event(event, manifest)
+
+    def object_event(self, event: str | None, manifest: Json) -> None:
+        """Take an object of the own kind that was listed, added, changed or deleted."""
+        if event == "DELETED":
+            self.keys.pop(uid_of(manifest), None)
+        else:
+            self.keys[uid_of(manifest)] = key_of(manifest)
+        super().object_event(event, manifest)
+
+    async def create_job(self, owner: str, manifest: Json) -> None:
+        """Create a job of the owner with this uid, unless it exists. Raises NameTakenError."""
+        job, _ = await create_owned(
+            self.client,
+            JOBS,
+            manifest["metadata"]["namespace"],
+            manifest,
+            lambda existing: is_controlled(existing, owner),
+            self.kind.kind,
+        )
+        self.jobs.response(job)
+
+    def _wake(self, owner: str) -> None:
+        if key := self.keys.get(owner):
+            self.queue.add(key)

@@ -1,12 +1,13 @@
-"""The controller of PodGroups for pods that are no job's: pods, their owners and the groups wake it.
+"""The controller of PodGroups for pods that belong to no job.
 
-A burst of pods of one owner is one look: one group is made, then each pod is told its name, many at a time.
+The pods of one owner are reconciled together: one PodGroup is created, then its name is written to the pods concurrently.
 """
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -30,23 +31,24 @@ from volcanopy.jobcontroller.workload_podgroups import (
     speaks_anew,
 )
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.controller import utc_now
-from volcanopy.services.controllers.effects import POD_GROUPS, NameTakenError, OutdatedError
+from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.worker import Worker
 
 LOOSE_PODS = Kind("", "v1", "Pod", "pods", True, LoosePod)
 
 SETTLE = 0.02
-"""Seconds that a pod waits for others of its owner."""
+"""Seconds that a pod waits for other pods of its owner."""
 
 
 class GroupController(Worker):
-    """Gives PodGroups to pods that have none. ``now`` is there for tests; ``at_once`` bounds the requests in flight."""
+    """Creates PodGroups for pods without one. ``now`` is injected by tests; ``at_once`` limits the requests in flight."""
 
     noun = "PodGroup"
 
@@ -61,10 +63,10 @@ class GroupController(Worker):
         super().__init__(client, recorder, now)
         self._owners = workload_owners.WorkloadOwners(client, self._owner_changed)
         self._pods: defaultdict[str, dict[str, LoosePod]] = defaultdict(dict)
-        """By the key of their group, by name: the pods that have, or are to have, the group that we give them."""
+        """By key of the group, by name: the pods that have, or will get, a group of this controller."""
         self._groups: dict[str, PodGroup] = {}
-        self._refused: set[str] = set()
-        """Keys of groups that the server would not take, a closed queue's as a rule."""
+        self._rejected: set[str] = set()
+        """Keys of groups that the server rejected, usually because of a closed queue."""
         self._slots = asyncio.Semaphore(at_once)
         ours = f"spec.schedulerName={scheduler_name}"
         pods = Reflector(client, LOOSE_PODS, transform=slim, label_selector=f"!{names.JOB_NAME}", field_selector=ours)
@@ -76,17 +78,17 @@ class GroupController(Worker):
 
     @property
     def watches(self) -> tuple[Reflector[Any], ...]:
-        """What must have been seen once before work begins."""
+        """The watches that must be synced before reconciles start."""
         return tuple(reflector for reflector, _ in self._reflectors)
 
     def following(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """The watches, to be run beside the workers. PodGroups are told to :meth:`group_changes` by others."""
+        """Return the watches, to be run beside the workers. PodGroups come through :meth:`group_changes`."""
         return [reflector.run(sink) for reflector, sink in self._reflectors]
 
-    # What is told
+    # Changes
 
     def pod_changes(self, changes: Sequence[Change[LoosePod]]) -> None:
-        """Pods that are no job's have changed."""
+        """Take changes of pods that belong to no job."""
         for change in changes:
             pod = change.object
             key, name = _key(pod), pod.metadata.name
@@ -95,7 +97,7 @@ class GroupController(Worker):
                 self._lose(key, pod)
             elif known is None or known.metadata.uid != pod.metadata.uid:
                 self._pods[key][name] = pod
-                # A pod of its own with a group has nothing to say, and there may be very many.
+                # A pod without owner that has a group needs nothing, and there may be very many.
                 if not pod.group or key not in self._groups or pod.metadata.controller is not None:
                     self.queue.add(key, SETTLE)
             elif int(pod.metadata.resource_version) > int(known.metadata.resource_version):
@@ -112,7 +114,7 @@ class GroupController(Worker):
             self.queue.add(key, SETTLE)
 
     def group_changes(self, changes: Sequence[Change[PodGroup]]) -> None:
-        """PodGroups have changed, those of jobs among them."""
+        """Take changes of PodGroups, including those of jobs."""
         for change in changes:
             group, key = change.object, change.object.metadata.key
             owner = group.metadata.controller
@@ -120,7 +122,7 @@ class GroupController(Worker):
                 continue
             if change.type is not ChangeType.DELETED:
                 self._group_seen(group)
-            elif (held := self._groups.get(key)) is not None and held.metadata.uid == group.metadata.uid:
+            elif (known := self._groups.get(key)) is not None and known.metadata.uid == group.metadata.uid:
                 del self._groups[key]
                 self.queue.add(key)
 
@@ -130,7 +132,7 @@ class GroupController(Worker):
         if known is None or int(known.metadata.resource_version) < int(group.metadata.resource_version):
             self._groups[key] = group
         if known is None and key not in self._pods:
-            # Its pods may have gone while nobody looked.
+            # Its pods may have been deleted while no controller was running.
             self.queue.add(key, SETTLE)
 
     def _owner_changed(self, namespace: str, uid: str) -> None:
@@ -139,47 +141,47 @@ class GroupController(Worker):
             self.queue.add(key, SETTLE)
 
     def queue_opened(self, _: str) -> None:
-        """A queue takes pods again: what was refused need not wait out its pause."""
-        for key in self._refused:
+        """Retry rejected groups at once, because a queue was opened."""
+        for key in self._rejected:
             self.queue.add(key)
 
-    # What is done
+    # Reconciles
 
-    def refused(self, key: str, fault: Exception) -> None:
-        """Remember whom to look at again when a queue opens."""
-        self._refused.add(key)
+    def rejected(self, key: str, error: Exception) -> None:
+        """Retry when a queue is opened."""
+        self._rejected.add(key)
 
     def succeeded(self, key: str) -> None:
-        """It has been taken."""
-        self._refused.discard(key)
+        """Forget an earlier rejection."""
+        self._rejected.discard(key)
 
     def exists(self, key: str) -> bool:
         """Whether there are pods or a group of this key."""
         if self._pods.get(key) or key in self._groups:
             return True
-        self._refused.discard(key)
+        self._rejected.discard(key)
         return False
 
     def subject(self, key: str) -> ObjectReference | None:
-        """The newest of the pods."""
+        """Return the newest of the pods."""
         pods = self._pods.get(key)
-        return None if not pods else _about(next(reversed(pods.values())))
+        return None if not pods else _reference(next(reversed(pods.values())))
 
-    async def attempt(self, key: str) -> datetime | None:
-        """Look at the pods of one owner."""
+    async def reconcile(self, key: str) -> datetime | None:
+        """Reconcile the pods of one owner."""
         pods, group = tuple(self._pods.get(key, {}).values()), self._groups.get(key)
         owner, again = await self._owner(key, pods, group)
         seen = GroupObserved(tuple(self._pods.get(key, {}).values()), owner, self._groups.get(key))
         for kind, effects in groupby(reconcile_group(seen), type):
             if kind is JoinGroup:
-                await self._together(key, effects)
+                await all_of(self._slots, partial(self._apply, key), effects)
             else:
                 for effect in effects:
-                    await self._one(key, effect)
+                    await self._apply(key, effect)
         return self.now() + timedelta(seconds=again) if again else None
 
     async def _owner(self, key: str, pods: Sequence[LoosePod], group: PodGroup | None) -> tuple[Owner | None, float]:
-        """What the owner says, and in how many seconds to ask again if that may be out of date."""
+        """Return the owner, and the seconds after which to read it again (0: it is watched)."""
         of_group = None if group is None else group.metadata.controller
         reference: OwnerReference | None = owner_of(pods[0]) if pods else of_group
         if reference is None:
@@ -188,17 +190,7 @@ class GroupController(Worker):
             return Owner() if pods else None, 0.0
         return await self._owners.of(reference, key.partition("/")[0])
 
-    async def _together(self, key: str, several: Iterable[GroupEffect]) -> None:
-        async def one(effect: GroupEffect) -> None:
-            async with self._slots:
-                await self._one(key, effect)
-
-        outcomes = await asyncio.gather(*map(one, several), return_exceptions=True)
-        faults = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        if faults:
-            raise next((fault for fault in faults if not isinstance(fault, OutdatedError)), faults[0])
-
-    async def _one(self, key: str, effect: GroupEffect) -> None:
+    async def _apply(self, key: str, effect: GroupEffect) -> None:
         namespace = key.partition("/")[0]
         match effect:
             case MakeGroup():
@@ -217,27 +209,25 @@ class GroupController(Worker):
             case JoinGroup():
                 await self._join(key, effect)
             case RecordEvent():
-                about = self.subject(key)
-                if about is not None:
-                    self.recorder.record(about, effect.type, effect.reason, effect.message)
+                subject = self.subject(key)
+                if subject is not None:
+                    self.recorder.record(subject, effect.type, effect.reason, effect.message)
 
     async def _make(self, namespace: str, effect: MakeGroup) -> PodGroup:
-        name, owner = effect.manifest["metadata"]["name"], effect.manifest["metadata"]["ownerReferences"]
-        try:
-            return await self.client.create(POD_GROUPS, namespace, effect.manifest)
-        except AlreadyExists:
-            found = await self.client.get(POD_GROUPS, namespace, name)
-            if not {one.uid for one in found.metadata.owner_references} & {one["uid"] for one in owner}:
-                told = f"PodGroup {name} exists and does not belong to the owner of this pod: delete it"
-                raise NameTakenError(told) from None
-            return found
+        owners = {reference["uid"] for reference in effect.manifest["metadata"]["ownerReferences"]}
+
+        def owned(group: PodGroup) -> bool:
+            return bool({reference.uid for reference in group.metadata.owner_references} & owners)
+
+        group, _ = await create_owned(self.client, POD_GROUPS, namespace, effect.manifest, owned, "owner of the pod")
+        return group
 
     async def _join(self, key: str, effect: JoinGroup) -> None:
         patch = {"metadata": {"resourceVersion": effect.version, "annotations": {names.GROUP_NAME: effect.group}}}
         try:
             joined = await self.client.patch(LOOSE_PODS, key.partition("/")[0], effect.pod, patch)
         except (NotFound, Conflict):
-            # The watch tells what it is now, and with that comes another look.
+            # The watch shows the current pod, which triggers a reconcile.
             return
         known = self._pods.get(key, {}).get(effect.pod)
         if known is not None and known.metadata.uid == joined.metadata.uid:
@@ -248,6 +238,6 @@ def _key(pod: LoosePod) -> str:
     return f"{pod.metadata.namespace}/{group_name(owner_of(pod).uid)}"
 
 
-def _about(pod: LoosePod) -> ObjectReference:
+def _reference(pod: LoosePod) -> ObjectReference:
     meta = pod.metadata
     return ObjectReference("v1", "Pod", meta.name, meta.namespace, meta.uid, meta.resource_version)

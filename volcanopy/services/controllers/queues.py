@@ -1,15 +1,15 @@
-"""The controller of queues: Commands, the queue above, and what is in a queue wake it; its plan is carried out.
+"""The controller of queues: states, Commands, and counts of PodGroups.
 
-The scheduler writes what a queue holds into the same status. Both write merge patches of their own fields, so neither
-takes back what the other wrote.
+The scheduler writes other fields of the same status. Both write merge patches of their own fields only.
 """
 
 import asyncio
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
+
+import structlog
 
 from volcanopy.api import core, names
 from volcanopy.api.bus import Command
@@ -24,24 +24,25 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.controllers.controller import Controller, utc_now
-from volcanopy.services.controllers.effects import COMMANDS, JOBS, OutdatedError
+from volcanopy.services.controllers.effects import COMMANDS, JOBS
 from volcanopy.services.controllers.job_cache import key_of, uid_of
+from volcanopy.services.controllers.owned_objects import OutdatedError, delete_same
 from volcanopy.services.controllers.reconcile_metrics import queue_is_gone
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 QUEUES: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, dict)
 
 PACE = 0.5
-"""The least seconds between two looks at a queue because of what is in it."""
+"""Least seconds between two reconciles of a queue because of its contents."""
 
 _STOPPED = frozenset(map(str, STOPPED))
 
 
 class QueueContents:
-    """What is in the queues: PodGroups by phase, and BatchJobs that are neither over nor suspended.
+    """Counts of PodGroups by phase and of active BatchJobs (neither finished nor suspended) by queue.
 
-    This is where measurements of queues are read; ``changed`` is called with the name of a queue whose counts differ.
+    ``changed`` is called with the name of a queue whose counts have changed.
     """
 
     def __init__(self, changed: Callable[[str], None]) -> None:
@@ -49,12 +50,12 @@ class QueueContents:
         self._groups: dict[str, tuple[str, PodGroupPhase]] = {}
         self._jobs: dict[str, str] = {}
         self.groups: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
-        """By queue: how many PodGroups are in each phase."""
+        """By queue: the number of PodGroups in each phase."""
         self.jobs: Counter[str] = Counter()
-        """By queue: how many BatchJobs are neither over nor suspended."""
+        """By queue: the number of active BatchJobs."""
 
     def pod_group_changes(self, changes: Sequence[Change[core.PodGroup]]) -> None:
-        """PodGroups have changed."""
+        """Take changes of PodGroups."""
         for change in changes:
             group = change.object
             now: tuple[str, PodGroupPhase] | None = None
@@ -76,7 +77,7 @@ class QueueContents:
             self._changed(now[0])
 
     def job_event(self, event: str | None, job: Json) -> None:
-        """A BatchJob was listed, added, changed or deleted."""
+        """Take a BatchJob that was listed, added, changed or deleted."""
         state = (job.get("status") or {}).get("state") or {}
         lives = event != "DELETED" and state.get("phase") not in _STOPPED
         before = self._jobs.pop(uid_of(job), None)
@@ -90,16 +91,16 @@ class QueueContents:
                 self._changed(str(name))
 
     def forget(self, name: str) -> None:
-        """The queue is gone; what is in it is counted on, for a queue of that name may come again."""
+        """Drop empty counts of a deleted queue; others are kept, since a queue of that name may be created again."""
         if not +self.groups[name]:
             del self.groups[name]
         self.jobs += Counter()  # drops what is zero
 
 
 class QueueController(Controller):
-    """Opens and closes queues, and counts what is in them.
+    """Opens and closes queues, and counts their contents.
 
-    ``opened`` is called with the name of a queue that is open and was not. ``now`` is there for tests.
+    ``opened`` is called with the name of a queue that became open. ``now`` is injected by tests.
     """
 
     kind = QUEUES
@@ -117,26 +118,26 @@ class QueueController(Controller):
         self._commands: defaultdict[str, dict[str, Command]] = defaultdict(dict)
         self._counted: dict[str, float] = {}
 
-    def watched(self) -> Sequence[Kind[Any]]:
-        """Queues, the Commands for them, and the jobs that are in them."""
+    def kinds(self) -> Sequence[Kind[Any]]:
+        """Return the kinds of queues, Commands and jobs."""
         return (QUEUES, COMMANDS, JOBS)
 
-    def told(self, event: str | None, found: Json) -> None:
-        """A queue, a Command or a job has changed."""
-        match found.get("kind"):
+    def event(self, event: str | None, manifest: Json) -> None:
+        """Take a queue, a Command or a job that was listed, added, changed or deleted."""
+        match manifest.get("kind"):
             case "BatchJob":
-                self.contents.job_event(event, found)
+                self.contents.job_event(event, manifest)
             case "Command":
-                self._command(event, found)
+                self._command(event, manifest)
             case _:
-                super().told(event, found)
+                super().event(event, manifest)
 
-    def changed(self, event: str | None, found: Json) -> None:
-        """A queue has changed; those below it follow its state."""
-        name = key_of(found)
-        before = self.found.get(name)
-        super().changed(event, found)
-        after = self.found.get(name)
+    def object_event(self, event: str | None, manifest: Json) -> None:
+        """Take a queue that was listed, added, changed or deleted; its children follow its state."""
+        name = key_of(manifest)
+        before = self.objects.get(name)
+        super().object_event(event, manifest)
+        after = self.objects.get(name)
         if after is None:
             self.contents.forget(name)
             queue_is_gone(name)
@@ -147,20 +148,20 @@ class QueueController(Controller):
                 self._opened(name)
 
     def _wake_below(self, name: str) -> None:
-        for below, queue in self.found.items():
+        for below, queue in self.objects.items():
             if _parent(queue) == name:
                 self.queue.add(below)
 
     def _contents_changed(self, name: str) -> None:
-        if name in self.found:
+        if name in self.objects:
             now = asyncio.get_running_loop().time()
             self.queue.add(name, max(self._counted.get(name, 0.0) + PACE - now, 0.02))
 
-    def _command(self, event: str | None, found: Json) -> None:
+    def _command(self, event: str | None, manifest: Json) -> None:
         try:
-            command = Command.read(found)
+            command = Command.read(manifest)
         except InvalidObjectError as error:
-            log.warning("Command %s is left alone: %s", key_of(found), error)
+            log.warning("invalid Command ignored", key=key_of(manifest), error=str(error))
             return
         if command.target.kind != QUEUES.kind:
             return
@@ -177,30 +178,30 @@ class QueueController(Controller):
         if not commands:
             self._commands.pop(name, None)
 
-    async def look(self, raw: Json) -> datetime | None:
-        """Do what is to be done for a queue."""
-        name = raw["metadata"]["name"]
+    async def reconcile_object(self, manifest: Json) -> datetime | None:
+        """Reconcile a queue."""
+        name = manifest["metadata"]["name"]
         try:
-            queue = Queue.read(raw)
+            queue = Queue.read(manifest)
         except InvalidObjectError as error:
-            self.recorder.record(self.about(raw), "Warning", "Unreadable", str(error))
+            self.record(manifest, "Warning", "Unreadable", str(error))
             return None
         self._counted[name] = asyncio.get_running_loop().time()
-        for effect in reconcile_queue(queue, self._observed(raw)).effects:
+        for effect in reconcile_queue(queue, self._observed(manifest)).effects:
             match effect:
                 case PatchQueue():
-                    raw = await self._write(raw, effect.patch)
+                    manifest = await self._write(manifest, effect.patch)
                 case PatchQueueStatus():
-                    raw = await self._write(raw, {"status": effect.patch})
+                    manifest = await self._write(manifest, {"status": effect.patch})
                 case RecordEvent():
-                    self.recorder.record(self.about(raw), effect.type, effect.reason, effect.message)
+                    self.record(manifest, effect.type, effect.reason, effect.message)
                 case DeleteCommand():
                     await self._delete_command(name, effect)
         return None
 
     def _observed(self, raw: Json) -> QueueObserved:
         name, above = raw["metadata"]["name"], _parent(raw)
-        parent = self.found.get(above)
+        parent = self.objects.get(above)
         groups = self.contents.groups.get(name, Counter())
         return QueueObserved(
             parent=None if parent is None else _readable(parent),
@@ -210,43 +211,41 @@ class QueueController(Controller):
             jobs=self.contents.jobs[name],
         )
 
-    async def _write(self, raw: Json, patch: Json) -> Json:
-        """Patch a queue. A new state is written on what was looked at or not at all: raises OutdatedError then."""
-        meta = raw["metadata"]
+    async def _write(self, manifest: Json, patch: Json) -> Json:
+        """Patch a queue. A new state has the version read as precondition. Raises OutdatedError."""
+        meta = manifest["metadata"]
         status = patch.get("status")
-        version = {"resourceVersion": meta["resourceVersion"]} if "state" in (status or {}) else {}
-        body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta["uid"], **version}}
+        precondition = {"resourceVersion": meta["resourceVersion"]} if "state" in (status or {}) else {}
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta["uid"], **precondition}}
+        write = self.client.patch if status is None else self.client.patch_status
         try:
-            if status is None:
-                written = await self.client.patch(QUEUES, None, meta["name"], body)
-            else:
-                written = await self.client.patch_status(QUEUES, None, meta["name"], body)
+            written = await write(QUEUES, None, meta["name"], body)
         except NotFound as gone:
-            self.found.pop(meta["name"], None)
+            self.objects.pop(meta["name"], None)
             raise OutdatedError from gone
         except Conflict as conflict:
             try:
-                self.changed(None, await self.client.get(QUEUES, None, meta["name"]))
+                self.object_event(None, await self.client.get(QUEUES, None, meta["name"]))
             except NotFound:
-                self.found.pop(meta["name"], None)
+                self.objects.pop(meta["name"], None)
             raise OutdatedError from conflict
-        self.changed(None, written)
+        self.object_event(None, written)
         return written
 
     async def _delete_command(self, name: str, effect: DeleteCommand) -> None:
         command = self._commands.get(name, {}).get(effect.uid)
         if command is None:
             return
-        await self.remove(COMMANDS, command.metadata.namespace, effect.name, effect.uid)
+        await delete_same(self.client, COMMANDS, command.metadata.namespace, effect.name, effect.uid)
         self.writes.deleted(effect.uid)
         self._forget_command(name, effect.uid)
         self._wake_below(name)
 
 
 def _phase(group: core.PodGroup) -> PodGroupPhase:
-    """The phase of a group; a word that we do not know is none that has come to its end."""
-    said = group.status.phase or PodGroupPhase.PENDING
-    return PodGroupPhase(said) if said in set(PodGroupPhase) else PodGroupPhase.UNKNOWN
+    """Return the phase of a group; an unknown phase counts as not finished."""
+    phase = group.status.phase or PodGroupPhase.PENDING
+    return PodGroupPhase(phase) if phase in set(PodGroupPhase) else PodGroupPhase.UNKNOWN
 
 
 def _state(queue: Json | None) -> str:
@@ -254,14 +253,14 @@ def _state(queue: Json | None) -> str:
 
 
 def _parent(queue: Json) -> str:
-    """The name of the queue above this one; empty for the root."""
+    """Return the name of the parent queue, empty for the root."""
     if queue["metadata"]["name"] == names.ROOT_QUEUE:
         return ""
     return str((queue.get("spec") or {}).get("parent") or names.ROOT_QUEUE)
 
 
 def _readable(queue: Json) -> Queue | None:
-    """A queue as it is read, None where it cannot be: its own look tells people."""
+    """Return a queue, None if it is invalid, which its own reconcile reports."""
     try:
         return Queue.read(queue)
     except InvalidObjectError:

@@ -1,4 +1,4 @@
-"""A controller's look at an object: measured, and named in every line of the log that is written meanwhile."""
+"""Metrics of reconciles, jobs and flows, and the log context of a reconcile."""
 
 import contextlib
 import time
@@ -16,25 +16,25 @@ from volcanopy.services.controllers.job_cache import JobCache
 
 
 class ReconcileRun:
-    """What came of it: done, outdated, failed or error."""
+    """The outcome of a reconcile: done, outdated, failed or error."""
 
     outcome = "error"
 
 
 @contextlib.contextmanager
 def track_reconcile(controller: str, key: str) -> Iterator[ReconcileRun]:
-    """A look lasts as long as the block, in which its outcome is noted."""
-    look, begun = ReconcileRun(), time.perf_counter()
+    """Measure a reconcile for the duration of the block, which sets the outcome; log lines get its object."""
+    run, started = ReconcileRun(), time.perf_counter()
     with structlog.contextvars.bound_contextvars(controller=controller, object=key):
         try:
-            yield look
+            yield run
         finally:
-            registry.RECONCILE_SECONDS.labels(controller).observe(time.perf_counter() - begun)
-            registry.RECONCILES.labels(controller, look.outcome).inc()
+            registry.RECONCILE_SECONDS.labels(controller).observe(time.perf_counter() - started)
+            registry.RECONCILES.labels(controller, run.outcome).inc()
 
 
 def jobs_by_phase(cache: JobCache) -> list[tuple[Labels, float]]:
-    """How many jobs of each queue are in each phase."""
+    """Return the number of jobs by queue and phase."""
     counts: Counter[Labels] = Counter()
     for job in list(cache.jobs.values()):
         queue = str((job.get("spec") or {}).get("queue") or names.DEFAULT_QUEUE)
@@ -43,38 +43,38 @@ def jobs_by_phase(cache: JobCache) -> list[tuple[Labels, float]]:
 
 
 def phase_of(job: Json) -> str:
-    """The phase of a job as its status says it."""
+    """Return the phase in a job's status."""
     return str((((job.get("status") or {}).get("state")) or {}).get("phase") or "")
 
 
 def phase_changed(before: Json, after: Json) -> None:
-    """The status of a job was written: count it if it has come to an end by that."""
+    """Count a job whose status was written, if its phase is a final one now."""
     phase = phase_of(after)
     if phase != phase_of(before) and phase in _ENDS:
         _ENDS[phase].labels(str((after.get("spec") or {}).get("queue") or names.DEFAULT_QUEUE)).inc()
 
 
 def flow_changed(before: Json, after: Json) -> None:
-    """The status of a flow was written: count it if it has come to an end by that."""
+    """Count a flow whose status was written, if its phase is a final one now."""
     phase = phase_of(after)
     if phase != phase_of(before) and phase in _FLOW_ENDS:
         _FLOW_ENDS[phase].labels(str(after["metadata"].get("namespace") or "")).inc()
 
 
 def pod_made(job: Json, now: datetime) -> None:
-    """A pod of a job was made."""
+    """Measure the latency of a created pod of a job."""
     made = _moment(job["metadata"].get("creationTimestamp"))
     if made is not None:
         registry.POD_CREATION.observe(max((now - made).total_seconds(), 0.0) * 1000)
 
 
 def _moment(text: str | None) -> datetime | None:
-    """A moment as objects tell it."""
+    """Parse a timestamp."""
     return datetime.fromisoformat(text) if text else None
 
 
 def queue_is_gone(name: str) -> None:
-    """A queue is no more, and neither is what was counted of it."""
+    """Remove the series of a deleted queue."""
     for counter in _ENDS.values():
         with contextlib.suppress(KeyError):
             counter.remove(name)

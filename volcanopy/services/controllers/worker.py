@@ -1,28 +1,29 @@
-"""Workers over a queue of keys, with patience: what goes wrong with one is told to people, and tried again after a pause."""
+"""Workers of a work queue: they reconcile one key at a time and retry failures with back-off."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from random import Random
 
+import structlog
+
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, Invalid, KubeError, NotLeading
-from volcanopy.services.controllers.effects import NameTakenError, OutdatedError
+from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
 from volcanopy.services.controllers.workqueue import WorkQueue
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 LEAST_PAUSE = 0.05
 
 
 class Worker(ABC):
-    """Looks at one key at a time in each worker, and never at the same key in two."""
+    """Reconciles keys; several workers never reconcile the same key at the same time."""
 
     noun = "key"
-    """What a key stands for, in the log."""
+    """The kind of object that a key names, for logs and metrics."""
 
     def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime]) -> None:
         self.client, self.recorder, self.now = client, recorder, now
@@ -31,57 +32,57 @@ class Worker(ABC):
 
     @abstractmethod
     def exists(self, key: str) -> bool:
-        """Whether there is anything behind a key."""
+        """Whether there is an object of this key."""
 
     @abstractmethod
     def subject(self, key: str) -> ObjectReference | None:
-        """The object that people are told about when something goes wrong; None where there is none any more."""
+        """Return the object that gets the events about errors, None if it is gone."""
 
     @abstractmethod
-    async def attempt(self, key: str) -> datetime | None:
-        """Do what is to be done; when to look again if nothing changes before."""
+    async def reconcile(self, key: str) -> datetime | None:
+        """Reconcile an object; returns the time of the next reconcile without a change before, if there is one."""
 
-    def refused(self, key: str, fault: Exception) -> None:
-        """The server said no to what was to be done, and will say it again."""
+    def rejected(self, key: str, error: Exception) -> None:
+        """Handle an error of the server that a retry will not change."""
         return
 
     def succeeded(self, key: str) -> None:
-        """All has been done."""
+        """Handle a successful reconcile."""
         return
 
     async def work(self) -> None:
-        """One worker: take a key, do what is to be done; for ever."""
+        """Run one worker, for ever."""
         while True:
             key = await self.queue.get()
             try:
-                with track_reconcile(self.noun, key) as look:
-                    look.outcome = await self._attempt(key)
+                with track_reconcile(self.noun, key) as run:
+                    run.outcome = await self._reconcile(key)
             finally:
                 self.queue.done(key)
 
-    async def _attempt(self, key: str) -> str:
-        """Try it; what came of it, in a word."""
+    async def _reconcile(self, key: str) -> str:
+        """Reconcile a key; returns the outcome for the metrics."""
         if not self.exists(key):
             self.queue.forget(key)
             return "done"
         try:
-            again = await self.attempt(key)
+            again = await self.reconcile(key)
         except NotLeading:
-            raise  # there is nothing to be tried again: this process ends
+            raise  # no retry: the process ends
         except OutdatedError:
             self.queue.add(key)
             return "outdated"
-        except (KubeError, NameTakenError) as fault:
-            if isinstance(fault, (Forbidden, Invalid, NameTakenError)):
-                self.refused(key, fault)
+        except (KubeError, NameTakenError) as error:
+            if isinstance(error, (Forbidden, Invalid, NameTakenError)):
+                self.rejected(key, error)
             pause = self.queue.failed(key, self._random.random)
-            self._warn(key, "FailedSync", str(fault))
-            log.warning("%s %s is tried again in %.2f s: %s", self.noun, key, pause, fault)
+            self._warn(key, "FailedSync", str(error))
+            log.warning("reconcile failed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
             return "failed"
         except Exception:
-            # A fault of ours in one object must not stop all others; it stays in the log and in the object's events.
-            log.exception("%s %s could not be worked on", self.noun, key)
-            self._warn(key, "InternalError", "the controller failed: see its log")
+            # An internal error with one object must not stop the others.
+            log.exception("internal error in reconcile", kind=self.noun, key=key)
+            self._warn(key, "InternalError", "internal error of the controller, see its log")
             self.queue.failed(key, self._random.random)
             return "error"
         self.queue.succeeded(key)

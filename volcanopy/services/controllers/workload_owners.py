@@ -1,16 +1,16 @@
-"""The workloads that pods belong to: what they say of their pods, whatever kind they are.
+"""The workloads that own pods, and their settings for PodGroups.
 
-ReplicaSets and StatefulSets are watched, because what they say may change while their pods stay. Of any other kind
-that has pods, known to us or not, the object itself is read when a pod of it comes.
+ReplicaSets and StatefulSets are watched, because they may change while their pods stay. An owner of any other kind is read
+when one of its pods comes.
 """
 
 import asyncio
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
+import structlog
 
 from volcanopy.api.core import Meta, OwnerReference, ReadModel
 from volcanopy.jobcontroller.workload_podgroups import Owner, said_by_owner
@@ -19,21 +19,21 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Kind
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 GOOD_FOR = 5.0
-"""Seconds that what was read of an owner is taken for its present state."""
+"""Seconds for which an owner that was read is cached."""
 _REMEMBERED = 10_000
 
 
 class WorkloadSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """How many pods a workload has; None where it does not count them."""
+    """The replicas of a workload; None if it has no such field."""
 
     replicas: int | None = None
 
 
 class Workload(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The part of a workload that its PodGroup follows from."""
+    """The fields of a workload that determine its PodGroup."""
 
     metadata: Meta
     spec: WorkloadSpec = WorkloadSpec()
@@ -59,14 +59,14 @@ STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets", True, Workload
 
 
 def slim(workload: Workload) -> Workload:
-    """A workload without what does not concern its PodGroup."""
+    """Return a workload with only the fields that determine its PodGroup."""
     meta = workload.metadata
     lean = msgspec.structs.replace(meta, annotations=said_by_owner(meta.annotations), labels={})
     return msgspec.structs.replace(workload, metadata=lean)
 
 
 class WorkloadOwners:
-    """What workloads say. ``changed`` is called with the namespace and the uid of one that says something else now."""
+    """The owners of pods. ``changed`` is called with the namespace and the uid of a workload whose settings changed."""
 
     def __init__(self, client: Client, changed: Callable[[str, str], None]) -> None:
         self._client, self._changed = client, changed
@@ -75,7 +75,7 @@ class WorkloadOwners:
         self._kinds: dict[tuple[str, str], Kind[Workload] | None] = {}
 
     def changes(self, changes: Sequence[Change[Workload]]) -> None:
-        """ReplicaSets or StatefulSets have changed."""
+        """Take changes of ReplicaSets or StatefulSets."""
         for change in changes:
             now, meta = change.object, change.object.metadata
             if change.type is ChangeType.DELETED:
@@ -87,9 +87,9 @@ class WorkloadOwners:
                 self._changed(meta.namespace, meta.uid)
 
     async def of(self, reference: OwnerReference, namespace: str) -> tuple[Owner | None, float]:
-        """What a workload says, None if it is gone; and in how many seconds to ask again, 0 if that is not needed.
+        """Return an owner, None if it is gone, and the seconds after which to read it again (0: it is watched).
 
-        Raises KubeError, except that a kind that we may not read, or that nobody serves, says nothing.
+        Raises KubeError. An owner of a kind that is not served or not readable has no settings.
         """
         watched = self._watched.get(reference.uid)
         if watched is not None:
@@ -97,7 +97,7 @@ class WorkloadOwners:
         now = asyncio.get_running_loop().time()
         known = self._read.get(reference.uid)
         if known is not None and now - known.at < GOOD_FOR:
-            # It may say something else by now, and nobody would tell.
+            # It may have changed, and is not watched.
             return known.owner, known.at + GOOD_FOR - now
         known = self._read[reference.uid] = _Read(now, await self._look_up(reference, namespace))
         self._read.move_to_end(reference.uid)
@@ -110,16 +110,21 @@ class WorkloadOwners:
         if kind is None:
             return Owner()
         try:
-            found = await self._client.get(kind, namespace if kind.namespaced else None, reference.name)
+            workload = await self._client.get(kind, namespace if kind.namespaced else None, reference.name)
         except NotFound:
             return None
         except Forbidden as fault:
-            log.warning("annotations of %s %s/%s are not heeded: %s", kind.kind, namespace, reference.name, fault)
+            log.warning(
+                "owner not readable, its annotations are ignored",
+                kind=kind.kind,
+                key=f"{namespace}/{reference.name}",
+                error=str(fault),
+            )
             return Owner()
-        return _owner(found) if found.metadata.uid == reference.uid else None
+        return _owner(workload) if workload.metadata.uid == reference.uid else None
 
     async def _kind(self, reference: OwnerReference) -> Kind[Workload] | None:
-        """The kind of an owner as the server serves it; None where it does not."""
+        """Return the served kind of an owner, None if it is not served."""
         about = reference.api_version, reference.kind
         if about not in self._kinds:
             group, _, version = reference.api_version.rpartition("/")
@@ -128,15 +133,16 @@ class WorkloadOwners:
             except (NotFound, Forbidden):
                 return None
             served = msgspec.json.decode(answer, type=_Resources).resources
-            one = next((one for one in served if one.kind == reference.kind and "/" not in one.name), None)
-            if one is None:
+            matches = (item for item in served if item.kind == reference.kind and "/" not in item.name)
+            resource = next(matches, None)
+            if resource is None:
                 return None
-            self._kinds[about] = Kind(group, version, one.kind, one.name, one.namespaced, Workload)
+            self._kinds[about] = Kind(group, version, resource.kind, resource.name, resource.namespaced, Workload)
         return self._kinds[about]
 
 
 def _owner(workload: Workload) -> Owner | None:
-    """What a workload says; one that is on its way out counts as gone, since its PodGroup goes with it."""
+    """Return the settings of a workload; a terminating one counts as gone, since its PodGroup is deleted with it."""
     if workload.metadata.deletion_timestamp is not None:
         return None
     return Owner(said_by_owner(workload.metadata.annotations), workload.spec.replicas)

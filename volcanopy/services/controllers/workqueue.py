@@ -1,4 +1,4 @@
-"""Keys that want attention: each is worked on by one at a time, and however often it is added meanwhile, once more."""
+"""A work queue: each key is processed by one worker at a time, and once more if it was added meanwhile."""
 
 import asyncio
 import time
@@ -19,14 +19,14 @@ class _Later:
 
 @dataclass
 class WorkQueue:
-    """A queue of keys for several workers on one event loop. All times are seconds of that loop's clock."""
+    """A queue of keys for several workers on one event loop. Times are seconds of the loop's clock."""
 
     name: str = "keys"
-    """What the keys stand for, in the metrics."""
+    """The label in the metrics."""
     _ready: dict[str, float] = field(default_factory=dict)
-    """What can be worked on, and since when (monotonic seconds)."""
+    """Keys that are ready, with the time since when (monotonic seconds)."""
     _active: dict[str, float] = field(default_factory=dict)
-    """What is worked on, and since when."""
+    """Keys in progress, with the time since when."""
     _dirty: set[str] = field(default_factory=set)
     _later: dict[str, _Later] = field(default_factory=dict)
     _pauses: dict[str, float] = field(default_factory=dict)
@@ -41,26 +41,26 @@ class WorkQueue:
         return len(self._ready) + len(self._active)
 
     def longest(self) -> tuple[str, float]:
-        """The key that has been worked on for longest, and for how many seconds; ("", 0) if none is."""
+        """Return the key that has been in progress for longest, with the seconds; ("", 0) if none is."""
         if not self._active:
             return "", 0.0
-        key = next(iter(self._active))  # they stand in the order in which they were taken
+        key = next(iter(self._active))  # in the order in which they were taken
         return key, asyncio.get_running_loop().time() - self._active[key]
 
     def prune(self, exists: Callable[[str], bool]) -> None:
-        """Drop the keys that wait, where nothing is behind them any more: for a queue that nobody works on."""
+        """Drop the ready keys of deleted objects, for a queue without workers."""
         for key in [key for key in self._ready if not exists(key)]:
             del self._ready[key]
 
     async def drain(self) -> None:
-        """Give out no more keys; return when those that are worked on have been given back."""
+        """Hand out no more keys; return when those in progress are done."""
         self._closed = True
         while self._active:
             self._rest.clear()
             await self._rest.wait()
 
     def add(self, key: str, after: float = 0.0) -> None:
-        """Have this key worked on, now or in so many seconds; the soonest of several wishes counts."""
+        """Add a key, now or after so many seconds; the earliest of several additions counts."""
         if after > 0:
             self._add_later(key, after)
             return
@@ -83,7 +83,7 @@ class WorkQueue:
         self._later[key] = _Later(at, loop.call_at(at, self.add, key))
 
     async def get(self) -> str:
-        """The next key. It must be given back with :meth:`done`."""
+        """Wait for the next key, which must be returned with :meth:`done`."""
         while self._closed or not self._ready:
             self._some.clear()
             await self._some.wait()
@@ -93,7 +93,7 @@ class WorkQueue:
         return key
 
     def done(self, key: str) -> None:
-        """The key has been worked on; if it was added meanwhile, it is ready again."""
+        """Return a processed key; it is ready again if it was added meanwhile."""
         self._active.pop(key, None)
         self._rest.set()
         if key in self._dirty:
@@ -101,11 +101,11 @@ class WorkQueue:
             self.add(key)
 
     def succeeded(self, key: str) -> None:
-        """The next failure of this key is a first one."""
+        """Reset the back-off of a key."""
         self._pauses.pop(key, None)
 
     def failed(self, key: str, jitter: Callable[[], float]) -> float:
-        """Have the key worked on again after a pause that grows with each failure; returns it. ``jitter`` is 0 to 1."""
+        """Add a failed key after a pause that grows with each failure; returns the pause. ``jitter`` is 0 to 1."""
         pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, LONGEST_PAUSE)
         self._pauses[key] = pause
         pause *= 0.5 + jitter() / 2
@@ -113,7 +113,7 @@ class WorkQueue:
         return pause
 
     def forget(self, key: str) -> None:
-        """The key will not come again by itself."""
+        """Drop the back-off and the delayed addition of a key."""
         self._pauses.pop(key, None)
         if waiting := self._later.pop(key, None):
             waiting.handle.cancel()

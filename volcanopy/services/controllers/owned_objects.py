@@ -1,0 +1,70 @@
+"""Creation and deletion of objects that belong to an owner, and the errors that end a reconcile early."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+import structlog
+
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class NameTakenError(Exception):
+    """An object of this name exists and belongs to another owner."""
+
+
+class OutdatedError(Exception):
+    """The object has changed since it was read, or is gone: the plan is void."""
+
+
+async def create_owned(
+    client: Client, kind: Kind[T], namespace: str, manifest: Json, owned: Callable[[T], bool], owner: str = "job"
+) -> tuple[T, bool]:
+    """Create an object, or return the existing one if it is ``owned``; with whether it was created.
+
+    Raises NameTakenError if it belongs to another owner. ``owner`` is the noun in the message.
+    """
+    name = manifest["metadata"]["name"]
+    try:
+        return await client.create(kind, namespace, manifest), True
+    except AlreadyExists:
+        existing = await client.get(kind, namespace, name)
+        if not owned(existing):
+            raise NameTakenError(f"{kind.kind} {name} exists and does not belong to this {owner}: delete it") from None
+        return existing, False
+
+
+async def delete_same(client: Client, kind: Kind[Any], namespace: str, name: str, uid: str) -> None:
+    """Delete an object and its dependents, if it is the one with this uid."""
+    try:
+        await client.delete(kind, namespace, name, uid=uid, propagation="Background")
+    except (NotFound, Conflict):
+        log.debug("object already deleted", kind=kind.kind, key=f"{namespace}/{name}")
+
+
+def is_controlled(manifest: Json, owner: str) -> bool:
+    """Whether the controller of an object has this uid."""
+    owners = manifest["metadata"].get("ownerReferences") or ()
+    return any(reference.get("uid") == owner and reference.get("controller") for reference in owners)
+
+
+async def all_of(slots: asyncio.Semaphore, write: Callable[[T], Awaitable[None]], effects: Iterable[T]) -> None:
+    """Apply several effects concurrently, as many as there are slots; then raise the first error, if any.
+
+    An OutdatedError is raised only if there is no other error.
+    """
+
+    async def apply(effect: T) -> None:
+        async with slots:
+            await write(effect)
+
+    outcomes = await asyncio.gather(*map(apply, effects), return_exceptions=True)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if errors:
+        raise next((error for error in errors if not isinstance(error, OutdatedError)), errors[0])
