@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.fairshare.weighted_shares import deserved_by_weight
+from volcanopy.scheduler.model.queue_shares import deserved_by_weight
 from volcanopy.scheduler.model.resources import Axis, Resources
 
 AXIS = Axis.of(["nvidia.com/gpu", "cpu", "ephemeral-storage"])

@@ -20,10 +20,10 @@ from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import count
 from volcanopy.scheduler.model import assigned_devices, pod_fields
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis
 from volcanopy.scheduler.model.snapshot import NONE, NodeTraits, Snapshot
 from volcanopy.scheduler.model.subgroups import Marks
-from volcanopy.scheduler.model.submitters import Submitters
 from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
 
 Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo_read.NumaTopology | topology_read.HyperNode

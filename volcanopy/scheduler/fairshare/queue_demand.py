@@ -5,8 +5,8 @@ They are computed from the snapshot and hold for a whole session; jobs admitted 
 
 import numpy as np
 
-from volcanopy.scheduler.fairshare.borrowing import Bounds, capability
 from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.queue_shares import Bounds, capability
 from volcanopy.scheduler.model.resources import Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING

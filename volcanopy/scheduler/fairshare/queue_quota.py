@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from volcanopy.scheduler.fairshare.borrowing import Bounds, Commitments
+from volcanopy.scheduler.fairshare.borrowing import Commitments
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.quota_message import QuotaMessage
+from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.queue_shares import Bounds
 from volcanopy.scheduler.model.resources import Ints
 
 

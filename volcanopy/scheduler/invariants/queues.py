@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.fairshare.borrowing import Bounds, bounds
 from volcanopy.scheduler.invariants.gangs import action_of
 from volcanopy.scheduler.invariants.plan_outcome import Kept, Moves
+from volcanopy.scheduler.model.queue_shares import Bounds, bounds
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING

@@ -10,9 +10,9 @@ import numpy as np
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.invariants.plan_outcome import Moves
 from volcanopy.scheduler.model.plan import Plan, SetPodGroup
+from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, JobTable, Snapshot
-from volcanopy.scheduler.model.submitters import Submitter
 from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
 
 _ADMITTED = ("Inqueue", "Running", "Unknown")

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.model.resources import UNLIMITED
+from volcanopy.api.gates import Gate
+from volcanopy.scheduler.model.resources import UNLIMITED, Ints
 
 Amounts = tuple[int, ...]
 """One amount of each resource, in base units, in the order of the session's axis."""
@@ -130,3 +131,241 @@ def sum_text(amounts: list[tuple[str, int]]) -> str:
 def pods_text(count: int) -> str:
     """Return ``1 pod`` or ``2 pods``."""
     return "1 pod" if count == 1 else f"{count} pods"
+
+
+_GATES = {"share": Gate.SHARE, "cluster": Gate.NODES, "overcommit": Gate.OVERCOMMIT, "limits": Gate.LIMITS}
+
+
+class QuotaMessage(NamedTuple):
+    """A request that exceeds what a limit has left, as numbers. Equal quotas share their message."""
+
+    kind: str
+    """``share``, ``capability``, ``overcommit``, ``limits`` (of users, groups and jobs), or ``cluster``: its capacity."""
+    queue: str
+    """The queue that the limit belongs to; empty for ``overcommit``."""
+    names: tuple[str, ...] = ()
+    """The resources of the amounts."""
+    requested: Amounts = ()
+    """What is requested in addition; empty if the queue as a whole is rejected."""
+    allocated: Amounts = ()
+    limit: Amounts = ()
+    reserved: Amounts = ()
+    """What admitted jobs may still request; empty where a pod is rejected, not a job."""
+    parts: int = 1
+    """The number of equal pods that ``requested`` is for: the sentence is about one."""
+    own: Amounts = ()
+    """The part of ``allocated`` that the job itself would have if the rest of its gang was placed."""
+    tentative: Amounts = ()
+    """The part of ``allocated`` in which pods of this job were placed before it was rejected; they are not allocated."""
+    tentative_pods: int = 0
+    capability: Amounts = ()
+    """Of a share: the most that may be allocated to the queue."""
+    cluster: Amounts = ()
+    """The total of the cluster: a limit that is at least this is the cluster's, not the queue's."""
+    deserved: Amounts = ()
+    """The deserved share of a queue with a borrowing limit."""
+    borrowing: Amounts = ()
+    """The borrowing limit; without end where something else is the limit."""
+    subject: str = "queue"
+    """Of ``limits``: whose limit it is: ``queue`` (all of its jobs), ``user`` or ``group``."""
+    name: str = ""
+    """The name of the user or group."""
+    pool: int = -1
+    """Of ``limits``: the pool of jobs that share the limit."""
+    jobs: tuple[int, int] | None = None
+    """Of ``limits``: the limit on running jobs and the number of admitted ones; None if the limit is one of amounts."""
+
+    @classmethod
+    def overcommit(
+        cls, names: tuple[str, ...], requested: Ints, allocated: Ints, reserved: Ints, limit: Ints
+    ) -> "QuotaMessage":
+        """Return the message about the cluster's overcommit limit, from (R,) columns."""
+        more, now, most, admitted = (tuple(column.tolist()) for column in (requested, allocated, limit, reserved))
+        return cls("overcommit", "", names, more, now, most, admitted)
+
+    def as_message(self) -> Message:
+        """Return the sentence, the amounts and the least that is missing."""
+        return _of_jobs(self) if self.jobs is not None else _of_amounts(self.binding())
+
+    @property
+    def gate(self) -> Gate:
+        """The gate at which the request is rejected."""
+        return _GATES.get(self.binding().kind, Gate.CAPABILITY)
+
+    def binding(self) -> "QuotaMessage":
+        """The same of the limit that binds: a share ends at the capability, and a capability at the cluster's total."""
+        quota = self
+        if quota.kind == "share" and quota.capability:
+            narrower = quota._replace(kind="capability", limit=quota.capability)
+            quota = narrower if narrower.short else quota
+        is_pod = quota.kind == "capability" and not quota.reserved
+        return quota._replace(kind="cluster") if is_pod and quota.is_cluster else quota
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the exceeded limit is the total of the cluster, and not one of the queue."""
+        short = self.short
+        own = not self.cluster or any(self.limit[place] < self.cluster[place] for place in short)
+        return self.kind == "cluster" or (self.kind == "capability" and bool(short) and not own)
+
+    def of_borrower(self, borrowed: tuple[Ints, Ints] | None) -> "QuotaMessage":
+        """The same of a queue with (R,) deserved amounts and borrowing limits; None if borrowing has no limit."""
+        if borrowed is None:
+            return self
+        deserved, borrowing = borrowed
+        return self._replace(deserved=tuple(deserved.tolist()), borrowing=tuple(borrowing.tolist()))
+
+    def placed_tentatively(self, pods: int, amounts: Amounts) -> "QuotaMessage":
+        """The same after so many pods of the job were placed with these amounts, and are not any more."""
+        return self._replace(tentative=amounts, tentative_pods=pods)
+
+    def borrows(self, place: int) -> bool:
+        """Whether the limit of this resource is the borrowing limit."""
+        return bool(self.borrowing) and self.deserved[place] + self.borrowing[place] == self.limit[place]
+
+    @property
+    def taken(self) -> Amounts:
+        """What is allocated and reserved, by resource."""
+        reserved = self.reserved or (0,) * len(self.names)
+        return tuple(map(sum, zip(self.allocated, reserved, strict=True)))
+
+    @property
+    def short(self) -> list[int]:
+        """The resources, without the count of pods, whose limit the request exceeds."""
+        columns = enumerate(
+            zip(self.names, self.requested, self.taken, self.limit, strict=True) if self.requested else ()
+        )
+        return [
+            place
+            for place, (name, more, taken, limit) in columns
+            if more > 0 and taken + more > limit and (name != "pods" or self.kind in {"limits", "overcommit"})
+        ]
+
+    @property
+    def owner(self) -> str:
+        """Whose limit it is, as a phrase."""
+        if self.subject == "queue":
+            return f'queue "{self.queue}"'
+        user = f'{self.subject} "{self.name}"' if self.name else "the unknown user"
+        return f'{user} in queue "{self.queue}"'
+
+
+@lru_cache(maxsize=8192)
+def _of_amounts(quota: QuotaMessage) -> Message:
+    short, names = quota.short, quota.names
+    counted = quota.requested or quota.limit
+    left = (
+        max(limit - now, 0) if limit < UNLIMITED else UNLIMITED
+        for limit, now in zip(quota.limit, quota.taken, strict=True)
+    )
+    limited = tuple(int(units < UNLIMITED) for units in quota.borrowing)
+    amounts = {
+        "requested": quantities(names, quota.requested) if quota.requested else {},
+        "allocated": quantities(names, _allocated(quota), counted),
+        "reserved": quantities(names, quota.reserved, counted) if quota.reserved else {},
+        "tentative": quantities(names, quota.tentative, counted) if quota.tentative_pods else {},
+        "limit": quantities(names, quota.limit, counted),
+        "available": quantities(names, tuple(left), counted),
+        "deserved": quantities(names, quota.deserved, limited) if quota.deserved else {},
+        "borrowingLimit": quantities(names, quota.borrowing, counted) if quota.borrowing else {},
+    }
+    return Message(
+        _text(quota, short),
+        _numbers(quota),
+        {key: value for key, value in amounts.items() if value},
+        _unblocked_by(quota, short),
+        (f"queue {quota.queue}",) if quota.kind not in {"limits", "overcommit"} else (),
+    )
+
+
+@lru_cache(maxsize=8192)
+def _of_jobs(quota: QuotaMessage) -> Message:
+    most, admitted = quota.jobs or (0, 0)
+    text = f"maxRunningJobs of {quota.owner} reached ({admitted}/{most})"
+    over = admitted - most + 1
+    jobs = f"jobs of {quota.owner}" if quota.subject != "queue" else f"jobs in {quota.owner}"
+    unblocked_by = f"end of {over} {jobs}" if over > 1 else f"end of 1 {jobs.replace('jobs', 'job', 1)}"
+    if not most:
+        unblocked_by = f"raising maxRunningJobs of {quota.owner}"
+    return Message(text, _numbers(quota) | {"limit": str(most), "admitted": str(admitted)}, {}, unblocked_by)
+
+
+def _numbers(quota: QuotaMessage) -> dict[str, str]:
+    if not quota.queue:
+        return {}
+    return {"queue": quota.queue} | ({quota.subject: quota.name} if quota.subject != "queue" else {})
+
+
+def _allocated(quota: QuotaMessage) -> Amounts:
+    """What is allocated without the pods of this job that were placed tentatively."""
+    tentative = quota.tentative or (0,) * len(quota.names)
+    return tuple(max(units - part, 0) for units, part in zip(quota.allocated, tentative, strict=True))
+
+
+def _text(quota: QuotaMessage, short: list[int]) -> str:
+    if not short:
+        deserved = quantities(quota.names, quota.limit)
+        limit = ", ".join(f"{name} deserved {text}" for name, text in deserved.items()) or "nothing deserved"
+        return f'queue "{quota.queue}" is at its deserved share: {limit}'
+    place = short[0]
+    name = quota.names[place]
+    borrows = quota.kind == "capability" and quota.borrows(place)
+    subject, limit_name = _limit_names(quota, borrows)
+    limits = [(limit_name, quota.limit)]
+    if borrows:
+        limits = [("deserved", quota.deserved), ("borrowingLimit", quota.borrowing)]
+    reserved = [("reserved", quota.reserved)] if quota.reserved and quota.reserved[place] else []
+    requested = quota.requested[place] // quota.parts
+    numbers = [
+        f"{key} {quantity.text(name, amounts[place])}"
+        for key, amounts in [("allocated", _allocated(quota)), *reserved, *limits]
+    ]
+    text = f"{subject}: {name} requested {quantity.text(name, requested)}, {', '.join(numbers)}"
+    if quota.tentative_pods:
+        tentative = quantity.text(name, quota.tentative[place])
+        text += f"; {pods_text(quota.tentative_pods)} of this job tentatively placed with {tentative}"
+    return text
+
+
+def _limit_names(quota: QuotaMessage, borrows: bool) -> tuple[str, str]:
+    """What is exceeded, and the name of its limit."""
+    if quota.kind == "limits":
+        return f"resource limit of {quota.owner} exceeded", "limit"
+    if quota.kind == "overcommit":
+        return "overcommit limit of the cluster exceeded", "limit"
+    if quota.kind == "share":
+        return f"{quota.owner} is over its deserved share", "deserved"
+    if quota.is_cluster:
+        return f"{quota.owner} exceeds the capacity of the cluster", "capacity"
+    return f"{quota.owner} {'borrowing limit' if borrows else 'capability'} exceeded", "capability"
+
+
+def _unblocked_by(quota: QuotaMessage, short: list[int]) -> str:
+    """The least that has to be released; or, where that is never enough, what the limit lacks."""
+    if not short:
+        return f"released resources of {quota.owner}, or a larger deserved share"
+    pod = tuple(units // quota.parts for units in quota.requested)
+    whole = tuple(map(sum, zip(pod, quota.own, strict=True))) if quota.own else pod
+    never = [
+        (quota.names[place], whole[place] - quota.limit[place]) for place in short if whole[place] > quota.limit[place]
+    ]
+    if never and quota.kind != "overcommit":
+        return f"{_raised(quota, sum_text(never))}, or a smaller request"
+    gaps = [(quota.names[place], quota.taken[place] + pod[place] - quota.limit[place]) for place in short]
+    gaps = [(name, gap) for name, gap in gaps if gap > 0]
+    if not gaps:  # one more pod passes, the rest of the gang does not
+        gaps = [
+            (quota.names[place], quota.taken[place] + quota.requested[place] - quota.limit[place]) for place in short
+        ]
+    text = sum_text(gaps)
+    if quota.kind == "overcommit":
+        return f"release of {text} by pods or admitted jobs, or {text} more in the cluster"
+    by = f"by {quota.owner}" if quota.subject != "queue" else f"in {quota.owner}"
+    return f"release of {text} {by}" + (f", or {text} more in the cluster" if quota.is_cluster else "")
+
+
+def _raised(quota: QuotaMessage, missing: str) -> str:
+    if quota.is_cluster:
+        return f"{missing} more in the cluster"
+    limit = {"share": "deserved share", "limits": "resource limit"}.get(quota.kind, "capability")
+    return f"raising the {limit} of {quota.owner} by {missing}"

@@ -1,17 +1,240 @@
-"""What a policy of queues tells people of them, whoever they are: what each is due, and what it may have at most."""
+"""Shares and bounds of queues: fair shares by weight, and guarantees and limits with borrowing and lending.
 
+Fair shares (water-filling), flat and level by level down a tree of queues: all queues get the same amount per unit of
+weight, but at least their guarantee and at most what they can use; the rest is divided among the others. The shares are
+whole units: units left over by rounding go to the largest fractions, of equal ones to the first by name.
+
+Borrowing and lending limits are relative to the deserved share of a queue: its ``deserved`` field. For resources that this
+does not name, policies by weight use the share by weight when all queues request as much as they may, others the guarantee.
+A borrowing limit becomes the limit ``deserved + borrowing limit``; a lending limit becomes the guarantee
+``deserved - lending limit``.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcanopy.scheduler.model.resources import Ints
+import numpy as np
+
+from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 
 @dataclass(frozen=True, eq=False)
 class QueueShares:
-    """What all queues may claim, as (R, Q) amounts: of each together with the queues below it."""
+    """(R, Q): the current shares of queues with their children, as a policy computes them for reports."""
 
     deserved: Ints
-    """What each is due now."""
+    """Deserved share."""
     limit: Ints
-    """The most that each may hold now; UNLIMITED where there is no such limit."""
+    """Most that may be allocated; UNLIMITED without a limit."""
     reserved: Ints
-    """What each keeps of its own, whether it uses it or not: its guarantee, and what it does not lend."""
+    """Reserved, used or not: the guarantee, and what is not lent."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """(R, Q): lower and upper bounds of the allocation of queues, including borrowing and lending limits."""
+
+    reserved: Ints
+    """Reserved for each queue, used or not: its guarantee, and what it does not lend."""
+    limit: Ints
+    """The limit of each queue: its capability, and deserved plus borrowing limit; UNLIMITED without."""
+    deserved: Ints | None = None
+    """The deserved shares that the limits are relative to; None where no queue has such limits."""
+
+    def borrowed(self, queues: QueueTable, row: int) -> tuple[Ints, Ints] | None:
+        """(R,): the deserved share and the borrowing limit of a queue, UNLIMITED where that does not bind; None without."""
+        if self.deserved is None or queues.terms.lending is None:
+            return None
+        borrowing = queues.terms.lending.borrowing[:, row]
+        deserved = self.deserved[:, row]
+        binds = (borrowing < UNLIMITED) & (self.limit[:, row] == deserved + np.minimum(borrowing, UNLIMITED - deserved))
+        return (deserved, np.where(binds, borrowing, UNLIMITED)) if binds.any() else None
+
+
+def deserved_by_weight(
+    total: Ints,
+    weight: Ints,
+    requested: Ints,
+    guarantee: Ints,
+    limit: Ints,
+    active: Mask,
+    names: Sequence[str] | None = None,
+) -> Ints:
+    """(R, Q): the deserved share of each of Q queues in an (R,) total; the tables are (R, Q).
+
+    It is at least the guarantee, else at most the request, and never above the limit. The guarantee of a queue that is
+    not ``active`` is not divided among the others.
+    """
+    least = np.minimum(guarantee, limit)
+    most = np.where(active, np.minimum(np.maximum(requested, guarantee), limit), least)
+    shares = [
+        divided(int(whole), weight, low, high, names) for whole, low, high in zip(total, least, most, strict=True)
+    ]
+    return np.where(active, np.array(shares, dtype=np.int64).reshape(requested.shape), 0)
+
+
+def divided(total: int, weight: Ints, least: Ints, most: Ints, names: Sequence[str] | None = None) -> Ints:
+    """(Q,): a total divided by weight, each share between ``least`` and ``most``.
+
+    1. If the total is below the sum of ``least`` or above that of ``most``, return these.
+    2. Divide the rest by weight among the queues that are not frozen.
+    3. Freeze those below ``least`` or those above ``most``, whichever deviate more in sum; repeat from 2 until none do.
+    4. Give the units left over by rounding to the largest fractions.
+    """
+    most = np.minimum(np.maximum(most, least), np.maximum(least, total))
+    if int(least.sum()) >= total or not (most > least).any():
+        return least.copy()
+    if int(most.sum()) <= total:
+        return most.copy()
+    given = least.copy()
+    free: Mask = np.ones(len(weight), dtype=np.bool_)
+    while True:
+        rest, weights = total - int(given[~free].sum()), int(weight[free].sum())
+        each, over = divmod(rest, weights)
+        share = weight * each + weight * over // weights
+        broken = weight * over % weights > 0
+        low, high = free & (share < least), free & ((share > most) | ((share == most) & broken))
+        wrong = low | high
+        if not wrong.any():
+            break
+        # The change of their sum by freezing them: a whole part, less a proper fraction.
+        wrong_weight = int(weight[wrong].sum())
+        parts, fraction = divmod(wrong_weight * over, weights)
+        more = int(least[low].sum()) + int(most[high].sum()) - wrong_weight * each - parts
+        frozen = wrong if more == 0 and not fraction else (low if more > 0 else high)
+        given = np.where(frozen, np.where(low, least, most), given)
+        free = free & ~frozen
+        if not free.any():
+            return given
+    given = np.where(free, share, given)
+    left = total - int(given.sum())
+    if left:
+        remainders = np.where(free, weight * over % weights, 0)
+        order = sorted(range(len(weight)), key=lambda row: (-int(remainders[row]), names[row] if names else row))
+        given[order[:left]] += 1
+    return given
+
+
+class Levels:
+    """The tree of queues, level by level. The own jobs of a parent queue count as one more child, of weight one."""
+
+    def __init__(self, queues: QueueTable) -> None:
+        self._queues = queues
+        above = queues.above
+        self._root = root = queues.index.get("root", NONE)
+        tops = np.flatnonzero((above == NONE) | (above == root))
+        self.groups: list[tuple[int, Rows]] = [(root, tops[tops != root])]
+        """Each parent queue with its children, from the top down; the first is the root."""
+        waiting = [row for row in self.groups[0][1].tolist() if queues.is_parent[row]]
+        while waiting:
+            parent = waiting.pop(0)
+            children = np.flatnonzero(above == parent)
+            if len(children):
+                self.groups.append((parent, children))
+                waiting += [row for row in children.tolist() if queues.is_parent[row]]
+
+    @property
+    def parents(self) -> Mask:
+        """(Q,): the queues with children."""
+        parents = np.zeros(len(self._queues), dtype=np.bool_)
+        parents[[parent for parent, _ in self.groups if parent != NONE]] = True
+        return parents
+
+    def rolled_up(self, values: Ints) -> Ints:
+        """(R, Q): amounts of queues, each with those of its descendants."""
+        rolled = values.copy()
+        for parent, children in reversed(self.groups):
+            if parent != NONE:
+                rolled[:, parent] += rolled[:, children].sum(axis=1)
+        return rolled
+
+    def limits(self, whole: Ints, guarantee: Ints, ceiling: Ints) -> Ints:
+        """(R, Q): the limit of each queue in an (R,) whole of which the guarantees of its siblings are reserved."""
+        limit = ceiling.copy()
+        if self._root != NONE:
+            limit[:, self._root] = np.minimum(limit[:, self._root], whole)
+        for parent, children in self.groups:
+            available = whole if parent == NONE else limit[:, parent]
+            reserved = guarantee[:, children]
+            left = np.maximum(available - reserved.sum(axis=1), 0)[:, None] + reserved
+            limit[:, children] = np.minimum(left, ceiling[:, children])
+        return limit
+
+    def fill(self, total: Ints, requested: Ints, guarantee: Ints, limit: Ints, active: Mask) -> tuple[Ints, Ints]:
+        """Return the deserved share of each queue with its descendants in an (R,) total, and that of its own jobs: (R, Q).
+
+        ``requested`` (R, Q) and ``active`` (Q,) are of the queues' own jobs.
+        """
+        queues = self._queues
+        tree_requested = self.rolled_up(requested)
+        busy = self.rolled_up(active.astype(np.int64)[None, :])[0] > 0
+        deserved, own = np.zeros_like(requested), np.zeros_like(requested)
+        if self._root != NONE:
+            deserved[:, self._root] = np.minimum(total, limit[:, self._root])
+        for parent, children in self.groups:
+            whole = total if parent == NONE else deserved[:, parent]
+            rows = children if parent == NONE else np.append(children, parent)
+            weight, reserved, most = queues.weight[rows].copy(), guarantee[:, rows].copy(), limit[:, rows].copy()
+            request, is_active = tree_requested[:, rows].copy(), busy[rows].copy()
+            if parent != NONE:  # its own jobs
+                weight[-1], reserved[:, -1], most[:, -1] = 1, 0, whole
+                request[:, -1], is_active[-1] = requested[:, parent], active[parent]
+            names = [queues.names[row] for row in rows.tolist()]
+            shares = deserved_by_weight(whole, weight, request, reserved, most, is_active, names)
+            deserved[:, children] = shares[:, : len(children)]
+            if parent != NONE:
+                own[:, parent] = shares[:, -1]
+        return deserved, np.where(self.parents, own, deserved)
+
+
+def capability(queues: QueueTable) -> Ints:
+    """(R, Q): the capability of each queue; UNLIMITED where it is not given, or is zero for cpu or memory."""
+    unlimited = ~queues.capability_set
+    unlimited[:2] |= queues.capability.values[:2] <= 0
+    limit: Ints = np.where(unlimited, UNLIMITED, queues.capability.values)
+    return limit
+
+
+def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, alone: bool = False) -> Bounds:
+    """The bounds of queues in a cluster of an (R,) total.
+
+    ``by_weight``: shares that ``deserved`` does not name follow from weights. ``in_tree``: what a queue does not lend is
+    reserved in its ancestors as well. ``alone``: without guarantees and capabilities.
+    """
+    limits = queues.terms.lending
+    guarantee, limit = queues.guarantee.values, capability(queues)
+    if alone:
+        guarantee, limit = np.zeros_like(guarantee), np.full_like(limit, UNLIMITED)
+    if limits is None:
+        return Bounds(guarantee, limit)
+    deserved = np.maximum(queues.deserved.values, guarantee)
+    if by_weight:
+        deserved = np.where(queues.deserved_set, deserved, by_weights(total, queues, guarantee, limit))
+    limit = np.minimum(limit, deserved + np.minimum(limits.borrowing, UNLIMITED - deserved))
+    lends = limits.lending < UNLIMITED
+    reserved = np.where(lends, np.maximum(guarantee, deserved - limits.lending), guarantee)
+    reserved = np.minimum(reserved, np.maximum(limit, guarantee))
+    return Bounds(_covering(queues, reserved, lends) if in_tree else reserved, limit, deserved)
+
+
+def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, limit: Ints) -> Ints:
+    """(R, Q): the share of each queue when all request as much as they may."""
+    levels = Levels(queues)
+    leaves: Mask = np.array([queue is not None for queue in queues.objects], dtype=np.bool_) & ~levels.parents
+    requested = np.where(leaves, total[:, None], 0)
+    return levels.fill(total, requested, guarantee, levels.limits(total, guarantee, limit), leaves)[0]
+
+
+def _covering(queues: QueueTable, reserved: Ints, lends: Mask) -> Ints:
+    """Return the reserved amounts, those of each queue covering what its children do not lend."""
+    covered, affected = reserved.copy(), lends.copy()
+    depth = sorted(range(len(queues)), key=lambda row: -len(queues.lines[row]))
+    sums = np.zeros_like(reserved)
+    for row in depth:
+        covered[:, row] = np.where(affected[:, row], np.maximum(reserved[:, row], sums[:, row]), reserved[:, row])
+        above = int(queues.above[row])
+        if above != NONE:
+            sums[:, above] += covered[:, row]
+            affected[:, above] |= affected[:, row]
+    return covered

@@ -18,9 +18,9 @@ from volcanopy.api import core, nodeinfo_read, policy, topology_read
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.assigned_devices import Holders
 from volcanopy.scheduler.model.claim_tables import Supplies
+from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Axis, Columns, Ints, Mask, Rows
 from volcanopy.scheduler.model.subgroups import Mark
-from volcanopy.scheduler.model.submitters import Submitter
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, without
 

@@ -8,14 +8,13 @@ from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
-from volcanopy.scheduler.fairshare.borrowing import bounds
 from volcanopy.scheduler.fairshare.device_quota import DeviceQuota
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, GangPreemptor, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
-from volcanopy.scheduler.model.queue_shares import QueueShares
+from volcanopy.scheduler.model.queue_shares import QueueShares, bounds
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 

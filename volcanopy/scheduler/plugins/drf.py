@@ -7,14 +7,13 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.fairshare.borrowing import bounds
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota
-from volcanopy.scheduler.fairshare.weighted_shares import Levels
 from volcanopy.scheduler.framework.plugin import GangPreemptor, NoArguments, Plugin, Rejection
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
+from volcanopy.scheduler.model.queue_shares import Levels, bounds
 from volcanopy.scheduler.model.resources import Floats, Ints, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 

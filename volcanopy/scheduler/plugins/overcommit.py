@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import PERMIT, Arguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.quota_message import QuotaMessage
+from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.task_status import HOLDING
 

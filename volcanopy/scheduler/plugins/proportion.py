@@ -8,14 +8,12 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.fairshare import queue_demand
-from volcanopy.scheduler.fairshare.borrowing import bounds
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota, exceeds
-from volcanopy.scheduler.fairshare.weighted_shares import Levels, deserved_by_weight
 from volcanopy.scheduler.framework.plugin import PERMIT, GangPreemptor, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView, with_jobs
 from volcanopy.scheduler.model.messages import closed
-from volcanopy.scheduler.model.queue_shares import QueueShares
+from volcanopy.scheduler.model.queue_shares import Levels, QueueShares, bounds, deserved_by_weight
 from volcanopy.scheduler.model.resources import Ints, Mask, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
 

@@ -14,8 +14,7 @@ from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugi
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.messages import Message, message_of, short
-from volcanopy.scheduler.model.quota_message import QuotaMessage
+from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, short
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status

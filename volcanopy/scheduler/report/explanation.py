@@ -13,9 +13,8 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.messages import Message, message_of, pods_text, with_job_names
+from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, pods_text, with_job_names
 from volcanopy.scheduler.model.plan import Explain
-from volcanopy.scheduler.model.quota_message import QuotaMessage
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
