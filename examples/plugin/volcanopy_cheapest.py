@@ -47,7 +47,7 @@ class Cheapest(Plugin[CheapestArguments]):
 
     def scope(self, task: TaskView) -> Scope:
         """Placements do not change prices."""
-        return Scope.COLUMNS
+        return Scope.STATIC
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes above the maximum price."""

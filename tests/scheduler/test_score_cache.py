@@ -1,6 +1,9 @@
 """Cached scores are those that a slow twin computes anew, and a block of tasks and nodes scores as each pair does."""
 
+from collections.abc import Iterator
+
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -10,12 +13,21 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.placement import score_table
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import reference
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 PLUGINS = "gang, priority, predicates, proportion, nodeorder, binpack"
 SETS = (PLUGINS, "gang, predicates, binpack", "gang, predicates, nodeorder", "gang, nodeorder, binpack, drf")
+
+
+@pytest.fixture(autouse=True)
+def small_tables() -> Iterator[None]:
+    """From the second shape on, so that small worlds use a table."""
+    least, score_table.LEAST = score_table.LEAST, 2
+    yield
+    score_table.LEAST = least
 
 
 @st.composite
@@ -69,6 +81,23 @@ def assert_blocks_agree(session: Session, tasks: list[TaskView]) -> None:
     assert block == [order(TasksView([task]), session.cluster.nodes())[0].tolist() for task in tasks]
     assert block == np.concatenate([order(TasksView(tasks), view) for view in every], axis=1).tolist()
     assert block == [[float(order(TasksView([task]), view)[0, 0]) for view in every] for task in tasks]
+
+
+def test_shapes_that_take_turns_share_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the tests above would compare nothing."""
+    lines = ["node n1 cpu=8 memory=8Gi pods=20", "node n2 cpu=8 memory=8Gi pods=20"]
+    lines += [f"job j{number}: 1 x cpu={1 + number % 3} memory=1Gi" for number in range(9)]
+    session = Session(snapshot("\n".join(lines)), config(PLUGINS))
+    shared: list[bool] = []
+    refresh = score_table.ScoreTable.refresh
+
+    def counted(table: score_table.ScoreTable, entry: score_table.NodeScores) -> bool:
+        shared.append(refresh(table, entry))
+        return shared[-1]
+
+    monkeypatch.setattr(score_table.ScoreTable, "refresh", counted)
+    reference.actions()["allocate"](session, {})
+    assert sum(shared) >= 4
 
 
 def test_images_on_nodes_count_in_a_block() -> None:

@@ -228,14 +228,14 @@ def test_too_few_domains_count_as_an_empty_one() -> None:
 @pytest.mark.parametrize(
     ("things", "scope"),
     [
-        ([pod("new", node_selector={"zone": "a"})], Scope.COLUMNS),
+        ([pod("new", node_selector={"zone": "a"})], Scope.STATIC),
         ([pod("new", ports=[80])], Scope.NODE),
         ([pod("new", affinity=near(term("x")))], Scope.CLUSTER),
         ([pod("new", affinity=away(term("x")))], Scope.CLUSTER),
         ([pod("new", spread=(spread("x"),))], Scope.CLUSTER),
-        ([pod("new", spread=(spread("x", when_unsatisfiable="ScheduleAnyway"),))], Scope.COLUMNS),
+        ([pod("new", spread=(spread("x", when_unsatisfiable="ScheduleAnyway"),))], Scope.STATIC),
         ([pod("other", affinity=away(term("web"))), pod("new", app="web")], Scope.CLUSTER),
-        ([pod("other", affinity=near(term("web"))), pod("new", app="web")], Scope.COLUMNS),
+        ([pod("other", affinity=near(term("web"))), pod("new", app="web")], Scope.STATIC),
     ],
 )
 def test_how_far_a_placement_reaches(things: list[core.Pod], scope: Scope) -> None:
@@ -276,5 +276,5 @@ def test_a_living_anti_affinity_binds_and_a_finished_one_does_not() -> None:
     stage = Stage([*ZONES, over, pod("new", app="web")])
     predicates = plugin(stage)
     assert refused(predicates, stage) == {}
-    assert predicates.scope(stage.task("new")) is Scope.COLUMNS
+    assert predicates.scope(stage.task("new")) is Scope.STATIC
     assert stage.task("over").status is Status.SUCCEEDED

@@ -81,6 +81,12 @@ class Hooks:
             if any(overrides(plugin, name) and HOOKS[name].switch not in off for name in ("predicate", "node_order"))
         )
         self._cache_keys = tuple(plugin.cache_key for plugin in self._of_nodes if plugin.cache_key is not per_shape)
+        self._rejecting = tuple(
+            plugin
+            for tier in installed
+            for plugin, off in tier
+            if overrides(plugin, "predicate") and HOOKS["predicate"].switch not in off
+        )
         self._scopes: dict[Hashable, Scope] = {}
         self.unanswered = frozenset(name for name in HOOKS if not any(_answering(installed, name)))
         """The hooks that no plugin answers."""
@@ -105,12 +111,16 @@ class Hooks:
         shape = task.shape
         return (shape, *[cache_key(task) for cache_key in self._cache_keys]) if self._cache_keys else shape
 
+    def rejections_are_static(self, task: TaskView) -> bool:
+        """Whether the nodes that predicates reject for the task are the same during the whole session."""
+        return all(plugin.scope(task) is Scope.STATIC for plugin in self._rejecting)
+
     def scope(self, task: TaskView) -> Scope:
         """The widest scope that a plugin claims for the task."""
         key = self.cache_key(task)
         known = self._scopes.get(key)
         if known is None:
-            known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.COLUMNS)
+            known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.STATIC)
             self._scopes[key] = known
         return known
 

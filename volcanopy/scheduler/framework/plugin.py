@@ -38,14 +38,16 @@ class NoArguments(Arguments):
 
 
 class Scope(IntEnum):
-    """How far the answer of a node hook for one node reaches: what a placement elsewhere, or of an equal task, does to it."""
+    """Which answers of a plugin's node hooks a placement changes."""
 
-    COLUMNS = 0
-    """It follows from the columns of the NodesView alone: a run of equal tasks can be asked about in one call."""
-    NODE = 1
-    """It follows from what is on that node: after a placement only the touched node is asked again."""
-    CLUSTER = 2
-    """It couples nodes: after a placement all are asked again."""
+    STATIC = 0
+    """None: the answers are the same during the whole session."""
+    COLUMNS = 1
+    """Those for the node that is used, by the columns of NodesView alone: many equal tasks are placed with one call."""
+    NODE = 2
+    """Those for the node that is used."""
+    CLUSTER = 3
+    """Those for all nodes."""
 
 
 class Purpose(Enum):

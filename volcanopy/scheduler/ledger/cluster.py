@@ -18,15 +18,19 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NodeTraits, Snapshot
 
+A = TypeVar("A", bound="np.ndarray[Any, Any]")
+T = TypeVar("T")
+
 
 class TasksView:
     """A block of S tasks as columns of shape (S, 1), which broadcast against the (N,) columns of a :class:`NodesView`."""
 
-    __slots__ = ("_tasks", "nonzero", "request", "shapes")
+    __slots__ = ("_computed", "_tasks", "nonzero", "request", "shapes")
 
     def __init__(self, tasks: Sequence[TaskView]) -> None:
         table, axis = tasks[0].tables, tasks[0].request.axis
         self._tasks = tuple(tasks)
+        self._computed: dict[object, Any] = {}
         self.shapes: Rows = np.array([task.shape for task in tasks], dtype=np.intp)
         """(S,): the number of each task's shape."""
         self.request = Columns(axis, table.request.values[:, self.shapes, None])
@@ -40,6 +44,13 @@ class TasksView:
     def __iter__(self) -> Iterator[TaskView]:
         return iter(self._tasks)
 
+    def once(self, owner: object, compute: "Callable[[TasksView], T]") -> T:
+        """``compute(tasks)``, computed once for each owner: what follows from the tasks alone, however often they are scored."""
+        known: T | None = self._computed.get(owner)
+        if known is None:
+            known = self._computed[owner] = compute(self)
+        return known
+
     def each(self, score: Callable[[TaskView], Floats]) -> Floats:
         """(S, N): the (N,) scores of each task, for policies that need more of a task than its columns."""
         return np.stack([score(task) for task in self._tasks])
@@ -52,11 +63,23 @@ class NodesView:
     this is how a run of equal tasks is asked about in one call. A hook that reads only these columns need not care.
     """
 
-    __slots__ = ("_allocatable", "_extra", "_ledger", "_nonzero", "_task_nonzero", "_task_request", "_used", "rows")
+    __slots__ = (
+        "_allocatable",
+        "_extra",
+        "_ledger",
+        "_nonzero",
+        "_rows",
+        "_task_nonzero",
+        "_task_request",
+        "_used",
+        "rows_read",
+    )
 
     def __init__(self, ledger: Ledger, rows: Rows, task: TaskView | None = None, extra: Ints | None = None) -> None:
         self._ledger = ledger
-        self.rows = rows
+        self._rows = rows
+        self.rows_read = False
+        """Whether the row numbers were asked for: else an answer follows from the columns alone."""
         self._extra = extra
         self._task_request = None if task is None or extra is None else task.request.values
         self._task_nonzero = None if task is None or extra is None else task.nonzero
@@ -65,7 +88,13 @@ class NodesView:
         self._nonzero: Ints | None = None
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._rows)
+
+    @property
+    def rows(self) -> Rows:
+        """The row number of each node."""
+        self.rows_read = True
+        return self._rows
 
     @property
     def allocatable(self) -> Columns:
@@ -103,7 +132,7 @@ class NodesView:
 
     def _of(self, table: Ints) -> Ints:
         """The columns of these nodes. The mode only spares numpy a copy of the rows: they are all valid."""
-        return table.take(self.rows, axis=1, mode="clip")
+        return table.take(self._rows, axis=1, mode="clip")
 
     def _with_extra(self, values: Ints, sign: int) -> Ints:
         if self._extra is not None and self._task_request is not None:
@@ -210,9 +239,6 @@ class Cluster:
             self._job_rows = np.flatnonzero(with_group & with_queue[jobs.queue])
             self._job_rows.setflags(write=False)
         return self._job_rows
-
-
-A = TypeVar("A", bound="np.ndarray[Any, Any]")
 
 
 class _Column(Generic[A]):

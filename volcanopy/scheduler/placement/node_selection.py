@@ -17,7 +17,8 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.placement.fit_error import Why, judge
-from volcanopy.scheduler.placement.score_cache import INFEASIBLE, NodeScores, ScoreCache, feasible, rejected
+from volcanopy.scheduler.placement.score_cache import ScoreCache, feasible, rejected
+from volcanopy.scheduler.placement.score_table import INFEASIBLE, NodeScores
 
 _VIRTUAL = 1 << 14
 """The number of rows of the first table of scores for a run; more are computed when the run needs them."""
@@ -47,7 +48,7 @@ class Placement:
         self._cache.refresh(entry)
         if not len(entry.ranked):
             return None
-        best = int(entry.ranked.argmax())
+        best = self._cache.best(entry)
         if entry.ranked[best] != INFEASIBLE:
             return best, True
         fits = (self._ledger.future >= entry.request).all(axis=0)
@@ -95,7 +96,7 @@ class Placement:
         if count < 2 or task.nominated >= 0:
             return np.empty(0, dtype=np.intp)
         entry = self._cache.entry(task)
-        if entry.scope is not Scope.COLUMNS:
+        if entry.scope > Scope.COLUMNS:
             return np.empty(0, dtype=np.intp)
         self._cache.refresh(entry)
         candidates = np.flatnonzero(entry.ranked != INFEASIBLE)

@@ -1,49 +1,27 @@
 """Predicates and scores of all nodes, cached per kind of task and refreshed where nodes changed.
 
 Tasks are of one kind if every node hook answers the same for them: they have one shape, and one cache key of each plugin.
-A placement changes one node. Each kind refreshes the nodes that changed since its last use in one call, when it is used
-again: with 200 shapes that take turns these are 200 nodes, at little more than the cost of one.
+A kind refreshes the nodes that changed since its last use when it is used again; kinds that take turns are refreshed
+together (:mod:`.score_table`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from volcanopy.scheduler.framework.dispatch import Hooks
-from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
+from volcanopy.scheduler.framework.plugin import NodeRejection
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.placement.score_table import INFEASIBLE, NodeScores, ScoreTable
 
-INFEASIBLE = -np.inf
 _FEW = 512
 """Up to so many changed nodes are refreshed with their duplicates: that is cheaper than to remove them."""
-
-
-@dataclass(eq=False)
-class NodeScores:
-    """The cached answers for one kind of task on N nodes."""
-
-    task: TaskView
-    tasks: TasksView
-    dims: Rows
-    """The positions of the resources that it requests."""
-    request: Ints
-    """(R, 1): the request; where nothing is requested, less than any node can lack."""
-    scope: Scope
-    feasible: Mask
-    """(N,): where no predicate rejects the task, at the latest after the pods that terminate there are gone."""
-    score: Floats
-    """(N,): ``node_order``."""
-    ranked: Floats
-    """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
-    changes: int = NONE
-    """How many changes of nodes the answers include."""
 
 
 class ScoreCache:
@@ -52,6 +30,7 @@ class ScoreCache:
     def __init__(self, ledger: Ledger, hooks: Hooks, rows: Rows) -> None:
         self._ledger, self._hooks, self._rows = ledger, hooks, rows
         self._entries: dict[Hashable, NodeScores] = {}
+        self._table = ScoreTable(ledger, hooks, self._refresh)
         self._within: Mask | None = None
         if len(rows) < len(ledger.snapshot.nodes):
             self._within = np.zeros(len(ledger.snapshot.nodes), dtype=np.bool_)
@@ -67,6 +46,17 @@ class ScoreCache:
 
     def refresh(self, entry: NodeScores) -> None:
         """Update an entry on the nodes that changed since its last refresh."""
+        if not self._table.refresh(entry):
+            self._refresh(entry)
+
+    def best(self, entry: NodeScores) -> int:
+        """Return the first of the nodes that rank highest for an entry that is up to date."""
+        best = self._table.best(entry)
+        if self._within is None:
+            self._table.add(entry)
+        return best
+
+    def _refresh(self, entry: NodeScores) -> None:
         touched = self._ledger.touched
         now = len(touched)
         if entry.changes == now:

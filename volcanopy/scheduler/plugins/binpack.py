@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from volcanopy.scheduler.filters.scores.resource_weights import gathered, weighted_mean
+from volcanopy.scheduler.filters.scores.resource_weights import Strategies, gathered, weighted_mean
 from volcanopy.scheduler.framework.plugin import Arguments, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -39,7 +39,7 @@ class Binpack(Plugin[BinpackArguments]):
     def open(self) -> None:
         """Order the weights as the resources are ordered."""
         weights = {"cpu": self.args.cpu, "memory": self.args.memory, **self.args.resources}
-        self._weights = [(name, weights[name], True) for name in self.cluster.axis.names if weights.get(name, 0) > 0]
+        self._strategies = Strategies.of(self.cluster.axis, weights)
 
     def scope(self, task: TaskView) -> Scope:
         """The score follows from the columns of the node."""
@@ -47,4 +47,4 @@ class Binpack(Plugin[BinpackArguments]):
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The allocated fraction of the node with the task on it, weighted over resources; 0 where the task does not fit."""
-        return weighted_mean(tasks, nodes, self._weights, 100.0 * self.args.weight)
+        return weighted_mean(tasks, nodes, self._strategies, 100.0 * self.args.weight)

@@ -78,19 +78,24 @@ class NodeOrder(Plugin[NodeOrderArguments]):
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The weighted sum of the scores."""
-        args, traits = self.args, [self._traits_of(task) for task in tasks]
-        total: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
-        total += np.array([[each.constant] for each in traits])
+        args = self.args
+        constants, parts = tasks.once(self, self._traits_of_block)
+        total = np.repeat(constants, len(nodes), axis=1)
         if args.balanced_resource:
             total += args.balanced_resource * balanced_allocation(tasks, nodes)
         if args.least_requested:
             total += args.least_requested * least_allocated(tasks, nodes)
         if args.most_requested:
             total += args.most_requested * most_allocated(tasks, nodes)
-        for row, each in enumerate(traits):
-            for part in each.parts:
-                total[row] += part(nodes.rows)
+        for row, part in parts:
+            total[row] += part(nodes.rows)
         return total
+
+    def _traits_of_block(self, tasks: TasksView) -> tuple[Floats, list[tuple[int, Part]]]:
+        """The (S, 1) constants, and the parts with the rows of their tasks."""
+        traits = [self._traits_of(task) for task in tasks]
+        parts = [(row, part) for row, each in enumerate(traits) for part in each.parts]
+        return np.array([[each.constant] for each in traits]), parts
 
     def _traits_of(self, task: TaskView) -> _Traits:
         traits = self._traits.get(task.shape)

@@ -217,7 +217,7 @@ class Predicates(Plugin[PredicatesArguments]):
             add(coupling, KEPT_AWAY, self._interpod.kept_away(task))
         if args.pod_topology_spread:
             add(coupling, SKEWED, self._spreading.skewed(task))
-        scope = Scope.CLUSTER if about_pods or coupling else Scope.NODE if about_node else Scope.COLUMNS
+        scope = Scope.CLUSTER if about_pods or coupling else Scope.NODE if about_node else Scope.STATIC
         return _Asked(self._fixed(task.spec), (*about_pods, *about_node, *coupling), scope)
 
     def _fixed(self, spec: core.PodSpec) -> _Fixed:

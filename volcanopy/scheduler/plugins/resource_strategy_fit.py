@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from volcanopy.api import core
-from volcanopy.scheduler.filters.scores.resource_weights import Strategy, weighted_mean
+from volcanopy.scheduler.filters.scores.resource_weights import Strategies, weighted_mean
 from volcanopy.scheduler.framework.annotations import Notes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -118,7 +118,7 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
         self._scarce_sum = sum(args.sra.resource_weight.get(name, 1) for name in args.sra.resources)
         self._devices = [axis.index[name] for name in args.proportional.resources if name in axis]
         self._notes = Notes(self.cluster, _said)
-        self._own: dict[Hashable, tuple[Strategy, ...]] = {}
+        self._own: dict[Hashable, Strategies] = {}
 
     def scope(self, task: TaskView) -> Scope:
         """All follows from the nodes' own columns."""
@@ -156,7 +156,7 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
         scores: Floats = weighted_mean(TasksView([task]), nodes, self._strategies(task), 100.0)[0]
         return scores
 
-    def _strategies(self, task: TaskView) -> tuple[Strategy, ...]:
+    def _strategies(self, task: TaskView) -> Strategies:
         own = self._notes.of(task)
         if own is None:
             return self._configured
@@ -181,26 +181,29 @@ def _said(pod: core.Pod) -> tuple[str, str] | None:
     return None if kind is None else (kind, notes.get(WEIGHT_KEY, ""))
 
 
-def _own_strategies(axis: Axis, own: Hashable) -> tuple[Strategy, ...]:
+def _own_strategies(axis: Axis, own: Hashable) -> Strategies:
     """The strategies of a pod's annotations; empty where they are malformed, and then all nodes score the same."""
+    nothing = Strategies.of(axis, {})
     kind, text = own if isinstance(own, tuple) else ("", "")
     try:
         weights = json.loads(text)
     except ValueError:
-        return ()
+        return nothing
     if kind not in {"LeastAllocated", "MostAllocated"} or not isinstance(weights, dict):
-        return ()
+        return nothing
     if not all(isinstance(weight, int) and weight > 0 for weight in weights.values()):
-        return ()
+        return nothing
     return _ordered(axis, {str(name): (weight, kind) for name, weight in weights.items()})
 
 
-def _ordered(axis: Axis, strategies: Mapping[str, tuple[int, str]]) -> tuple[Strategy, ...]:
-    """The strategy of each resource in their order: that of its name, else that of the longest prefix of it."""
-    ordered = []
+def _ordered(axis: Axis, strategies: Mapping[str, tuple[int, str]]) -> Strategies:
+    """The strategy of each resource: that of its name, else that of the longest prefix of it."""
+    weights: dict[str, int] = {}
+    least: set[str] = set()
     for name in axis.names:
         keys = [key for key in strategies if key == name or (key.endswith("*") and name.startswith(key[:-1]))]
         if keys:
-            weight, kind = strategies[max(keys, key=lambda key: (key == name, len(key)))]
-            ordered.append((name, weight, kind == "MostAllocated"))
-    return tuple(strategy for strategy in ordered if strategy[1] > 0)
+            weights[name], kind = strategies[max(keys, key=lambda key: (key == name, len(key)))]
+            if kind != "MostAllocated":
+                least.add(name)
+    return Strategies.of(axis, weights, least)

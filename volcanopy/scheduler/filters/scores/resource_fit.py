@@ -16,7 +16,8 @@ GPU = "nvidia.com/gpu"
 def least_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
     """(S, N): 0 to 100, the more cpu and memory are idle with the task on the node."""
     room = nodes.allocatable.values[:2, None]
-    return _mean_percentage(np.maximum(room - _requested(tasks, nodes), 0), room)
+    idle = room - _requested(tasks, nodes)
+    return _mean_percentage(np.maximum(idle, 0, out=idle), room)
 
 
 def most_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
@@ -32,19 +33,31 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
     """
     request, used, room = tasks.request.values[:2], nodes.used.values[:2, None], nodes.allocatable.values[:2, None]
     exists: Mask | None = None
-    gpus = tasks.request[GPU]
-    if gpus.any():
+    with_gpus, all_balanced = tasks.once(balanced_allocation, _balanced_resources)
+    gpus = tasks.request[GPU] if with_gpus else np.empty(0, dtype=np.int64)
+    if with_gpus:
         request = np.concatenate((request, gpus[None]))
-        used, room = (
-            np.concatenate((cpu_memory, devices[None, None]))
-            for cpu_memory, devices in ((used, nodes.used[GPU]), (room, nodes.allocatable[GPU]))
-        )
-        exists = np.broadcast_to(room > 0, (3, len(tasks), len(nodes))).copy()
-        exists[2] &= gpus > 0
+        used = np.concatenate((used, nodes.used[GPU][None, None]))
+        room = np.concatenate((room, nodes.allocatable[GPU][None, None]))
+        exists = (room > 0) & (gpus > 0)
+        exists[:2] = room[:2] > 0
     elif not room.all():
         exists = room > 0
-    score: Floats = np.floor((_evenness(used + request, room, exists) - _evenness(used, room, exists)) * 0.5) + 75.0
-    return score if request.any(axis=0).all() else np.where(request.any(axis=0), score, 0.0)
+    fractions = np.empty((2, len(room), len(tasks), len(nodes)))
+    fractions[0] = used
+    np.add(used, request, out=fractions[1])
+    fractions /= np.maximum(room, 1).astype(np.float64)
+    before, after = _evenness(np.minimum(fractions, 1.0, out=fractions), exists)
+    score = np.subtract(after, before, out=after)
+    score *= 0.5
+    np.floor(score, out=score)
+    score += 75.0
+    return score if all_balanced else np.where(request.any(axis=0), score, 0.0)
+
+
+def _balanced_resources(tasks: TasksView) -> tuple[bool, bool]:
+    """Whether any task requests GPUs, and whether each requests cpu or memory."""
+    return bool(tasks.request[GPU].any()), bool(tasks.request.values[:2].any(axis=0).all())
 
 
 def _requested(tasks: TasksView, nodes: NodesView) -> Ints:
@@ -54,27 +67,30 @@ def _requested(tasks: TasksView, nodes: NodesView) -> Ints:
 
 def _mean_percentage(part: Ints, room: Ints) -> Ints:
     """(S, N): the mean percentage of cpu and memory, in whole numbers; a resource that the node lacks does not count."""
-    percentage = part * 100 // np.maximum(room, 1)
-    mean: Ints = (percentage[0] + percentage[1]) // np.maximum((room > 0).sum(axis=0), 1)
+    percentages = part * 100
+    percentages //= np.maximum(room, 1)
+    mean: Ints = percentages[0] + percentages[1]
+    mean //= 2 if room.all() else np.maximum((room > 0).sum(axis=0), 1)
     return mean
 
 
-def _evenness(used: Ints, room: Ints, exists: Mask | None) -> Floats:
-    """100 times one minus the standard deviation of the allocated fractions, in whole numbers.
+def _evenness(fractions: Floats, exists: Mask | None) -> Floats:
+    """(X, S, N): 100 times one minus the standard deviation of the (X, K, S, N) allocated fractions, in whole numbers.
 
-    ``used`` and ``room`` are (K, S, N) for K resources, ``exists`` those that count; None for cpu and memory on every node.
+    ``exists`` (K, S, N) are those that count; None for cpu and memory on every node.
     """
     if exists is None:
-        cpu, memory = np.minimum(used / room, 1.0)
-        return _percentage(np.abs(cpu - memory) / 2)
-    fractions = np.where(exists, np.minimum(used / np.maximum(room, 1), 1.0), 0.0)
-    count = np.maximum(exists.sum(axis=0), 1)
-    deviation = np.sqrt(np.where(exists, np.square(fractions - fractions.sum(axis=0) / count), 0.0).sum(axis=0) / count)
-    # Of two, half the difference: the same number, but rounded as kube-scheduler rounds it.
-    half = (fractions.max(axis=0) - np.where(exists, fractions, 1.0).min(axis=0)) / 2
-    return _percentage(np.where(count == 2, half, np.where(count < 2, 0.0, deviation)))
-
-
-def _percentage(deviation: Floats) -> Floats:
-    evenness: Floats = np.floor((1.0 - deviation) * 100.0)
-    return evenness
+        deviation = fractions[:, 0] - fractions[:, 1]
+        np.abs(deviation, out=deviation)
+        deviation *= 0.5
+    else:
+        fractions = np.where(exists, fractions, 0.0)
+        count = np.maximum(exists.sum(axis=0), 1)
+        mean = fractions.sum(axis=1, keepdims=True) / count
+        deviation = np.sqrt(np.where(exists, np.square(fractions - mean), 0.0).sum(axis=1) / count)
+        # Of two, half the difference: the same number, but rounded as kube-scheduler rounds it.
+        half = (fractions.max(axis=1) - np.where(exists, fractions, 1.0).min(axis=1)) / 2
+        deviation = np.where(count == 2, half, np.where(count < 2, 0.0, deviation))
+    evenness = np.subtract(1.0, deviation, out=deviation)
+    evenness *= 100.0
+    return np.floor(evenness, out=evenness)

@@ -1,15 +1,43 @@
 """Weighted means over resources, and the plugin arguments that hold the weights."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.model.resources import Floats
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask, Rows
 
-Strategy = tuple[str, int, bool]
-"""A resource, its weight, and whether a node is better the more of it is allocated (else the less)."""
+
+@dataclass(frozen=True, eq=False)
+class Strategies:
+    """What makes a node good: K resources, in order."""
+
+    dims: slice | Rows
+    """The positions of the resources on the axis."""
+    weights: Ints
+    """(K, 1, 1)."""
+    least: Mask | None
+    """(K, 1, 1): for which a node is better the less is allocated; None if for none."""
+
+    @classmethod
+    def of(cls, axis: Axis, weights: Mapping[str, int], least: Container[str] = ()) -> "Strategies":
+        """The strategies by name; resources that are not on the axis or have no weight are left out."""
+        names = [name for name in axis.names if weights.get(name, 0) > 0]
+        dims: Rows = np.array([axis.index[name] for name in names], dtype=np.intp)
+        adjacent = len(dims) > 0 and dims[-1] - dims[0] == len(dims) - 1
+        column = [[[weights[name]]] for name in names]
+        return cls(
+            slice(int(dims[0]), int(dims[-1]) + 1) if adjacent else dims,  # a slice is no copy
+            np.array(column, dtype=np.int64).reshape(-1, 1, 1),
+            np.array([[[name in least]] for name in names]) if any(name in least for name in names) else None,
+        )
+
+    def weights_of(self, tasks: TasksView) -> tuple[Ints, Ints]:
+        """(K, S, 1): the weights, 0 for resources that a task does not request; and (S, 1): their sum, at least 1."""
+        weights: Ints = self.weights * (tasks.request.values[self.dims] > 0)
+        return weights, np.maximum(weights.sum(axis=0), 1)
 
 
 def gathered(values: Any, prefix: str) -> Any:
@@ -29,23 +57,21 @@ def gathered(values: Any, prefix: str) -> Any:
     return {**{key: value for key, value in values.items() if not key.startswith(prefix)}, prefix: weights}
 
 
-def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Iterable[Strategy], scale: float = 1.0) -> Floats:
+def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies, scale: float) -> Floats:
     """(S, N): the weighted mean of the allocated (or else idle) fractions of a node with the task on it, times ``scale``.
 
-    The resources that a task does not request do not count; 0 where the task does not fit.
+    Resources that a task does not request or a node does not have do not count; 0 where the task does not fit.
     """
-    shape = (len(tasks), len(nodes))
-    scores, fits = np.zeros(shape, dtype=np.float64), np.ones(shape, dtype=np.bool_)
-    total = np.zeros((len(tasks), 1), dtype=np.int64)
-    for name, factor, most in strategies:
-        request, allocatable = tasks.request[name], nodes.allocatable[name]
-        weight = np.where(request > 0, factor, 0)
-        used = nodes.used[name] + request
-        exists = allocatable > 0
-        part = used if most else allocatable - used
-        scores += weight * np.divide(part, allocatable, out=np.zeros(shape, dtype=np.float64), where=exists)
-        fits &= (used <= allocatable) | ~exists | (weight == 0)
-        total += weight
-    scores *= scale / np.maximum(total, 1)
-    scores[~fits] = 0.0
+    dims = strategies.dims
+    weights, total = tasks.once(strategies, strategies.weights_of)
+    room = nodes.allocatable.values[dims, None]
+    used = nodes.used.values[dims, None] + tasks.request.values[dims]
+    used *= (weights > 0) & (room > 0)
+    least = strategies.least
+    part = used if least is None else np.where(least, (room - used) * (weights > 0), used)
+    fractions: Floats = part / np.maximum(room, 1)
+    fractions *= weights
+    scores: Floats = fractions.sum(axis=0)
+    scores *= scale / total
+    scores *= (used <= room).all(axis=0)
     return scores

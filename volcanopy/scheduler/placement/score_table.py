@@ -1,0 +1,173 @@
+"""Scores of all nodes for many shapes, refreshed for all shapes at once.
+
+Many small jobs of many shapes are placed one after the other, and each placement makes the scores of its node stale for all
+shapes. One call for 200 shapes and one node costs little more than a call for one shape, and nodes with equal columns have
+equal scores, which are computed once. What the table holds is what each shape would compute by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from volcanopy.scheduler.framework.dispatch import Hooks
+from volcanopy.scheduler.framework.plugin import Scope
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+
+INFEASIBLE = -np.inf
+LEAST, MOST = 4, 256
+"""The smallest and the largest number of shapes in a table."""
+_NODES = 4
+"""If more nodes than this changed since the last use, the table is dropped."""
+_STATES = 4096
+"""The number of node states whose scores are kept."""
+_BLOCK = 16
+"""The number of nodes that share a maximum."""
+
+
+@dataclass(eq=False)
+class NodeScores:
+    """The cached answers for one kind of task on N nodes."""
+
+    task: TaskView
+    tasks: TasksView
+    dims: Rows
+    """The positions of the resources that it requests."""
+    request: Ints
+    """(R, 1): the request; where nothing is requested, less than any node can lack."""
+    scope: Scope
+    feasible: Mask
+    """(N,): where no predicate rejects the task, at the latest after the pods that terminate there are gone."""
+    score: Floats
+    """(N,): ``node_order``."""
+    ranked: Floats
+    """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
+    changes: int = NONE
+    """How many changes of nodes the answers include."""
+    column: int = NONE
+    """The column in the table, NONE outside."""
+
+
+class ScoreTable:
+    """The shapes of one session whose scores are refreshed together."""
+
+    def __init__(self, ledger: Ledger, hooks: Hooks, refresh: Callable[[NodeScores], None]) -> None:
+        """``refresh`` updates one entry by itself."""
+        self._ledger, self._hooks, self._refresh = ledger, hooks, refresh
+        self._members: list[NodeScores] = []
+        self._candidates: dict[int, NodeScores] = {}
+        self._columns: _Columns | None = None
+        self._changes = 0
+        self._states: dict[bytes, tuple[Floats, Mask]] = {}
+
+    def refresh(self, entry: NodeScores) -> bool:
+        """Update an entry that is in the table; return whether it is."""
+        if entry.column == NONE or not self._update():
+            return False
+        entry.changes = self._changes
+        return True
+
+    def best(self, entry: NodeScores) -> int:
+        """Return the first of the nodes that rank highest."""
+        if entry.column == NONE or self._columns is None:
+            return int(entry.ranked.argmax())
+        return self._columns.best(entry.column)
+
+    def add(self, entry: NodeScores) -> None:
+        """Take an up-to-date entry into the table, once there are enough of them."""
+        if entry.column != NONE:
+            return
+        self._update()
+        number = len(self._members) + len(self._candidates)
+        if id(entry) in self._candidates:  # all shapes had their turn
+            if number >= LEAST:
+                self._build()
+        elif number < MOST and self._is_eligible(entry):
+            self._candidates[id(entry)] = entry
+            if len(self._candidates) >= max(LEAST, len(self._members) // 2):
+                self._build()
+
+    def _is_eligible(self, entry: NodeScores) -> bool:
+        hooks = self._hooks
+        return entry.scope <= Scope.COLUMNS and hooks.by_shape and hooks.rejections_are_static(entry.task)
+
+    def _build(self) -> None:
+        self._update()
+        for entry in self._candidates.values():
+            self._refresh(entry)
+        self._members += self._candidates.values()
+        self._candidates = {}
+        self._changes = len(self._ledger.touched)
+        self._columns = _Columns(self._members)
+        self._tasks = TasksView([entry.task for entry in self._members])
+        self._requests = np.concatenate([entry.request for entry in self._members], axis=1)
+        self._states.clear()
+
+    def _update(self) -> bool:
+        """Refresh the nodes that changed since; if there are too many, drop the table and return False."""
+        touched = self._ledger.touched
+        now = len(touched)
+        if now == self._changes or self._columns is None:
+            self._changes = now
+            return True
+        nodes = None if now - self._changes > 2 * _NODES else set(touched[self._changes :].tolist())
+        self._changes, before = now, self._changes
+        if nodes is None or len(nodes) > _NODES:
+            for entry in self._members:
+                entry.column, entry.changes = NONE, before
+            self._members, self._columns = [], None
+            return False
+        for node in nodes:
+            self._columns.put(node, *self._scores(node))
+        return True
+
+    def _scores(self, node: int) -> tuple[Floats, Mask]:
+        """(S,): the score of a node for each member, and whether the member fits into its free resources."""
+        state = self._ledger.state_of(node)
+        known = self._states.get(state)
+        if known is None:
+            rows = self._ledger.single(node)
+            view = NodesView(self._ledger, rows)
+            scores: Floats = self._hooks.node_order(self._tasks, view)[:, 0]
+            fits = np.array((self._requests <= self._ledger.free_of(rows)).all(axis=0), dtype=np.bool_)
+            known = scores, fits
+            if (
+                not view.rows_read
+            ):  # the scores follow from the columns: they are those of every node with equal columns
+                if len(self._states) == _STATES:
+                    self._states.clear()
+                self._states[state] = known
+        return known
+
+
+class _Columns:
+    """The arrays of the members as columns of (N, S) arrays, with the maximum of each block of nodes."""
+
+    def __init__(self, members: list[NodeScores]) -> None:
+        self._feasible: Mask = np.stack([entry.feasible for entry in members], axis=1)
+        self._score: Floats = np.stack([entry.score for entry in members], axis=1)
+        nodes, blocks = len(self._score), -(-len(self._score) // _BLOCK)
+        self._ranked: Floats = np.full((blocks * _BLOCK, len(members)), INFEASIBLE, dtype=np.float64)
+        self._ranked[:nodes] = np.stack([entry.ranked for entry in members], axis=1)
+        self._highest: Floats = self._ranked.reshape(blocks, _BLOCK, len(members)).max(axis=1)
+        for column, entry in enumerate(members):
+            entry.column, entry.feasible, entry.score = column, self._feasible[:, column], self._score[:, column]
+            entry.ranked = self._ranked[:nodes, column]
+
+    def put(self, node: int, scores: Floats, fits: Mask) -> None:
+        """Set what one node is to each member."""
+        self._score[node] = scores
+        self._ranked[node] = np.where(fits & self._feasible[node], scores, INFEASIBLE)
+        block = node // _BLOCK
+        np.maximum.reduce(self._ranked[block * _BLOCK : (block + 1) * _BLOCK], axis=0, out=self._highest[block])
+
+    def best(self, column: int) -> int:
+        """Return the first of the nodes that rank highest for a member."""
+        start = int(self._highest[:, column].argmax()) * _BLOCK
+        return start + int(self._ranked[start : start + _BLOCK, column].argmax())
