@@ -1,4 +1,4 @@
-"""How fast admission judges: `python -m bench.admission`, and with `--hostile 20000` what the worst that is sent costs.
+"""Speed of admission: `python -m bench.admission`; `--hostile 20000` measures malformed and hostile reviews.
 
 Reviews are those of real work: jobs of one to eight tasks in a tree of 200 queues, changes of queues, PodGroups and pods.
 What is measured is the processor time from the bytes of the review to the bytes of the answer, both webhooks.
@@ -80,22 +80,22 @@ def _object(group: str, version: str, kind: str, name: str, spec: Json) -> Json:
 
 
 def _review(number: int) -> bytes:
-    found = _objects(number)
-    group, _, version = found["apiVersion"].rpartition("/")
+    body = _objects(number)
+    group, _, version = body["apiVersion"].rpartition("/")
     request = {
         "uid": f"u{number}",
-        "kind": {"group": group, "version": version, "kind": found["kind"]},
+        "kind": {"group": group, "version": version, "kind": body["kind"]},
         "operation": "CREATE",
-        "name": found["metadata"]["name"],
+        "name": body["metadata"]["name"],
         "namespace": "team",
         "userInfo": {"username": "alice", "groups": ["staff", "system:authenticated"]},
-        "object": found,
+        "object": body,
     }
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
 
 
 def _spent(body: bytes, context: Context) -> float:
-    """Processor seconds for what both webhooks say to one review."""
+    """Return the CPU seconds of both webhooks for a review."""
     start = time.process_time()
     for judge in (mutate, _validated):
         msgspec.json.encode(_answered(judge, body, context))
@@ -123,11 +123,11 @@ def run() -> dict[str, float]:
     bodies = [_review(number) for number in range(COUNT)]
     for body in bodies[:100]:
         _spent(body, context)
-    found = sorted(_spent(body, context) for body in bodies)
+    seconds = sorted(_spent(body, context) for body in bodies)
     return {
-        "reviews_per_second": COUNT / sum(found),
-        "p99_milliseconds": found[int(COUNT * 0.99)] * 1000,
-        "median_milliseconds": median(found) * 1000,
+        "reviews_per_second": COUNT / sum(seconds),
+        "p99_milliseconds": seconds[int(COUNT * 0.99)] * 1000,
+        "median_milliseconds": median(seconds) * 1000,
     }
 
 
@@ -155,7 +155,7 @@ def hostile(count: int, seed_number: int) -> tuple[int, float, list[tuple[float,
             try:
                 answer = msgspec.json.encode(_answered(judge, data, WORLD))
             except NoReviewError:
-                answer = b'{"response": {"allowed": false}}'  # the server refuses such a body as a bad request
+                answer = b'{"response": {"allowed": false}}'  # the server responds with 400 to such a body
             spent.append(time.process_time() - start)
             slowest.append((spent[-1], f"{judge.__name__} {data[-90:]!r}, {len(data)} bytes: {answer[:160]!r}"))
             assert isinstance(msgspec.json.decode(answer)["response"]["allowed"], bool)

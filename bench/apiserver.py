@@ -51,18 +51,18 @@ def creates(count: int) -> list[bytes]:
 
 
 def unlike(count: int) -> list[bytes]:
-    """Pods of which each has a spec of its own: a variable with its number, as distributed jobs ask for."""
-    found = []
+    """Create requests of pods with different specs: each has its index as a variable, as in distributed jobs."""
+    requests = []
     for number in range(count):
         env = [*CONTAINER["env"], {"name": "TASK_INDEX", "value": str(number)}]
         made = pod(number) | {"spec": {"restartPolicy": "Never", "containers": [{**CONTAINER, "env": env}]}}
-        found.append(request("POST", PODS, msgspec.json.encode(made)))
-    return found
+        requests.append(request("POST", PODS, msgspec.json.encode(made)))
+    return requests
 
 
 def binds(count: int) -> list[bytes]:
-    """Each pod to one of 100 nodes."""
-    found = []
+    """Binding requests of each pod to one of 100 nodes."""
+    requests = []
     for number in range(count):
         binding = {
             "apiVersion": "v1",
@@ -70,8 +70,8 @@ def binds(count: int) -> list[bytes]:
             "metadata": {"name": f"pod-{number:06d}"},
             "target": {"kind": "Node", "name": f"node-{number % 100}"},
         }
-        found.append(request("POST", f"{PODS}/pod-{number:06d}/binding", msgspec.json.encode(binding)))
-    return found
+        requests.append(request("POST", f"{PODS}/pod-{number:06d}/binding", msgspec.json.encode(binding)))
+    return requests
 
 
 def patches(count: int) -> list[bytes]:
@@ -174,8 +174,8 @@ class Rates:
 
 
 async def measure(count: int, width: int, *options: str) -> dict[str, float]:
-    """What `run` tells, for `count` pods and `width` requests in flight."""
-    found: dict[str, float] = {}
+    """Return the figures of `run` for `count` pods and `width` requests in flight."""
+    figures: dict[str, float] = {}
     loop = asyncio.get_running_loop()
     everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     pin(0, 1)
@@ -188,20 +188,20 @@ async def measure(count: int, width: int, *options: str) -> dict[str, float]:
         rates = Rates((ours, bare), width)
         cases = (("creates", creates, 201), ("binds", binds, 201), ("patches", patches, 200), ("gets", gets, 200))
         for name, make, status in cases:
-            found |= await rates.of(name, make(count), status)
+            figures |= await rates.of(name, make(count), status)
         best = 1e9
         for _ in range(3):
             seconds, size = await drive(url, [request("GET", "/api/v1/pods")], 200, 1)
             best = min(best, seconds)
-        found["list_10000_seconds"], found["list_megabytes"] = best * 10_000 / count, size / 1e6
-        found |= await rates.of("deletes", deletes(count), 200)
-        found |= await rates.of("unlike_creates", unlike(count), 201)
+        figures["list_10000_seconds"], figures["list_megabytes"] = best * 10_000 / count, size / 1e6
+        figures |= await rates.of("deletes", deletes(count), 200)
+        figures |= await rates.of("unlike_creates", unlike(count), 201)
         async with asyncio.timeout(60):
             await asyncio.gather(*(watcher.done.wait() for watcher in watchers))
-        found["events_seen_by_each_watcher"] = float(min(watcher.events for watcher in watchers))
+        figures["events_seen_by_each_watcher"] = float(min(watcher.events for watcher in watchers))
     if everywhere:
         os.sched_setaffinity(0, everywhere)
-    return found
+    return figures
 
 
 def run(count: int = 10_000, width: int = 32, *options: str) -> dict[str, float]:

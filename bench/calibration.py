@@ -21,5 +21,5 @@ def unit() -> float:
         for _ in range(10_000):
             column = np.where(column > 0.5, column, column + 1.0)
         best = min(best, time.process_time() - start)
-        assert total > column.size  # what nobody reads, a clever interpreter may leave out
+        assert total > column.size  # an interpreter may optimise away unused results
     return best

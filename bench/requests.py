@@ -64,7 +64,7 @@ class Ends:
         self.changed.set()
 
     async def come(self, count: int, seconds: float) -> None:
-        """Wait until so many jobs are over; tells when it takes too long. Raises AssertionError if one ended badly."""
+        """Wait until so many jobs have ended. Raises TimeoutError, and AssertionError if a job has not completed."""
         async with asyncio.timeout(seconds):
             while sum(phase in ENDED for phase in self.phases.values()) < count:
                 self.changed.clear()
@@ -76,7 +76,7 @@ class Ends:
 
 @asynccontextmanager
 async def services(*parts: tuple[Any, Connection, Any]) -> AsyncIterator[None]:
-    """Services at work, stopped in good order: what they have put off is written, and counted, before they are gone."""
+    """Run services; at the end they finish delayed writes, which are counted."""
     stops, tasks = [], []
     for run, connection, settings in parts:
         stop, ready = asyncio.Event(), asyncio.Event()
@@ -92,7 +92,7 @@ async def services(*parts: tuple[Any, Connection, Any]) -> AsyncIterator[None]:
 
 
 async def lives(jobs: int, replicas: int, duration: str) -> tuple[Counter[RequestKey], Counter[RequestKey], float]:
-    """What the scheduler, and what the controller has asked for jobs from their start to their end; and the seconds."""
+    """Return the requests of scheduler and controller for jobs from start to end, and the seconds."""
     alone = Parts(scheduler=None, controller=None, admission=None)
     async with LocalCluster(NODES, capacity=ROOM, parts=alone) as cluster:
         for_scheduler, for_controller = connection_to(cluster.server), connection_to(cluster.server)
@@ -120,22 +120,22 @@ async def lives(jobs: int, replicas: int, duration: str) -> tuple[Counter[Reques
 
 
 async def measure() -> dict[str, float]:
-    """What `run` tells."""
-    found: dict[str, float] = {}
+    """Return the figures of `run`."""
+    figures: dict[str, float] = {}
     for name, jobs, replicas, duration in (("large_job", 1, 5000, "10s"), ("small_jobs", 500, 10, "5s")):
         by_scheduler, by_controller, seconds = await lives(jobs, replicas, duration)
         pods = jobs * replicas
         for side, counts in (("scheduler", by_scheduler), ("controller", by_controller)):
-            print(f"  {name}: {side}: {told(counts)}", file=sys.stderr)
-            found[f"{name}_{side}_requests_per_pod"] = counts.total() / pods
-        found[f"{name}_requests_per_pod"] = (by_scheduler.total() + by_controller.total()) / pods
-        found[f"{name}_seconds"] = seconds
-    return found
+            print(f"  {name}: {side}: {summary(counts)}", file=sys.stderr)
+            figures[f"{name}_{side}_requests_per_pod"] = counts.total() / pods
+        figures[f"{name}_requests_per_pod"] = (by_scheduler.total() + by_controller.total()) / pods
+        figures[f"{name}_seconds"] = seconds
+    return figures
 
 
-def told(counts: Counter[RequestKey]) -> str:
-    """Counts in words, the most frequent first."""
-    return ", ".join(f"{number} {asked.verb} {asked.resource}" for asked, number in counts.most_common())
+def summary(counts: Counter[RequestKey]) -> str:
+    """Return the counts as text, the most frequent first."""
+    return ", ".join(f"{number} {request.verb} {request.resource}" for request, number in counts.most_common())
 
 
 def run() -> dict[str, float]:

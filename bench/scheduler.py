@@ -100,7 +100,7 @@ def gangs_on_empty_nodes(nodes: int = 1000) -> float:
 
 
 def gangs_that_preempt() -> float:
-    """1,000 full nodes of 10,000 unimportant pods; 25 gangs of 20 important ones take room from them."""
+    """1,000 full nodes with 10,000 pods of low priority; 25 gangs of 20 pods of higher priority preempt them."""
     state = world(1000)
     for name, value in (("low", 1), ("high", 1000)):
         state.upsert(core.PriorityClass(metadata=core.Meta(name=name), value=value))
@@ -118,9 +118,9 @@ def gangs_that_preempt() -> float:
     return seconds
 
 
-def listed(kind: str, things: Sequence[msgspec.Struct], more: dict[str, object] | None = None) -> bytes:
-    """The bytes of a list as an API server sends it; ``more`` is what its objects have that nobody here reads."""
-    whole = [{**msgspec.to_builtins(thing), "unread": more} if more else msgspec.to_builtins(thing) for thing in things]
+def listed(kind: str, objects: Sequence[msgspec.Struct], more: dict[str, object] | None = None) -> bytes:
+    """Return the bytes of a list as an API server sends it; ``more`` is added to its objects and not read."""
+    whole = [{**msgspec.to_builtins(body), "unread": more} if more else msgspec.to_builtins(body) for body in objects]
     return msgspec.json.encode({"kind": f"{kind}List", "metadata": {"resourceVersion": "1"}, "items": whole})
 
 
@@ -151,17 +151,17 @@ def first_plan() -> tuple[State, float]:
     start = time.process_time()
     for kind, body in pages:
         page = read_page(kind, body, [])
-        store.take([Change(ChangeType.ADDED, thing) for thing in page.items or ()])
+        store.take([Change(ChangeType.ADDED, body) for body in page.items or ()])
     plan = schedule(store.snapshot(MOMENT), default(builtin()))
     seconds = time.process_time() - start
     assert len(plan.of(Bind)) == 1
     return store.state, seconds
 
 
-def one_change(state: State) -> float:
+def single_change(state: State) -> float:
     """One pod among many changed: a snapshot and a cycle, the quietest of five."""
     config, registry = default(builtin()), builtin()
-    schedule(state.snapshot(MOMENT), config, registry)  # what only depends on the nodes is reckoned once
+    schedule(state.snapshot(MOMENT), config, registry)  # computes what depends on the nodes only
     changed = float("inf")
     for number in range(5):
         state.upsert(pod("running-0", 0, "1", "2Gi", f"node-{number + 1:05}"))
@@ -191,6 +191,6 @@ def run() -> dict[str, float]:
         "twice_the_nodes": large / small,
         "gangs_that_preempt": preempting,
         "first_plan_after_a_restart": first,
-        "one_change_among_150000": one_change(state),
+        "one_change_among_150000": single_change(state),
         "singles_of_200_shapes": singles_of_many_shapes(state),
     }

@@ -19,20 +19,20 @@ _KEY = re.compile(r"^( *)([\w-]+):(.*)$")
 
 
 def table() -> str:
-    """The rows: key, default and what the comment above the key says; a whole structure is one row."""
+    """Return the table: key, default and the comment above the key; a structure is one row."""
     text = VALUES.read_text()
     defaults = yaml.safe_load(text)
     rows = ["| value | default | meaning |", "|---|---|---|"]
-    for path, told in _told(text):
+    for path, comment in _comments(text):
         default = defaults
         for key in path:
             default = default[key]
-        rows.append(f"| `{'.'.join(path)}` | {_shown(default)} | {told} |")
+        rows.append(f"| `{'.'.join(path)}` | {_shown(default)} | {comment} |")
     return "\n".join(rows)
 
 
-def _told(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The keys that have a comment, with it. What is said of a group of which each key is told is no row of its own."""
+def _comments(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the keys with a comment, without groups whose keys have comments themselves."""
     comment: list[str] = []
     path: list[str] = []
     for line in text.splitlines():
@@ -40,17 +40,17 @@ def _told(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
         if stripped.startswith("#"):
             comment.append(stripped.removeprefix("#").strip())
             continue
-        found = _KEY.match(line)
-        if found and len(found[1]) % 2 == 0 and len(found[1]) // 2 <= len(path):
-            path[len(found[1]) // 2 :] = [found[2]]
-            opens = not found[3].strip() and path != ["scheduler", "config"]
+        match = _KEY.match(line)
+        if match and len(match[1]) % 2 == 0 and len(match[1]) // 2 <= len(path):
+            path[len(match[1]) // 2 :] = [match[2]]
+            opens = not match[3].strip() and path != ["scheduler", "config"]
             if comment and not (opens and path[-1] != "resources"):
                 yield tuple(path), " ".join(comment)
         comment = []
 
 
 def _shown(default: Any) -> str:
-    """A default as it is written in a table: short, and empty where it is empty."""
+    """Return a default for the table, empty for empty values."""
     if default in ("", [], {}):
         return ""
     if isinstance(default, dict) and "tiers" in default:

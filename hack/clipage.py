@@ -1,4 +1,4 @@
-"""``python -m hack.clipage`` writes docs/cli.md: what every command says of itself."""
+"""``python -m hack.clipage`` writes docs/cli.md: the help of every command."""
 
 import contextlib
 import io
@@ -28,7 +28,7 @@ fish are also available.
 
 
 def page() -> str:
-    """The text of docs/cli.md."""
+    """Return the text of docs/cli.md."""
     root = all_commands()
     parts = [_HEAD]
     for path in _commands(root, ()):
@@ -38,7 +38,7 @@ def page() -> str:
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The words of a command and of those below it, in the order in which they are shown."""
+    """Yield the path of a command and of its subcommands, in the order of the help."""
     yield path
     for name, below in getattr(command, "commands", {}).items():
         if not below.hidden:
@@ -46,10 +46,10 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _help(root: Any, path: tuple[str, ...]) -> str:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         root.main([*path, "--help"], prog_name="volcanopy", standalone_mode=False, terminal_width=_WIDTH)
-    return re.sub(r"[ \t]+$", "", said.getvalue(), flags=re.MULTILINE).strip()
+    return re.sub(r"[ \t]+$", "", output.getvalue(), flags=re.MULTILINE).strip()
 
 
 def main() -> int:

@@ -106,25 +106,25 @@ def page() -> str:
 def _table(model: type[BaseModel]) -> list[str]:
     if not model.model_fields:
         return []
-    told = sentences(model)
+    descriptions = sentences(model)
     rows = ["| argument | default | description |", "|---|---|---|"]
     for name, field in model.model_fields.items():
         rows.append(
-            f"| `{field.alias or name}` | {_default(field)} | {(field.description or told.get(name, '')).replace('``', '`')} |"
+            f"| `{field.alias or name}` | {_default(field)} | {(field.description or descriptions.get(name, '')).replace('``', '`')} |"
         )
     return [*rows, ""]
 
 
 def sentences(model: type[BaseModel]) -> Mapping[str, str]:
-    """What stands below each field of a model."""
+    """Return the docstring of each field of a model."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
-    for field, text in zip(body.body, body.body[1:], strict=False):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                found[name] = " ".join(said.split())
-    return found
+    result: dict[str, str] = {}
+    for field, docstring in zip(body.body, body.body[1:], strict=False):
+        match field, docstring:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                result[name] = " ".join(text.split())
+    return result
 
 
 def _default(field: FieldInfo) -> str:

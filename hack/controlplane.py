@@ -1,12 +1,12 @@
 """The second API server: finds, or builds once, the real kube-apiserver and etcd that the tests compare ours with.
 
-Run as `python -m hack.controlplane` before the tests (`make controlplane`); the tests themselves only ask `assets()`
+Run as `python -m hack.controlplane` before the tests (`make controlplane`); the tests only call `assets()`
 and never build. Where the programs come from, first match wins:
 
-1. the folder in KUBEBUILDER_ASSETS, if it holds all of `PROGRAMS`;
+1. the folder in KUBEBUILDER_ASSETS, if it contains all of `PROGRAMS`;
 2. `${XDG_CACHE_HOME:-~/.cache}/volcanopy/controlplane/<key>`, the key being a digest of the Go module `hack/envtest`;
 3. `go`, if it is on PATH, which builds them into that folder from the published Go modules;
-4. nothing: one line says so and the tests on the second server are skipped. With CI set that is a failure instead.
+4. nothing: it prints one line and the tests on the second server are skipped. With CI set that is a failure instead.
 
 kubectl is the one on PATH; where there is none it is built as well.
 """
@@ -24,11 +24,11 @@ from hack.gobuild import BuildError
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 MODULE = Path(__file__).parent / "envtest"
 VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-_say = gobuild.speaker("control plane")
+_log = gobuild.logger("control plane")
 
 
 def assets() -> Path | None:
-    """Return the folder that holds all of `PROGRAMS`, or None where nobody has built them. Builds nothing."""
+    """Return the folder with all of `PROGRAMS`, or None if they are not built. Builds nothing."""
     return next((folder for folder in _candidates() if not missing(folder)), None)
 
 
@@ -46,16 +46,16 @@ def missing(folder: Path) -> list[str]:
 
 @functools.cache
 def cache_folder() -> Path:
-    """Return where our own build belongs: it moves whenever the Go module or the machine's kind changes."""
+    """Return the folder of the build, which depends on the Go module and the platform."""
     return gobuild.cache_folder("controlplane", MODULE, sorted(MODULE.glob("cmd/*/*.go")))
 
 
 def kubernetes_version() -> str:
-    """Return the Kubernetes release that the Go module asks for, such as `v1.36.3`."""
-    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    if found is None:
+    """Return the Kubernetes release that the Go module requires, such as `v1.36.3`."""
+    match = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    if match is None:
         raise BuildError(f"{MODULE / 'go.mod'} does not require k8s.io/kubernetes: restore that line")
-    return found[1]
+    return match[1]
 
 
 def build(go: str) -> None:
@@ -64,7 +64,7 @@ def build(go: str) -> None:
     Raises BuildError when Go fails.
     """
     folder = cache_folder()
-    with gobuild.locked(folder, _say):
+    with gobuild.locked(folder, _log):
         if missing(folder):
             _go_build(go, "controlplane", folder)
             for name in PROGRAMS:
@@ -77,13 +77,13 @@ def main() -> int:
     """Make the programs available; 0 also where that is impossible, unless CI is set."""
     given = os.environ.get("KUBEBUILDER_ASSETS")
     if given and (lacking := missing(Path(given))):
-        _say(f"KUBEBUILDER_ASSETS={given} lacks {', '.join(lacking)}: looking elsewhere")
+        _log(f"KUBEBUILDER_ASSETS={given} lacks {', '.join(lacking)}: looking elsewhere")
     if assets() and kubectl():
         return 0
-    wanted = "kubectl" if assets() else f"Kubernetes {kubernetes_version()}"
+    program = "kubectl" if assets() else f"Kubernetes {kubernetes_version()}"
     go = shutil.which("go")
     if go is None:
-        reason = f"no Go on PATH to build {wanted} with, and none in {cache_folder()}"
+        reason = f"no Go on PATH to build {program} with, and none in {cache_folder()}"
     else:
         try:
             build(go)
@@ -92,7 +92,7 @@ def main() -> int:
         else:
             return 0
     in_ci = bool(os.environ.get("CI"))
-    _say(f"{reason}: {'CI must test on it' if in_ci else 'the tests on the second API server are skipped'}")
+    _log(f"{reason}: {'CI must test on it' if in_ci else 'the tests on the second API server are skipped'}")
     return int(in_ci)
 
 
@@ -115,7 +115,7 @@ def _go_build(go: str, command: str, folder: Path) -> None:
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "", "gitTreeState": "clean"}
     names = {f"{package}.{name}": value for package in VERSION_PACKAGES for name, value in stamps.items()}
     about = f"{command} of Kubernetes {version}"
-    gobuild.build(go, MODULE, f"./cmd/{command}", folder / command, about, names, _say)
+    gobuild.build(go, MODULE, f"./cmd/{command}", folder / command, about, names, _log)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The instructions of our Dockerfile, as values: as much of the format as it uses, and nothing read over in silence."""
+"""Parser for the instructions that our Dockerfile uses; all others are errors."""
 
 import fnmatch
 import json
@@ -11,21 +11,21 @@ PLAIN = {"RUN", "WORKDIR", "USER"}
 
 
 class DockerfileError(ValueError):
-    """An instruction that is not understood; says which and where."""
+    """An instruction is not supported; the message has its line."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction that does something. ``source`` is the stage that a COPY takes from, if it is not the context."""
+    """An instruction; ``source`` is the stage from which a COPY reads, empty for the context."""
 
     kind: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     source: str = ""
 
 
 @dataclass
 class Stage:
-    """A root that is made: from ``base``, by steps."""
+    """A stage: a base image and steps."""
 
     base: str
     name: str
@@ -35,17 +35,17 @@ class Stage:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What ENV says, in the end."""
-        return dict(step.words for step in self.steps if step.kind == "ENV")  # type: ignore[misc]
+        """Variables set by ENV."""
+        return dict(step.arguments for step in self.steps if step.kind == "ENV")  # type: ignore[misc]
 
     @property
     def user(self) -> str:
-        """Who the program runs as, in the end."""
-        return next((step.words[0] for step in reversed(self.steps) if step.kind == "USER"), "root")
+        """User of the program."""
+        return next((step.arguments[0] for step in reversed(self.steps) if step.kind == "USER"), "root")
 
 
 def parse(text: str) -> list[Stage]:
-    """The stages of a Dockerfile, the image last. Raises DockerfileError."""
+    """Return the stages of a Dockerfile, the image last. Raises DockerfileError."""
     stages: list[Stage] = []
     for number, line in _lines(text):
         kind, _, rest = line.partition(" ")
@@ -62,35 +62,34 @@ def parse(text: str) -> list[Stage]:
             key, _, value = rest.partition("=")
             stage.steps.append(Step(kind, (key, value)))
         elif kind == "COPY":
-            words = shlex.split(rest)
-            source = words.pop(0).removeprefix("--from=") if words[0].startswith("--from=") else ""
-            if len(words) < 2 or any(word.startswith("--") for word in words):
-                raise DockerfileError(f"line {number}: {line}: only COPY [--from=STAGE] FROM... TO is known here")
-            stage.steps.append(Step(kind, tuple(words), source))
+            arguments = shlex.split(rest)
+            source = arguments.pop(0).removeprefix("--from=") if arguments[0].startswith("--from=") else ""
+            if len(arguments) < 2 or any(argument.startswith("--") for argument in arguments):
+                raise DockerfileError(f"line {number}: {line}: only COPY [--from=STAGE] FROM... TO is supported")
+            stage.steps.append(Step(kind, tuple(arguments), source))
         elif kind in {"ENTRYPOINT", "CMD"}:
-            words = json.loads(rest)
-            setattr(stage, "entrypoint" if kind == "ENTRYPOINT" else "command", tuple(words))
+            setattr(stage, "entrypoint" if kind == "ENTRYPOINT" else "command", tuple(json.loads(rest)))
         else:
-            raise DockerfileError(f"line {number}: {line}: this form is not known here; teach hack/dockerfile.py")
+            raise DockerfileError(f"line {number}: {line}: not supported by hack/dockerfile.py")
     return stages
 
 
 def sent(folder: Path, rules: Iterable[str]) -> list[Path]:
-    """The files of a folder that .dockerignore's lines let into the build, relative to it; the last rule that fits counts."""
+    """Return the files of a folder that .dockerignore does not exclude, relative to it; the last matching rule counts."""
     known = [rule.strip() for rule in rules if rule.strip() and not rule.startswith("#")]
-    found = []
+    result = []
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
         if path.is_file() and not _ignored(relative, known):
-            found.append(relative)
-    return found
+            result.append(relative)
+    return result
 
 
 def _ignored(path: Path, rules: Iterable[str]) -> bool:
     ignored = False
     for rule in rules:
         pattern = rule.removeprefix("!").removeprefix("**/").rstrip("/")
-        # A rule for a folder is one for all that is in it; one with ** in front fits at every depth.
+        # A rule for a folder includes its content; a rule with ** matches at any depth.
         parts = path.parts if rule.startswith("**/") else [str(path), *map(str, path.parents)]
         if any(fnmatch.fnmatchcase(part, pattern) for part in parts if part != "."):
             ignored = not rule.startswith("!")

@@ -1,4 +1,4 @@
-"""Building a program from published Go modules, once: with a sign of life, a lock, and a cache that moves with its source."""
+"""Building a program from published Go modules once, with progress output, a lock and a cache."""
 
 import contextlib
 import fcntl
@@ -15,24 +15,24 @@ from typing import IO
 
 PROGRESS_SECONDS = 15.0
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 class BuildError(Exception):
     """The Go build failed; the message ends with the last lines that it printed."""
 
 
-def speaker(subject: str) -> Say:
-    """Return what prints a line about the subject."""
+def logger(subject: str) -> Log:
+    """Return a function that prints a line about the subject."""
 
-    def say(line: str) -> None:
+    def log(line: str) -> None:
         print(f"{subject}: {line}", file=sys.stderr, flush=True)
 
-    return say
+    return log
 
 
 def cache_folder(family: str, module: Path, sources: Iterable[Path] = (), flags: str = "") -> Path:
-    """Return where programs built from `module` belong: it moves whenever module, flags or the machine's kind change."""
+    """Return the folder of programs built from `module`; it depends on the module, the flags and the platform."""
     digest = hashlib.sha256(f"{platform.system()} {platform.machine()}{flags}".encode())
     for file in [module / "go.mod", module / "go.sum", *sources]:
         digest.update(f"\n{file.relative_to(module)}\n".encode())
@@ -42,34 +42,34 @@ def cache_folder(family: str, module: Path, sources: Iterable[Path] = (), flags:
 
 
 def runs(program: Path) -> bool:
-    """Whether there is a program of that name."""
+    """Return whether the file exists and is executable."""
     return program.is_file() and os.access(program, os.X_OK)
 
 
 @contextlib.contextmanager
-def locked(folder: Path, say: Say) -> Iterator[None]:
-    """Hold the folder, which is made; a second caller waits for the first."""
+def locked(folder: Path, log: Log) -> Iterator[None]:
+    """Create and lock the folder; a second caller waits for the first."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("someone else is building it: waiting")
+            log("waiting for another build")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def build(
-    go: str, module: Path, package: str, program: Path, version: str, stamps: Mapping[str, str], say: Say
+    go: str, module: Path, package: str, program: Path, version: str, stamps: Mapping[str, str], log: Log
 ) -> None:
-    """Build one package to `program`, which appears whole or not at all; `stamps` are set in the program.
+    """Build a package to `program`, which is replaced atomically; `stamps` are set in the program.
 
     Raises BuildError.
     """
     fresh = program.with_name(f".{program.name}.new")
     flags = ["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())]
     argv = [go, "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={' '.join(flags)}"]
-    say(f"building {version} into {program.parent}, once: this takes minutes")
+    log(f"building {version} into {program.parent}, once: this takes minutes")
     started = time.monotonic()
     process = subprocess.Popen(
         [*argv, "-o", str(fresh), package],
@@ -79,7 +79,7 @@ def build(
         text=True,
     )
     assert process.stderr is not None
-    # `go build -v` names each package as it compiles it; anything else on stderr is a download or a complaint.
+    # `go build -v` names each package as it compiles it; other lines on stderr are downloads and errors.
     lines: list[str] = []
     reader = threading.Thread(target=_collect, args=(process.stderr, lines), daemon=True)
     reader.start()
@@ -87,7 +87,7 @@ def build(
         try:
             code = process.wait(PROGRESS_SECONDS)
         except subprocess.TimeoutExpired:
-            say(f"{program.name}: {len(lines)} packages fetched or compiled in {time.monotonic() - started:.0f} s")
+            log(f"{program.name}: {len(lines)} packages fetched or compiled in {time.monotonic() - started:.0f} s")
         else:
             break
     reader.join()
@@ -95,7 +95,7 @@ def build(
         tail = "\n".join(lines[-20:])
         raise BuildError(f"`go build {package}` in {module} failed with\n{tail}\n")
     fresh.replace(program)
-    say(f"{program.name}: built in {time.monotonic() - started:.0f} s")
+    log(f"{program.name}: built in {time.monotonic() - started:.0f} s")
 
 
 def _collect(stream: IO[str], lines: list[str]) -> None:

@@ -1,8 +1,8 @@
-"""helm, for the tests of the chart: the one on PATH if it is of the release we ask for, else built once from its Go module.
+"""helm, for the tests of the chart: the program on PATH if it has the required release, else built once from its Go module.
 
-Run as `python -m hack.helm` before the tests (`make helm`); the tests themselves only ask `helm()` and never build.
+Run as `python -m hack.helm` before the tests (`make helm`); the tests only call `helm()` and never build.
 It is kept in `${XDG_CACHE_HOME:-~/.cache}/volcanopy/helm/<key>`, the key being a digest of the Go module `hack/helm`.
-Where there is neither helm nor Go, one line says so and the tests that need it are skipped; with CI set that is a failure.
+Where there is neither helm nor Go, it prints one line and the tests that need it are skipped; with CI set that is a failure.
 """
 
 import functools
@@ -17,24 +17,24 @@ from hack import gobuild
 
 MODULE = Path(__file__).parent / "helm"
 PACKAGE = "helm.sh/helm/v3/cmd/helm"
-_say = gobuild.speaker("helm")
+_log = gobuild.logger("helm")
 
 
 @functools.cache
 def helm() -> Path | None:
-    """Return the program, or None where nobody has built it. Builds nothing."""
-    if (found := shutil.which("helm")) and _is_ours(found):
-        return Path(found)
+    """Return the program, or None if it is not built. Builds nothing."""
+    if (program := shutil.which("helm")) and _is_ours(program):
+        return Path(program)
     built = cache_folder() / "helm"
     return built if gobuild.runs(built) else None
 
 
 def helm_version() -> str:
-    """Return the release that the Go module asks for, such as `v3.22.0`."""
-    found = re.search(r"^\s*helm\.sh/helm/v3 (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    if found is None:
+    """Return the release that the Go module requires, such as `v3.22.0`."""
+    match = re.search(r"^\s*helm\.sh/helm/v3 (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    if match is None:
         raise gobuild.BuildError(f"{MODULE / 'go.mod'} does not require helm.sh/helm/v3: restore that line")
-    return found[1]
+    return match[1]
 
 
 def cache_folder() -> Path:
@@ -45,13 +45,13 @@ def cache_folder() -> Path:
 def build(go: str) -> None:
     """Build it into `cache_folder()`; a second caller waits for the first. Raises BuildError."""
     folder, program = cache_folder(), cache_folder() / "helm"
-    with gobuild.locked(folder, _say):
+    with gobuild.locked(folder, _log):
         if not gobuild.runs(program):
-            gobuild.build(go, MODULE, PACKAGE, program, f"helm {helm_version()}", _stamps(), _say)
+            gobuild.build(go, MODULE, PACKAGE, program, f"helm {helm_version()}", _stamps(), _log)
 
 
 def _stamps() -> dict[str, str]:
-    """What helm says of itself, and the Kubernetes release that it renders for where no cluster is asked."""
+    """Return the version of helm, and the Kubernetes release for which it renders without a cluster."""
     minor = re.search(r"^\s*k8s\.io/client-go v0\.(\d+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
     assert minor is not None, "helm is built with client-go"
     kubernetes = {"k8sVersionMajor": "1", "k8sVersionMinor": minor[1]}
@@ -77,7 +77,7 @@ def main() -> int:
         else:
             return 0
     in_ci = bool(os.environ.get("CI"))
-    _say(f"{reason}: {'CI must test the chart' if in_ci else 'the tests of the chart are skipped'}")
+    _log(f"{reason}: {'CI must test the chart' if in_ci else 'the tests of the chart are skipped'}")
     return int(in_ci)
 
 

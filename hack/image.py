@@ -30,17 +30,17 @@ BASES = {
 PASSED_ON = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_DEFAULT_TIMEOUT", "HTTPS_PROXY", "HTTP_PROXY")
 """What pip must know on this machine to find packages: of no effect in the image."""
 LINKED = ("/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt")
-_say = gobuild.speaker("image")
+_log = gobuild.logger("image")
 
 
 def cache_folder() -> Path:
-    """Where roots and images are kept."""
+    """Return the folder of roots and images."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "volcanopy" / "image"
 
 
 def base_root(base: str) -> Path:
-    """The root that stands for a base image; made where it is missing."""
+    """Return the root of a base image; create it if it is missing."""
     release, packages = BASES[base]
     made = cache_folder() / release
     if (made / "usr/bin/python").exists():
@@ -52,7 +52,7 @@ def base_root(base: str) -> Path:
     if not (tools / "usr").exists():
         _run(["apt-get", "download", "debootstrap"], cwd=tools)
         _run(["dpkg", "-x", str(next(tools.glob("*.deb"))), str(tools)])
-    _say(f"making a root of Debian {release}, once: this takes minutes")
+    _log(f"making a root of Debian {release}, once: this takes minutes")
     program = [str(tools / "usr/sbin/debootstrap"), "--variant=minbase", f"--include={','.join(packages)}"]
     _run(
         [*program, release, str(fresh)],
@@ -72,7 +72,7 @@ def build(stages: Sequence[Stage], context: Path, target: Path) -> None:
         _run(["cp", "--archive", str(base_root(stage.base)), str(root)])  # device nodes included
         where, environment = "/", {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
         for step in stage.steps:
-            _say(f"{stage.name or 'image'}: {step.kind} {' '.join(step.words)}")
+            _log(f"{stage.name or 'image'}: {step.kind} {' '.join(step.arguments)}")
             match step:
                 case Step("RUN", (command,)):
                     with _guest(root) as passed:
@@ -113,9 +113,9 @@ def enter(stage: Stage, root: Path, arguments: Sequence[str], folders: Mapping[s
 
 
 def main() -> int:
-    """Build, look, and tell the figures."""
+    """Build the image, print its size and check it."""
     if os.geteuid() != 0:
-        _say("chroot needs root: run it as root, or use `docker build .`")
+        _log("chroot needs root: run it as root, or use `docker build .`")
         return 1
     started = time.monotonic()
     stages = parse((ROOT / "Dockerfile").read_text())
@@ -127,7 +127,7 @@ def main() -> int:
         shutil.copy2(ROOT / path, context / path)
     build(stages, context, target)
     base = _size(base_root(stages[-1].base))
-    _say(f"built in {time.monotonic() - started:.0f} s; {(_size(target) - base) / 2**20:.0f} MiB on top of the base")
+    _log(f"built in {time.monotonic() - started:.0f} s; {(_size(target) - base) / 2**20:.0f} MiB on top of the base")
     from hack.imagecheck import check
 
     return check(stages[-1], target)
@@ -136,13 +136,13 @@ def main() -> int:
 def _copy(step: Step, origin: Path, sources: Sequence[str], here: Path, root: Path, goal: str) -> None:
     into = root / goal.lstrip("/") if goal.startswith("/") else here / goal
     for source in sources:
-        found = origin / source.lstrip("/")
-        if found.is_dir():
-            shutil.copytree(found, into, symlinks=True, dirs_exist_ok=True)
+        path = origin / source.lstrip("/")
+        if path.is_dir():
+            shutil.copytree(path, into, symlinks=True, dirs_exist_ok=True)
         else:
-            destination = into / found.name if goal.endswith("/") else into
+            destination = into / path.name if goal.endswith("/") else into
             destination.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(found, destination)
+            shutil.copy2(path, destination)
 
 
 @contextlib.contextmanager
@@ -173,7 +173,7 @@ def _run(
     if done.returncode != 0:
         raise SystemExit(f"image: {' '.join(command)} failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     if not quiet and done.stderr.strip():
-        _say(done.stderr.strip()[-500:])
+        _log(done.stderr.strip()[-500:])
 
 
 def _remove(folder: Path) -> None:

@@ -54,11 +54,11 @@ for place in ("/", "/opt/volcanopy", "/etc", "/home"):
     sys.exit(f"{place} can be written")
 open("/tmp/written", "w").close()
 """
-_say = gobuild.speaker("image")
+_log = gobuild.logger("image")
 
 
 def check(stage: Stage, root: Path) -> int:
-    """All checks; 0 if they hold. What fails is said."""
+    """Run all checks and print failures; 0 if there are none."""
     python = ("/opt/volcanopy/bin/python", "-c", f'exec(bytes.fromhex("{HARMLESS.encode().hex()}"))')
     plain = Stage(stage.base, stage.name, stage.steps, python, ())
     failed = _wrong("the program cannot do what it must not", enter(plain, root, ()))
@@ -73,9 +73,9 @@ def check(stage: Stage, root: Path) -> int:
 
 def _wrong(what: str, command: Sequence[str]) -> int:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN)
-    _say(f"{'ok' if done.returncode == 0 else 'FAILED'}: {what}")
+    _log(f"{'ok' if done.returncode == 0 else 'FAILED'}: {what}")
     if done.returncode != 0:
-        _say((done.stdout + done.stderr)[-2000:])
+        _log((done.stdout + done.stderr)[-2000:])
     return done.returncode
 
 
@@ -105,13 +105,13 @@ async def _jobs_run(stage: Stage, root: Path) -> int:
                 await Creator(cluster.client).create([JOB])
                 async with asyncio.timeout(WITHIN):
                     await _ended(cluster.client)
-                _say("ok: a job is run by the scheduler and the controller of the image")
+                _log("ok: a job is run by the scheduler and the controller of the image")
             except TimeoutError:
-                _say("FAILED: a job was not run by the scheduler and the controller of the image")
+                _log("FAILED: a job was not run by the scheduler and the controller of the image")
                 for process in running:
                     process.kill()
-                    said, _ = await process.communicate()
-                    _say(said.decode()[-2000:])
+                    output, _ = await process.communicate()
+                    _log(output.decode()[-2000:])
                 return 1
             finally:
                 for process in running:
@@ -122,11 +122,11 @@ async def _jobs_run(stage: Stage, root: Path) -> int:
 
 
 async def _ended(client: Client) -> None:
-    """Until two pods have succeeded."""
+    """Wait until two pods have succeeded."""
     changed = asyncio.Event()
     reflector = Reflector(client, PODS, "default")
     following = asyncio.create_task(reflector.run(lambda _: changed.set()))
-    while sum(one.get("status", {}).get("phase") == "Succeeded" for one in reflector.objects.values()) < 2:
+    while sum(pod.get("status", {}).get("phase") == "Succeeded" for pod in reflector.objects.values()) < 2:
         await changed.wait()
         changed.clear()
     following.cancel()

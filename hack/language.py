@@ -80,6 +80,19 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "not found",
         "denied the request",
     ),
+    **{
+        f"charts/volcanopy/crds/{crd}.yaml": (
+            "you want to",
+            "hostalias holds",
+            "securitycontext holds",
+            "field holds extra command",
+        )
+        for crd in (
+            "batchjobs.batch.volcanopy.io",
+            "cronbatchjobs.batch.volcanopy.io",
+            "jobtemplates.flow.volcanopy.io",
+        )
+    },  # Kubernetes' own descriptions of pod templates
     "CHANGELOG.md": ("`holds`, `deserves` and `may hold`", "`wanted`, `held`, `promised`", "`unblock`, `ahead`"),
     "docs/admission.md": ("`refuse`", "| refuse |"),
     "charts/volcanopy/templates/_names.tpl": ('"refuse"',),

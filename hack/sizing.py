@@ -56,7 +56,7 @@ def gang(name: str, pods: int, duration: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process has used so far, and holds now: seconds, MiB."""
+    """CPU seconds of a process, its current and its highest memory in MiB."""
 
     processor: float
     memory: float
@@ -64,7 +64,7 @@ class Cost:
 
 
 def cost(pid: int) -> Cost:
-    """As the kernel tells it."""
+    """Return the figures of a process from /proc."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     rolled = dict(_lines(Path(f"/proc/{pid}/smaps_rollup").read_text()))
     status = dict(_lines(Path(f"/proc/{pid}/status").read_text()))
@@ -80,14 +80,14 @@ def _mib(text: str) -> float:
 
 
 class Stand:
-    """The processes, by name."""
+    """The processes by name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.kubeconfig = folder, folder / "kubeconfig"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start one; what it logs is in a file."""
+        """Start a process that logs to a file."""
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
@@ -96,36 +96,36 @@ class Stand:
         return process
 
     async def start_apiserver(self) -> None:
-        """It is ready when it has printed where it is."""
+        """Start the API server and wait until it prints its URL."""
         process = self.start("apiserver", "volcanopy.local.apiserver", "--kubeconfig", str(self.kubeconfig))
         assert process.stdout is not None
         await asyncio.to_thread(process.stdout.readline)
 
     def start_services(self) -> None:
-        """As the chart starts them, but for the election: there is one of each."""
-        told = ["--kubeconfig", str(self.kubeconfig)]
+        """Start the services as the chart does, without leader election."""
+        cluster = ["--kubeconfig", str(self.kubeconfig)]
         health = ["--bind-address", "127.0.0.1", "--health-port", "0"]
-        self.start("scheduler", "volcanopy", "scheduler", *told, *health, "--no-leader-elect")
-        self.start("controller", "volcanopy", "controller", *told, *health, "--no-leader-elect")
-        self.start("admission", "volcanopy", "admission", *told, *health)
+        self.start("scheduler", "volcanopy", "scheduler", *cluster, *health, "--no-leader-elect")
+        self.start("controller", "volcanopy", "controller", *cluster, *health, "--no-leader-elect")
+        self.start("admission", "volcanopy", "admission", *cluster, *health)
 
     async def cli(self, *arguments: str) -> str:
-        """What a command prints. Raises RuntimeError if it fails."""
+        """Return the output of a command. Raises RuntimeError if it fails."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "volcanopy", *arguments, "--kubeconfig", str(self.kubeconfig), stdout=subprocess.PIPE
         )
-        told, _ = await process.communicate()
+        output, _ = await process.communicate()
         if process.returncode:
             raise RuntimeError(f"volcanopy {' '.join(arguments)} ends with {process.returncode}")
-        return told.decode()
+        return output.decode()
 
     def costs(self) -> dict[str, Cost]:
-        """Of each process, and of this one, which is the kubelets."""
-        found = {name: cost(process.pid) for name, process in self.processes.items()}
-        return {**found, "kubelets": cost(os.getpid())}
+        """Return the figures of each process, and of this one as the kubelets."""
+        costs = {name: cost(process.pid) for name, process in self.processes.items()}
+        return {**costs, "kubelets": cost(os.getpid())}
 
     def stop(self) -> None:
-        """All of them, the API server last."""
+        """Stop all processes, the API server last."""
         for process in reversed(self.processes.values()):
             process.terminate()
             process.wait(timeout=60)
@@ -210,8 +210,8 @@ async def measure(count: int, pods: int, rest: float, folder: Path) -> None:
         with stage(stand, f"{len(jobs)} gangs of {GANG} pods submitted, until all run"):
             await submit(creator, jobs)
             await stand.cli("job", "wait", "--all", "--for=running", "--timeout", "1h")
-        told = json.loads(await stand.cli("job", "list", "-o", "json"))
-        running = sum(job["status"].get("running", 0) for job in told["items"])
+        jobs_now = json.loads(await stand.cli("job", "list", "-o", "json"))
+        running = sum(job["status"].get("running", 0) for job in jobs_now["items"])
         with stage(stand, f"{running} pods run, nothing happens"):
             await asyncio.sleep(rest)
         with stage(stand, f"{running} pods run, {rest:.0f} gangs of {GANG} come, run for 5 s, and go"):

@@ -51,7 +51,9 @@ class Cheapest(Plugin[CheapestArguments]):
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes above the maximum price."""
-        return [NodeRejection("node(s) cost too much", self._price[nodes.rows] > self.args.at_most, final=True)]
+        return [
+            NodeRejection("node(s) exceeded the maximum price", self._price[nodes.rows] > self.args.at_most, final=True)
+        ]
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 for a node that costs nothing, 0 for the most expensive."""

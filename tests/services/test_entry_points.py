@@ -58,7 +58,7 @@ def test_the_example_plugin_is_found_by_its_entry_point_and_decides(
     world = "\n".join([*nodes, "job a: 4 x cpu=1", "job b: 1 x cpu=1"])
     plan = schedule(snapshot(world), config, found)
     assert [effect.node for effect in plan.of(Bind)] == ["n2", "n2", "n1", "n1"]
-    assert "1 node(s) cost too much" in str(plan)
+    assert "1 node(s) exceeded the maximum price" in str(plan)
 
 
 ACTION = """

@@ -17,7 +17,7 @@ from volcanopy.cli.jobs.status import queue as queue_of
 _ENQUEUED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 _LIMITS = frozenset({Gate.LIMITS, Gate.SHARE, Gate.CAPABILITY})
 """Gates whose order among themselves depends on the configured plugins."""
-_QUANTITIES = ("requested", "allocated", "reserved", "deserved", "limit")
+_QUANTITIES = ("requested", "allocated", "reserved", "tentative", "deserved", "limit")
 
 
 def is_enqueued(group: core.PodGroup | None) -> bool:
