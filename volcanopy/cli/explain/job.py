@@ -12,7 +12,7 @@ from volcanopy.api.batch_read import BatchJob, TaskSpec
 from volcanopy.api.read_model import ReadModel
 from volcanopy.cli.explain.gates import gate_rows, is_enqueued, passed_rows
 from volcanopy.cli.explain.pod_problems import UNSCHEDULED, pod_problems, startup_problem
-from volcanopy.cli.explain.report import JobReport, PodProblem, counted, listed, one_line
+from volcanopy.cli.explain.report import JobReport, PodProblem, counted, listed, single_line
 from volcanopy.cli.framework.durations import since, span
 from volcanopy.cli.jobs import status as job_status
 from volcanopy.cli.jobs.pods import Pod
@@ -85,7 +85,7 @@ def _ended_or_changing(facts: JobFacts, phase: str) -> tuple[str, str]:
     """Return state and summary of a job that has ended or is changing its phase."""
     state, name = facts.job.status.state, facts.job.metadata.name
     ago = f" {since(state.last_transition_time, facts.now)} ago" if state.last_transition_time is not None else ""
-    message = one_line(state.message)
+    message = single_line(state.message)
     why = f": {message}" if message else ""
     pods = f"; {counted(facts.job.status.terminating, 'pod')} terminating"
     resume = f"; resume it with `volcanopy job resume {name}`"
@@ -104,7 +104,7 @@ def _ended_or_changing(facts: JobFacts, phase: str) -> tuple[str, str]:
 
 
 def _running(facts: JobFacts, report: JobReport) -> JobReport:
-    parts = [one_line(facts.job.status.state.message) or "its pods are running"]
+    parts = [single_line(facts.job.status.state.message) or "its pods are running"]
     if problem := startup_problem(report.pods):
         parts.append(problem)
     unscheduled = next((problem for problem in report.pods if problem.state == UNSCHEDULED), None)
@@ -160,7 +160,7 @@ def _with_reason(report: JobReport, facts: JobFacts, reason: core.Explanation) -
 def _next_step(facts: JobFacts, problems: Sequence[PodProblem], tasks: Sequence[str]) -> str:
     """Return what a job waits for that the scheduler does not explain; empty if its pods are starting."""
     if not is_enqueued(facts.group):
-        return one_line(facts.job.status.state.message) or "not processed by the scheduler yet"
+        return single_line(facts.job.status.state.message) or "not processed by the scheduler yet"
     unscheduled = [problem for problem in problems if problem.state == UNSCHEDULED]
     message = next((problem.message for problem in unscheduled if problem.message), "")
     if message:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from volcanopy.cli.explain.report import PodProblem, counted, listed, one_line
+from volcanopy.cli.explain.report import PodProblem, counted, listed, single_line
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, PodStatus, Terminated, task_of
 
 UNSCHEDULED, STUCK, CRASHING, FAILED, TERMINATING, STARTING = (
@@ -64,7 +64,7 @@ def _unscheduled(status: PodStatus) -> str:
         for condition in status.conditions
         if condition.type == "PodScheduled" and condition.status == "False"
     )
-    return one_line(next(messages, ""))
+    return single_line(next(messages, ""))
 
 
 def _container_problem(status: PodStatus) -> tuple[str, str] | None:
@@ -75,7 +75,7 @@ def _container_problem(status: PodStatus) -> tuple[str, str] | None:
         if waiting.reason == "CrashLoopBackOff":
             last = container.last_state.terminated
             return CRASHING, f'container "{container.name}" {_exit(last)}' if last is not None else waiting.reason
-        message = one_line(": ".join(filter(None, (waiting.reason, waiting.message))))
+        message = single_line(": ".join(filter(None, (waiting.reason, waiting.message))))
         if waiting.reason in _IMAGE:
             return STUCK, f'cannot pull image "{container.image}": {message}'
         return STUCK, f'container "{container.name}": {message}'
@@ -87,7 +87,7 @@ def _failure(status: PodStatus) -> str:
         terminated = container.state.terminated
         if terminated is not None and terminated.exit_code:
             return f'container "{container.name}" {_exit(terminated)}'
-    return one_line(": ".join(filter(None, (status.reason, status.message))))
+    return single_line(": ".join(filter(None, (status.reason, status.message))))
 
 
 def _exit(terminated: Terminated) -> str:

@@ -186,6 +186,6 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def one_line(text: str) -> str:
+def single_line(text: str) -> str:
     """Return the text with all white space as single spaces."""
     return " ".join(text.split())
