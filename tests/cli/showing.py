@@ -78,7 +78,7 @@ def _furnish(server: Canned) -> None:
     made = ago(days=3, hours=4, minutes=2)
     jobs = [
         a_job("done", "Completed", "4 pods succeeded", created=made, succeeded=4),
-        a_job("runs", "Running", "4 of 4 pods running", created=ago(days=20, hours=1), running=4, retryCount=1),
+        a_job("runs", "Running", "4/4 pods running", created=ago(days=20, hours=1), running=4, retryCount=1),
         a_job("waits", "Pending", WHY, created=ago(hours=9, minutes=2), pending=4),
     ]
     server.has(JOBS.format("default"), *jobs)

@@ -32,10 +32,10 @@ def test_a_running_job_grows_older_and_an_ended_one_does_not() -> None:
 
 
 def test_a_plain_table_has_aligned_columns() -> None:
-    rows = [job_row(job(phase="Running", message="2 of 3 pods running"), NOW).cells]
+    rows = [job_row(job(phase="Running", message="2/3 pods running"), NOW).cells]
     assert plain_table(HEADINGS, rows).splitlines() == [
         "JOB     PHASE     RUNNING   SUCCEEDED   FAILED   PODS   QUEUE   TIME   REASON",
-        "lab/j   Running   2         1           0        3      q       60s    2 of 3 pods running",
+        "lab/j   Running   2         1           0        3      q       60s    2/3 pods running",
     ]
 
 

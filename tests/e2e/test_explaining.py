@@ -106,7 +106,7 @@ async def test_a_job_that_got_room_explains_nothing_any_more(cluster: World) -> 
         lambda groups: [one["status"].get("explanation") for one in groups if of(one) == "second"] == [None],
     )
     report = job_report(await job_facts(cluster.client, cluster.namespace, "second", "volcanopy-system"))
-    assert report.summary == 'job "second" is running: 1 of 1 pod running'
+    assert report.summary == 'job "second" is running: 1/1 pods running'
     assert "✓ nodes" in plain(job_lines(report))
 
 

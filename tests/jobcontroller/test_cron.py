@@ -37,7 +37,7 @@ def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
     world.pass_time(days=1)
     assert len(world.settle().born) == 1
     assert world.cron.status.last_schedule_time == START + timedelta(days=1)
-    assert "more than 100 times were missed" in world.events[0]
+    assert "more than 100 scheduled times missed" in world.events[0]
 
 
 def test_a_time_that_is_too_long_ago_is_not_made_up_for() -> None:
@@ -55,7 +55,9 @@ def test_with_forbid_the_next_job_waits_for_the_end_of_the_last() -> None:
     world.set(first, "Running")
     world.pass_time(hours=1)
     assert world.settle().born == [first]
-    assert world.cron.status.message == f"the job due at 2026-03-02T10:00:00Z waits for the end of {first}"
+    assert world.cron.status.message == (
+        f"job scheduled for 2026-03-02T10:00:00Z is waiting for {first} to finish (concurrencyPolicy Forbid)"
+    )
     world.set(first, "Completed")
     assert len(world.settle().born) == 2
     assert world.cron.status.message == ""

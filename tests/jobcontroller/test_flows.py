@@ -26,12 +26,12 @@ def test_a_job_starts_when_those_before_it_are_completed() -> None:
     world.set("f-a", "Completed")
     assert world.settle().born == ["f-a", "f-b"]
     assert world.phase == "Running"
-    assert world.said("c") == "waits for b to be completed (Pending)"
+    assert world.said("c") == 'waiting for job "b" to complete (Pending)'
     world.set("f-b", "Completed")
     assert world.settle().born == ["f-a", "f-b", "f-c"]
     world.set("f-c", "Completed")
     assert world.settle().phase == "Succeed"
-    assert world.message == "all 3 jobs are completed"
+    assert world.message == "3/3 jobs completed"
     assert world.flow.status.completed_jobs == ["f-a", "f-b", "f-c"]
 
 
@@ -48,7 +48,7 @@ def test_a_job_knows_its_flow_and_its_template() -> None:
 def test_a_flow_waits_for_a_template_and_says_so() -> None:
     world = FlowWorld({"name": "a"}, templates={"other": job_spec()}).settle()
     assert world.born == []
-    assert "there is no JobTemplate 'a' in namespace ns: make it" in world.message
+    assert 'JobTemplate "a" not found in namespace "ns": create it' in world.message
     world.template("a", job_spec())
     assert world.settle().born == ["f-a"]
 
@@ -106,7 +106,7 @@ def test_a_flow_that_continues_runs_what_does_not_wait_for_the_failed_job() -> N
     world.set("f-b", "Completed")
     assert world.settle().born == ["f-a", "f-b", "f-c"]
     assert world.phase == "Running"
-    assert "d: cannot run: a did not come to a good end" in world.message
+    assert "d: dependencies failed: a" in world.message
     world.set("f-c", "Completed")
     assert world.settle().phase == "Failed"
     assert world.born == ["f-a", "f-b", "f-c"]
@@ -160,7 +160,7 @@ def test_a_flow_that_keeps_no_jobs_deletes_them_when_all_are_completed() -> None
 
 def test_jobs_that_wait_in_a_circle_are_named() -> None:
     world = FlowWorld(after("a", "b"), after("b", "a")).settle()
-    assert world.message == "its jobs wait for each other in a circle: a -> b -> a: make a new flow"
+    assert world.message == "dependsOn has a cycle: a -> b -> a: create a new flow"
 
 
 def probing(probe: dict[str, Any]) -> FlowWorld:
@@ -177,7 +177,7 @@ def test_a_job_can_wait_for_the_phase_of_a_task() -> None:
     world = probing({"taskStatusList": [{"taskName": "server", "phase": "Running"}]})
     world.set("f-a", "Running", taskStatusCount={"server": {"phase": {"Running": 1, "Pending": 1}}})
     assert world.settle().born == ["f-a"]
-    assert world.said("b") == "waits for a: 1 of 2 pods of task server are Running"
+    assert world.said("b") == 'waiting for job "a": 1/2 pods of task "server" Running'
     world.set("f-a", "Running", taskStatusCount={"server": {"phase": {"Running": 1, "Succeeded": 1}}})
     assert world.settle().born == ["f-a", "f-b"]
 
@@ -207,7 +207,7 @@ def test_a_job_can_wait_for_an_answer_over_http() -> None:
     assert plan.knocks == (first, second)
     assert plan.again is not None
     assert plan.again > world.now
-    assert world.said("b") == "waits for a: 0 of 2 pods of task server answer (GET /ready on port 80)"
+    assert world.said("b") == 'waiting for job "a": 0/2 pods of task "server" ready (GET /ready on port 80)'
     world.answers = {first: True, second: False}
     assert world.settle().born == ["f-a"]
     world.answers = {first: True, second: True}
@@ -228,7 +228,7 @@ def test_a_job_that_is_completed_needs_no_further_sign() -> None:
 
 def test_a_probe_of_a_task_that_no_target_has_is_named() -> None:
     world = probing({"tcpSocketList": [{"taskName": "server", "port": 1}, {"taskName": "sever", "port": 1}]})
-    assert "its probe names task sever, which no target has: correct the flow" in world.message
+    assert "probe task not found in any target: sever: correct the flow" in world.message
 
 
 def test_the_history_of_a_job_is_kept_with_its_times() -> None:

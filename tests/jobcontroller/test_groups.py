@@ -17,11 +17,11 @@ from volcanopy.jobcontroller.workload_podgroups import (
     MakeGroup,
     Owner,
     PatchGroup,
+    changes_group,
+    group_annotations,
     is_ours,
     reconcile_group,
-    said_by_owner,
     slim,
-    speaks_anew,
 )
 
 REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "rs-uid", "controller": True}
@@ -108,7 +108,7 @@ def test_the_workload_says_how_many_pods_must_start_at_once(said: str, member: i
     assert spec["minResources"].get("cpu") == cpu
     warned = [effect.message for effect in effects if isinstance(effect, RecordEvent)]
     assert len(warned) == (said not in {"0", "4"})
-    assert all(f"'{said}'" in message and "1 is taken" in message for message in warned)
+    assert all(f'"{said}"' in message and "using 1" in message for message in warned)
 
 
 @pytest.mark.parametrize(
@@ -235,13 +235,13 @@ def test_only_what_a_group_follows_from_is_kept_of_a_pod() -> None:
     kept = slim(pod(notes={"a": "b", names.PREEMPTABLE: "true"}, labels={"app": "web", names.PREEMPTABLE: "true"}))
     assert kept.metadata.annotations == {names.PREEMPTABLE: "true"}
     assert kept.metadata.labels == {names.PREEMPTABLE: "true"}
-    assert said_by_owner({"a": "b", names.GROUP_MIN_MEMBER: "2", names.POD_QUEUE_NAME: "q"}).keys() == {
+    assert group_annotations({"a": "b", names.GROUP_MIN_MEMBER: "2", names.POD_QUEUE_NAME: "q"}).keys() == {
         names.GROUP_MIN_MEMBER,
         names.POD_QUEUE_NAME,
     }
 
 
 def test_joining_its_group_is_no_news_of_a_pod() -> None:
-    assert not speaks_anew(pod(), pod(notes=JOINED))
-    assert not speaks_anew(pod(), pod(phase="Running"))
-    assert speaks_anew(pod(), pod(notes={names.PREEMPTABLE: "true"}))
+    assert not changes_group(pod(), pod(notes=JOINED))
+    assert not changes_group(pod(), pod(phase="Running"))
+    assert changes_group(pod(), pod(notes={names.PREEMPTABLE: "true"}))

@@ -22,7 +22,7 @@ def test_no_pod_is_made_before_the_gang_is_admitted() -> None:
 
 def test_a_job_runs_when_enough_pods_run_and_completes_when_they_have_succeeded() -> None:
     world = World(job(task(replicas=2))).started()
-    assert (world.phase, world.message) == ("Running", "2 of 2 pods running")
+    assert (world.phase, world.message) == ("Running", "2/2 pods running")
     world.succeed().settle()
     assert (world.phase, world.message) == ("Completed", "2 pods succeeded")
     assert world.pod_group is None
@@ -210,7 +210,7 @@ class TestCommands:
     def test_a_command_for_an_earlier_job_of_the_name_is_refused(self) -> None:
         world = World(job()).started().command("AbortJob", uid="old").settle()
         assert (world.phase, world.commands) == ("Running", {})
-        assert world.events[-1].message == "Command c1 is for an earlier job of this name"
+        assert world.events[-1].message == 'Command "c1" rejected: target.uid does not match the UID of the job'
 
 
 class TestEnds:
@@ -292,7 +292,7 @@ class TestTimeouts:
 def test_a_job_is_not_called_failed_while_a_restart_waits_for_its_time() -> None:
     policies = [{"event": "PodFailed", "action": "RestartJob", "timeout": "5m"}]
     world = World(job(task(replicas=2), policies=policies)).started().fail().settle()
-    assert (world.phase, world.message) == ("Running", "0 of 2 pods running, 2 failed")
+    assert (world.phase, world.message) == ("Running", "0/2 pods running, 2 failed")
     world.wait(minutes=5).again()
     assert (world.phase, world.retries) == ("Running", 1)
     assert world.succeed().settle().phase == "Completed"
@@ -348,7 +348,7 @@ def test_a_task_that_waits_in_vain_does_not_keep_its_job_waiting_for_ever(tasks:
         world.succeed("job-x-0").settle()
     assert world.phase == phase
     if phase == "Failed":
-        assert world.message == "0 pods of task a succeeded, 1 needed: pod job-a-0 failed with exit code 3"
+        assert world.message == 'task "a": 0/1 required pods succeeded: pod job-a-0 failed with exit code 3'
 
 
 def test_an_admitted_gang_that_grows_is_not_said_to_wait_for_its_first_admission() -> None:
@@ -357,8 +357,8 @@ def test_an_admitted_gang_that_grows_is_not_said_to_wait_for_its_first_admission
     world.admit("Pending").settle()
     state = world.status["state"]
     assert state["reason"] == "WaitingForPods"
-    assert state["message"] == "1 pod of 3 needed run or have run: queue default has to admit the rest"
-    assert world.admit("Running").settle().message == ("admitted by queue default: 1 pod of 3 needed run or have run")
+    assert state["message"] == '1/3 required pods started: waiting for admission to queue "default"'
+    assert world.admit("Running").settle().message == ('admitted to queue "default": 1/3 required pods started')
 
 
 def test_an_unknown_plugin_keeps_the_job_waiting_and_says_so() -> None:

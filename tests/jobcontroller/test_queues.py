@@ -56,8 +56,8 @@ def test_a_queue_is_closed_when_what_is_in_it_has_ended() -> None:
     world.jobs["q"] = 0
     assert world.settle().states() == {"q": "Closed"}
     assert [one for one in world.events if one.startswith("q:")] == [
-        "q: Normal CloseQueue: the queue takes no new jobs: maintenance; 2 pod groups Running",
-        "q: Normal QueueClosed: nothing unfinished is left in the queue",
+        "q: Normal CloseQueue: queue closed to new jobs: maintenance; 2 PodGroups Running",
+        "q: Normal QueueClosed: all jobs are finished",
     ]
 
 
@@ -79,8 +79,8 @@ def test_opening_below_a_closed_queue_is_refused_and_says_what_to_do() -> None:
     world.settle().events.clear()
     world.ask("OpenQueue", "q11")
     world.settle()
-    told = "Command c0001 asks for OpenQueue, but queue q1 above this one is Closed: open q1 first"
-    assert world.events == [f"q11: Warning CommandRefused: {told}"]
+    told = 'Command "c0001" rejected: parent queue "q1" is Closed: open it first'
+    assert world.events == [f"q11: Warning CommandRejected: {told}"]
     assert world.states() == {"q1": "Closed", "q11": "Closed"}
 
 
@@ -95,7 +95,7 @@ def test_an_order_for_a_child_waits_for_the_orders_of_its_parent() -> None:
     world.look("q11")
     assert world.commands["q11"]
     assert world.settle().states() == {"q1": "Open", "q11": "Open"}
-    assert "CommandRefused" not in "".join(world.events)
+    assert "CommandRejected" not in "".join(world.events)
 
 
 def test_closing_what_its_parent_has_closed_keeps_it_closed() -> None:
@@ -127,16 +127,16 @@ def test_the_parent_is_written_down_and_the_root_has_none() -> None:
 @pytest.mark.parametrize(
     ("action", "name", "uid", "told"),
     [
-        ("CloseQueue", "root", "", "asks for CloseQueue, but the root queue stays open: close the queues below it"),
-        ("AbortJob", "q", "", "asks for AbortJob, which no queue can do: ask for OpenQueue or CloseQueue"),
-        ("CloseQueue", "q", "other", "is for an earlier queue of this name"),
+        ("CloseQueue", "root", "", "the root queue cannot be closed: close its child queues"),
+        ("AbortJob", "q", "", 'unsupported action "AbortJob": supported actions: OpenQueue, CloseQueue'),
+        ("CloseQueue", "q", "other", "target.uid does not match the UID of the queue"),
     ],
 )
 def test_an_order_that_cannot_be_carried_out_is_refused_in_words(action: str, name: str, uid: str, told: str) -> None:
     world = QueueWorld({"q": "root"})
     world.ask(action, name, uid)
     world.settle()
-    assert world.events == [f"{name}: Warning CommandRefused: Command c0000 {told}"]
+    assert world.events == [f'{name}: Warning CommandRejected: Command "c0000" rejected: {told}']
     assert world.states() == {"q": "Open"}
     assert not world.commands[name]
 

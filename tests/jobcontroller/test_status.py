@@ -38,24 +38,24 @@ def test_the_time_that_a_job_ran_does_not_count_its_waiting() -> None:
 @pytest.mark.parametrize(
     ("spec", "phases", "message"),
     [
-        (job(task(replicas=2)), "SF", "1 pod of task a succeeded, 2 needed: pod job-a-1 failed with exit code 137"),
+        (job(task(replicas=2)), "SF", 'task "a": 1/2 required pods succeeded: pod job-a-1 failed with exit code 137'),
         (
             job(task("a", 2), task("b", 4)),
             "SSSFFF",
-            "1 pod of task b succeeded, 4 needed: pod job-b-1 failed with exit code 137, and 2 more",
+            'task "b": 1/4 required pods succeeded: pod job-b-1 failed with exit code 137, and 2 more',
         ),
-        (job(task(replicas=2, minAvailable=1), minAvailable=1), "SF", "1 pod succeeded and 1 failed"),
+        (job(task(replicas=2, minAvailable=1), minAvailable=1), "SF", "1 pod succeeded, 1 failed"),
         (
             job(task(replicas=2, minAvailable=0), minSuccess=2),
             "SF",
-            "1 pod succeeded and 1 failed, 2 had to succeed: pod job-a-1 failed with exit code 137",
+            "1/2 required pods succeeded, 1 failed: pod job-a-1 failed with exit code 137",
         ),
         (
             job(task(replicas=12, minAvailable=0), minSuccess=3),
             "SSFFFFFFFFFF",
-            "2 pods succeeded and 10 failed, 3 had to succeed: pod job-a-2 failed with exit code 137, and 9 more",
+            "2/3 required pods succeeded, 10 failed: pod job-a-2 failed with exit code 137, and 9 more",
         ),
-        (job(task(replicas=3), minSuccess=1), "SRR", "1 pod succeeded, 1 needed"),
+        (job(task(replicas=3), minSuccess=1), "SRR", "1/1 required pods succeeded"),
     ],
 )
 def test_a_job_says_how_it_ended(spec: dict[str, Any], phases: str, message: str) -> None:
@@ -68,4 +68,4 @@ def test_a_job_says_how_it_ended(spec: dict[str, Any], phases: str, message: str
 def test_a_pod_that_its_node_took_away_says_why() -> None:
     world = World(job()).started()
     world.pods["job-a-0"]["status"] = {"phase": "Failed", "reason": "Evicted"}
-    assert world.settle().message == "0 pods of task a succeeded, 1 needed: pod job-a-0 failed: Evicted"
+    assert world.settle().message == 'task "a": 0/1 required pods succeeded: pod job-a-0 failed: Evicted'

@@ -25,7 +25,7 @@ def writes(world: World) -> list[str]:
 
 def admitted(*pods: str) -> list[str]:
     """What follows an admission where no pod exists."""
-    waits = f"status Pending: admitted by queue default: 0 pods of {len(pods)} needed run or have run"
+    waits = f'status Pending: admitted to queue "default": 0/{len(pods)} required pods started'
     return [waits, *(f"create pod {name}" for name in pods), waits]
 
 
@@ -35,13 +35,13 @@ TWO = ("job-a-0", "job-a-1")
 def test_a_job_that_goes_well() -> None:
     world = World(job(task(replicas=2), plugins=SVC))
     assert writes(world) == [
-        "status Pending: waits in queue default for the scheduler to admit it",
+        'status Pending: waiting for admission to queue "default"',
         "apply ConfigMap/job-svc",
         "apply Service/job",
         "create podgroup job-u1",
     ]
     assert writes(world.admit()) == admitted(*TWO)
-    assert writes(world.run()) == ["status Running: 2 of 2 pods running"]
+    assert writes(world.run()) == ["status Running: 2/2 pods running"]
     assert writes(world.succeed()) == [
         "status Completed: 2 pods succeeded",
         "delete podgroup job-u1",
@@ -60,14 +60,14 @@ def test_a_job_that_is_restarted_until_it_has_failed() -> None:
             "delete pod job-a-0",
             "delete pod job-a-1",
             "delete podgroup job-u1",
-            "status Pending: waits in queue default for the scheduler to admit it",
+            'status Pending: waiting for admission to queue "default"',
             "create podgroup job-u1",
         ]
         assert writes(world.admit()) == admitted(*TWO)
         notes = world.pods["job-a-0"]["metadata"]["annotations"]
         assert notes["volcanopy.io/job-version"] == notes["volcanopy.io/job-retry-count"] == str(restart)
-        assert writes(world.run()) == ["status Running: 2 of 2 pods running"]
-    end = "status Failed: pod job-a-0 failed with exit code 1: restart 3, and maxRetry is 3"
+        assert writes(world.run()) == ["status Running: 2/2 pods running"]
+    end = "status Failed: pod job-a-0 failed with exit code 1: restart 3: maxRetry reached (3/3)"
     assert writes(world.fail("job-a-0")) == [end, "delete pod job-a-1", "delete podgroup job-u1", end]
     assert list(world.pods) == ["job-a-0"]
 
@@ -76,7 +76,7 @@ def test_a_pod_that_is_restarted_keeps_everything_else() -> None:
     """Its PodGroup stays admitted, its service and its keys are not touched."""
     policies = [{"event": "PodFailed", "action": "RestartPod"}]
     world = World(job(task(replicas=2), plugins={"ssh": [], "svc": []}, policies=policies)).started()
-    waits = "status Pending: admitted by queue default: 1 pod of 2 needed run or have run"
+    waits = 'status Pending: admitted to queue "default": 1/2 required pods started'
     assert writes(world.fail("job-a-1")) == [
         "status Restarting: pod job-a-1 failed with exit code 1: restart 1",
         "delete pod job-a-1",
@@ -85,12 +85,12 @@ def test_a_pod_that_is_restarted_keeps_everything_else() -> None:
         waits,
     ]
     assert (world.status["version"], world.retries) == (0, 1)
-    assert writes(world.run()) == ["status Running: 2 of 2 pods running"]
+    assert writes(world.run()) == ["status Running: 2/2 pods running"]
 
 
 def test_a_job_that_is_suspended_and_resumed() -> None:
     world = World(job(task(replicas=2), plugins=SVC)).started()
-    why = "Command c1 asks for AbortJob"
+    why = 'AbortJob requested by Command "c1"'
     assert writes(world.command("AbortJob")) == [
         f"status Aborting: {why}",
         "delete command c1",
@@ -103,25 +103,25 @@ def test_a_job_that_is_suspended_and_resumed() -> None:
         f"status Aborted: {why}",
     ]
     assert writes(world.command("ResumeJob", "c2")) == [
-        "status Pending: waits in queue default for the scheduler to admit it",
+        'status Pending: waiting for admission to queue "default"',
         "delete command c2",
         "apply ConfigMap/job-svc",
         "apply Service/job",
         "create podgroup job-u1",
     ]
     assert writes(world.admit()) == admitted(*TWO)
-    assert writes(world.run()) == ["status Running: 2 of 2 pods running"]
+    assert writes(world.run()) == ["status Running: 2/2 pods running"]
 
 
 def test_a_master_that_completes_the_job() -> None:
     policies = [{"event": "TaskCompleted", "action": "CompleteJob"}]
     world = World(job(task("master", policies=policies), task("worker", 2))).started()
     assert writes(world.succeed("job-master-0")) == [
-        "status Completing: all pods of task master have succeeded",
+        'status Completing: all pods of task "master" succeeded',
         "delete pod job-worker-0",
         "delete pod job-worker-1",
         "delete podgroup job-u1",
-        "status Completed: all pods of task master have succeeded",
+        'status Completed: all pods of task "master" succeeded',
     ]
     assert list(world.pods) == ["job-master-0"]
 
@@ -129,14 +129,14 @@ def test_a_master_that_completes_the_job() -> None:
 def test_a_job_that_grows() -> None:
     world = World(job(task(replicas=2), minAvailable=2, plugins=SVC)).started()
     assert writes(world.edit(tasks=[task(replicas=4)], minAvailable=4)) == [
-        "status Running: 2 of 4 pods running",
+        "status Running: 2/4 pods running",
         "apply ConfigMap/job-svc",
         "update podgroup job-u1: minMember, minResources, minTaskMember",
         "create pod job-a-2",
         "create pod job-a-3",
-        "status Pending: admitted by queue default: 2 pods of 4 needed run or have run",
+        'status Pending: admitted to queue "default": 2/4 required pods started',
     ]
-    assert writes(world.run()) == ["status Running: 4 of 4 pods running"]
+    assert writes(world.run()) == ["status Running: 4/4 pods running"]
 
 
 def test_partitions_are_numbered_through_and_restarted_one_by_one() -> None:

@@ -137,7 +137,7 @@ async def test_500_changes_of_pods_at_once_are_a_handful_of_looks_and_few_writes
             working.cache.pod_changes([Change(ChangeType.MODIFIED, changed, pod)])
             await asyncio.sleep(0)
         await cluster.until(lambda: cluster.phase("burst") == "Running")
-        assert cluster.message("burst") == "500 of 500 pods running"
+        assert cluster.message("burst") == "500/500 pods running"
         assert working.reconciles - looks <= 8
         new = client.connection.request_counts.counts - asked
         assert new[RequestKey("PUT", "batchjobs/status")] <= 3

@@ -148,9 +148,7 @@ async def test_closing_spreads_down_waits_for_what_runs_and_is_undone(queues: Qu
         await queues.until(lambda: queues.states("a", "a1", "a2", "b") == ["Open", "Open", "Closed", "Open"])
         await queues.until(lambda: not list(queues.commands()))
         closed = await queues.events("a1", "CloseQueue")
-        assert closed == [
-            f"the queue takes no new jobs: queue {queues.name('a')} above it is closed; 1 pod group Running"
-        ]
+        assert closed == [f'queue closed to new jobs: parent queue "{queues.name("a")}" is closed; 1 PodGroup Running']
         assert await queues.events("a1", "QueueClosed")
         assert await queues.events("a1", "OpenQueue")
 
@@ -199,7 +197,7 @@ async def test_a_child_of_a_closed_queue_is_not_opened_and_says_why(queues: Queu
         await queues.ask("CloseQueue", "a")
         await queues.until(lambda: queues.states("a", "a1") == ["Closed", "Closed"])
         await queues.ask("OpenQueue", "a1")
-        (told,) = await queues.events("a1", "CommandRefused")
+        (told,) = await queues.events("a1", "CommandRejected")
         assert f"open {queues.name('a')} first" in told
         await queues.until(lambda: not list(queues.commands()))
         assert queues.states("a1") == ["Closed"]

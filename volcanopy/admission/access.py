@@ -1,7 +1,7 @@
 """Access to queues: whether a queue accepts jobs, who may submit to it, and who may change it.
 
 The submitters of a queue are its own or, if it has none, those of its nearest ancestor that has some. Administrators of a
-queue are also administrators of its descendants, and may submit. If nobody is configured, every user may submit or change.
+queue are also administrators of its descendants, and may submit. If none is configured, every user may submit or change.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
-"""A cron job, the jobs that it made and the time in; what to do out.
+"""Reconciliation of a cron job: creation and deletion of its jobs, and its status.
 
-The name of a job says which time of the schedule it serves, so that no time is served twice, whatever dies in between;
-which time was served last is read from the jobs that exist as well as from the status.
+The name of a job contains its scheduled time, so that no job is created twice even after a crash. The last scheduled time is
+read from the existing jobs and the status.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ MANY_MISSED = 100
 
 @dataclass(frozen=True)
 class UpdateCronStatus:
-    """Replace the cron job's status; refused if it has changed since it was looked at."""
+    """Replace the cron job's status; rejected if it has changed since it was read."""
 
     status: Json
 
@@ -35,7 +35,7 @@ CronEffect = UpdateCronStatus | CreateJob | RemoveJob | RecordEvent
 
 @dataclass(frozen=True)
 class CronPlan:
-    """Effects in order, and when to look again if nothing changes before."""
+    """Effects in order, and the time of the next reconciliation if nothing changes before."""
 
     effects: tuple[CronEffect, ...] = ()
     again: datetime | None = None
@@ -46,7 +46,7 @@ class CronPlan:
 
 @dataclass(frozen=True)
 class _Due:
-    """What the schedule asks for now: the time to serve, if one is due, how many were missed, and the next one."""
+    """State of the schedule: the time that is due, the number of missed times, and the next time."""
 
     time: datetime | None = None
     missed: int = 0
@@ -56,7 +56,7 @@ class _Due:
 
 
 def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: datetime, trouble: str = "") -> CronPlan:
-    """What to do for a cron job, given the jobs that it controls, by name; ``trouble`` is what the server said last."""
+    """Return the plan for a cron job with these jobs, by name; ``trouble`` is the last error of the API server."""
     if cron.metadata.deletion_timestamp is not None:
         return CronPlan()
     made = sorted(jobs.values(), key=_age)
@@ -64,29 +64,30 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
     served = max(filter(None, (cron.status.last_schedule_time, *map(scheduled_time, made))), default=None)
     due = _due(cron, served, now)
     making: list[CronEffect] = []
-    says, reason = due.wrong, "InvalidSchedule"
+    message, reason = due.wrong, "InvalidSchedule"
     replaced: list[BatchJob] = []
     if due.time is not None and due.schedule is not None:
         if active and cron.spec.concurrency_policy == "Forbid":
             names_of = ", ".join(job.metadata.name for job in active)
-            says, reason = (
-                f"the job due at {due.schedule.text(due.time)} waits for the end of {names_of}",
+            message, reason = (
+                f"job scheduled for {due.schedule.text(due.time)} is waiting for {names_of} to finish (concurrencyPolicy Forbid)",
                 "ForbidConcurrent",
             )
         else:
             replaced = active if cron.spec.concurrency_policy == "Replace" else []
             making = [CreateJob(_manifest(cron, due.time, due.schedule))]
             if due.missed > MANY_MISSED:
-                told = f"more than {MANY_MISSED} times were missed: only the last, {due.schedule.text(due.time)}, is made up for"
-                making.append(RecordEvent("Warning", "TooManyMissedTimes", told))
+                last = due.schedule.text(due.time)
+                warning = f"more than {MANY_MISSED} scheduled times missed: only the last ({last}) is started"
+                making.append(RecordEvent("Warning", "TooManyMissedTimes", warning))
     if trouble:
-        says, reason = trouble, "FailedCreate"
-    status = _status(cron, made, active, served, due.next, says)
+        message, reason = trouble, "FailedCreate"
+    status = _status(cron, made, active, served, due.next, message)
     effects: list[CronEffect] = []
     if status.write() != cron.status.write():
         effects.append(UpdateCronStatus(_as_json(status)))
-        if says and says != cron.status.message:
-            effects.append(RecordEvent("Warning", reason, says))
+        if message and message != cron.status.message:
+            effects.append(RecordEvent("Warning", reason, message))
     effects += [RemoveJob(job.metadata.name, job.metadata.uid) for job in _unwanted(cron, made, replaced)]
     again = due.next if due.next is not None and not cron.spec.suspend else None
     return CronPlan((*effects, *making), again)
@@ -99,10 +100,10 @@ def job_name(cron: CronBatchJob, time: datetime) -> str:
 
 
 def scheduled_time(job: BatchJob) -> datetime | None:
-    """The time of the schedule that a job serves; None where it does not say so."""
-    said = (job.metadata.annotations or {}).get(names.SCHEDULED_TIME, "")
+    """Return the scheduled time of a job, if it has one."""
+    text = (job.metadata.annotations or {}).get(names.SCHEDULED_TIME, "")
     try:
-        time = datetime.fromisoformat(said)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
     return time if time.tzinfo is not None else None
@@ -130,7 +131,7 @@ def _status(
     active: Iterable[BatchJob],
     served: datetime | None,
     following: datetime | None,
-    says: str,
+    message: str,
 ) -> CronBatchJobStatus:
     ends = [job.status.state.last_transition_time for job in made if job.status.state.phase is Phase.COMPLETED]
     return CronBatchJobStatus(
@@ -138,12 +139,12 @@ def _status(
         last_schedule_time=served,
         last_successful_time=max(filter(None, (cron.status.last_successful_time, *ends)), default=None),
         next_schedule_time=None if cron.spec.suspend else following,
-        message=says,
+        message=message,
     )
 
 
 def _unwanted(cron: CronBatchJob, made: Iterable[BatchJob], replaced: Iterable[BatchJob]) -> Iterator[BatchJob]:
-    """Jobs that are in the way of the next, and the oldest of those that are over, beyond what is to be kept."""
+    """Yield replaced jobs, and the oldest finished jobs beyond the history limits."""
     staying = [job for job in made if job.metadata.deletion_timestamp is None]
     yield from (job for job in replaced if job.metadata.deletion_timestamp is None)
     for phases, kept in (

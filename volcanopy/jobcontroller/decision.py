@@ -1,7 +1,7 @@
-"""One round of deciding about a job: what was ordered, what has happened, what is due, taken into a new status.
+"""Decision about a job: the reactions to Commands, events and delayed actions, recorded in a new status.
 
-Each thing that is acted on is acknowledged by the same status that records the decision: a Command by its uid, a
-failed pod by the version or try that made it a past one, a lost pod by no longer being counted.
+The status that records a reaction also acknowledges its cause: a Command by its UID, a failed pod by a new version or retry,
+a lost pod by no longer being counted.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _SUBJECT = {Action.RESTART_TASK: "task", Action.RESTART_POD: "pod", Action.RESTA
 
 
 class Decision:
-    """The status of a job as it grows while things are decided, and what people are told on the way."""
+    """The status of a job while reactions are decided, and the events to record."""
 
     def __init__(self, job: BatchJob, members: Sequence[Member], pod_group: PodGroup | None, now: datetime) -> None:
         self.job = job
@@ -34,19 +34,19 @@ class Decision:
         self.status = job.status
         self._pod_group = pod_group
         if self.status.state.phase is None:
-            self.status = entered(self.status, Move(Phase.PENDING, "Created", "the job has been created"), now)
+            self.status = entered(self.status, Move(Phase.PENDING, "Created", "the job was created"), now)
         doomed = self.doomed(self.status)
         staying = [one for one in members if one.name not in doomed]
         self._happened = list(happenings(job, job.status, staying, pod_group)) if self.phase in LIVE else []
 
     @property
     def phase(self) -> Phase:
-        """The phase that the job is in by now."""
+        """Current phase of the job."""
         assert self.status.state.phase is not None
         return self.status.state.phase
 
     def doomed(self, status: BatchJobStatus) -> frozenset[str]:
-        """The names of the pods that must go, by this status: stopped, replaced, of a past version, or one too many."""
+        """Return the names of pods to delete: stopped, replaced, of an earlier version, or beyond the replicas."""
         if status.state.phase not in LIVE:
             return frozenset(one.name for one in self.members if not one.ended)
         replicas = {task.name: task.replicas for task in self.job.spec.tasks}
@@ -59,39 +59,39 @@ class Decision:
         )
 
     def obey(self, commands: Sequence[Command]) -> list[Command]:
-        """Refuse Commands that cannot be carried out, and carry out the first one that can.
+        """Reject Commands that cannot be executed, and execute the first one that can.
 
-        Returns those that are done with: the others are looked at when the status with that one has come back.
+        Returns the handled Commands: the others are handled when the new status has been observed.
         """
         done: list[Command] = []
         for command in commands:
             done.append(command)
             if command.metadata.uid == self.job.status.last_command:
                 continue
-            if told := self._refusal(command):
-                self._warn("CommandRefused", f"Command {command.metadata.name} {told}")
+            if rejection := self._rejection(command):
+                self._warn("CommandRejected", f'Command "{command.metadata.name}" rejected: {rejection}')
                 continue
             self.status = self.status.model_copy(update={"last_command": command.metadata.uid})
             action = Action(command.action)
-            says = command.message or f"Command {command.metadata.name} asks for {action}"
-            self._act(action, Happening(Event.ANY, retry=self.status.retry_count, says=says), "CommandIssued")
+            message = command.message or f'{action} requested by Command "{command.metadata.name}"'
+            self._act(action, Happening(Event.ANY, retry=self.status.retry_count, message=message), "CommandIssued")
             break
         return done
 
-    def _refusal(self, command: Command) -> str:
-        """Why a Command cannot be carried out; empty if it can."""
+    def _rejection(self, command: Command) -> str:
+        """Return the reason why a Command cannot be executed; empty if it can."""
         if command.target.uid != self.job.metadata.uid:
-            return "is for an earlier job of this name"
+            return "target.uid does not match the UID of the job"
         if command.action not in set(Action):
-            return f"asks for {command.action}, which no job can do"
+            return f'unsupported action "{command.action}"'
         if Action(command.action) in _SUBJECT:
-            return f"asks for {command.action}, but does not say of which {_SUBJECT[Action(command.action)]}"
+            return f'action "{command.action}" requires a {_SUBJECT[Action(command.action)]}'
         if TRANSITIONS[self.phase, Action(command.action)].to is None:
-            return f"asks for {command.action}, which does nothing to a job that is {self.phase}"
+            return f'action "{command.action}" has no effect in phase {self.phase}'
         return ""
 
     def react(self) -> None:
-        """Do what the policies say to what has happened, and what they said earlier if its time has come."""
+        """Apply the lifecycle policies to the events, and delayed actions that are due."""
         self._wake()
         for happening in self._happened:
             response = respond(self.job.spec, happening)
@@ -105,7 +105,7 @@ class Decision:
                 self._act(response.action, happening, happening.event)
 
     def _wake(self) -> None:
-        """Drop delayed actions whose cause is gone; do those that are due."""
+        """Drop delayed actions whose cause no longer exists, and apply those that are due."""
         running = {one.name for one in self.members if one.phase == "Running" and not one.leaving}
         unknown = self._pod_group is not None and self._pod_group.status.phase == "Unknown"
         keep: list[DelayedAction] = []
@@ -120,13 +120,13 @@ class Decision:
         tries = {one.name: one.retry for one in self.members}
         for one in due:
             retry = tries.get(one.pod, self.status.retry_count)
-            about = Happening(one.event, one.task, one.partition, one.pod, retry=retry, says=_since(one))
+            about = Happening(one.event, one.task, one.partition, one.pod, retry=retry, message=_since(one))
             if self.phase in LIVE and not self._covered(about):
                 self._act(one.action, about, one.event)
 
     def _delay(self, happening: Happening, action: Action, delay: timedelta) -> None:
         if happening.event is Event.POD_PENDING:
-            # How long a pod has been pending can be told from the pod: there is nothing to remember.
+            # The creation time of the pod is known: the delay needs no entry in the status.
             made = next((o.pod.metadata.creation_timestamp for o in self.members if o.name == happening.pod), None)
             due = (made or self.now) + delay
             if due <= self.now:
@@ -149,10 +149,10 @@ class Decision:
         )
         others = [one for one in self.status.delayed if (one.task, one.pod) != about]
         self.status = self.status.model_copy(update={"delayed": [*others, new]})
-        self.events.append(RecordEvent("Normal", "ActionDelayed", f"{happening.says}: {action} follows in {delay}"))
+        self.events.append(RecordEvent("Normal", "ActionDelayed", f"{happening.message}: {action} in {delay}"))
 
     def _covered(self, happening: Happening) -> bool:
-        """Whether what it happened to is being replaced already."""
+        """Return whether the pods of the event are being replaced already."""
         return any(
             happening.retry < one.before
             and one.task in {"", happening.task}
@@ -167,11 +167,11 @@ class Decision:
             return
         subject = _SUBJECT.get(action)
         if subject and not getattr(about, subject):
-            self._warn("ActionRefused", f"{about.says}, but {action} is impossible: no {subject} is concerned")
+            self._warn("ActionRejected", f"{about.message}: {action} requires a {subject}")
             return
         retry, restarts, version = self.status.retry_count, self.status.restarts, self.status.version
         if step.stop is Stop.TARGET:
-            # During a restart, pods of the try before it join it; those made by it need another one.
+            # During a restart, pods of the previous retry are part of it; pods created by it need another restart.
             retry += self.phase is not Phase.RESTARTING or about.retry >= retry
             restarts = [*restarts, _restart(action, about, retry)]
         else:
@@ -184,7 +184,7 @@ class Decision:
         self.status = self.status.model_copy(
             update={"retry_count": retry, "version": version, "restarts": restarts, "delayed": delayed}
         )
-        message = f"{about.says}: restart {retry}" if step.costs_retry else about.says
+        message = f"{about.message}: restart {retry}" if step.costs_retry else about.message
         if self.phase is step.to:
             self.status = told(self.status, reason, message)
         else:
@@ -205,7 +205,7 @@ def _restart(action: Action, about: Happening, before: int) -> Restart:
 
 
 def _meant(action: Action, about: Happening, delayed: DelayedAction) -> bool:
-    """Whether an action makes a delayed one superfluous: it was about the same pods, or about no more than those."""
+    """Return whether an action makes a delayed one superfluous because it covers the same pods."""
     match action:
         case Action.RESTART_POD:
             return delayed.action is action and delayed.pod == about.pod
@@ -220,4 +220,4 @@ def _meant(action: Action, about: Happening, delayed: DelayedAction) -> bool:
 
 def _since(delayed: DelayedAction) -> str:
     about = f"pod {delayed.pod}" if delayed.pod else f"task {delayed.task}" if delayed.task else "the job"
-    return f"{delayed.event} of {about} has lasted its timeout"
+    return f"{delayed.event} of {about} timed out"

@@ -1,4 +1,4 @@
-"""The jobs of a flow: what each is made of, and whether what it waits for has come."""
+"""Jobs of a flow: their manifests, and the dependencies that they wait for."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -26,24 +26,24 @@ def attempt_of(job: BatchJob) -> int:
 
 
 def merged(base: object, patch: object) -> object:
-    """``base`` with ``patch`` laid over it: objects field by field, lists of named things by name, all else replaced.
+    """Return ``base`` with ``patch`` merged into it: objects by field, lists of named items by name, others replaced.
 
-    What the patch says to be null is taken away.
+    A field that is null in the patch is removed.
     """
     if isinstance(base, Mapping) and isinstance(patch, Mapping):
         kept = {key: value for key, value in base.items() if key not in patch}
         laid = {key: merged(base.get(key), value) for key, value in patch.items() if value is not None}
         return kept | laid
     if isinstance(base, list) and isinstance(patch, list) and _named(base) and _named(patch):
-        changes = {one["name"]: one for one in patch}
-        known = {one["name"] for one in base}
-        changed = [merged(one, changes[one["name"]]) if one["name"] in changes else one for one in base]
-        return changed + [one for one in patch if one["name"] not in known]
+        changes = {item["name"]: item for item in patch}
+        known = {item["name"] for item in base}
+        changed = [merged(item, changes[item["name"]]) if item["name"] in changes else item for item in base]
+        return changed + [item for item in patch if item["name"] not in known]
     return patch
 
 
-def _named(things: list[Json]) -> bool:
-    return all(isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in things)
+def _named(items: list[Json]) -> bool:
+    return all(isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in items)
 
 
 def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) -> Json:
@@ -91,43 +91,45 @@ def handed_down(metadata: ObjectMeta) -> dict[str, str]:
 
 
 class Waiting:
-    """What a step waits for still: sentences for people, and the questions that would tell."""
+    """Unmet dependencies of a job of a flow: messages, and the probes to run."""
 
     def __init__(self, flow: JobFlow, step: FlowJob, entries: Mapping[str, FlowJobStatus], seen: FlowObserved) -> None:
         self.knocks: list[Knock] = []
         self.reasons: list[str] = []
         probe = step.depends_on.probe if step.depends_on else None
         probe = None if probe is None or probe.empty else probe
-        heard = set()
+        known = set()
         for target in step.targets:
             entry = entries.get(target)
             job = seen.jobs.get(f"{flow.metadata.name}-{target}")
             if entry is not None and entry.state == "Completed":
-                heard |= _asked_tasks(probe)
+                known |= _asked_tasks(probe)
                 continue
             tasks = {task.name: task for task in job.spec.tasks} if job is not None else {}
             if probe is None or (tasks and not _asked_tasks(probe) & set(tasks)):
-                self.reasons.append(f"waits for {target} to be completed" + (f" ({entry.state})" if entry else ""))
+                state = f" ({entry.state})" if entry else ""
+                self.reasons.append(f'waiting for job "{target}" to complete{state}')
             elif job is None:
-                heard |= _asked_tasks(probe)
-                self.reasons.append(f"waits for {target}, which does not exist yet")
+                known |= _asked_tasks(probe)
+                self.reasons.append(f'waiting for job "{target}" to be created')
             else:
-                heard |= set(tasks)
+                known |= set(tasks)
                 self._probe(target, job, tasks, probe, seen)
-        if missing := sorted(_asked_tasks(probe) - heard):
-            self.reasons.insert(0, f"its probe names task {', '.join(missing)}, which no target has: correct the flow")
+        if missing := sorted(_asked_tasks(probe) - known):
+            self.reasons.insert(0, f"probe task not found in any target: {', '.join(missing)}: correct the flow")
 
     def _probe(
         self, target: str, job: BatchJob, tasks: Mapping[str, TaskSpec], probe: Probe, seen: FlowObserved
     ) -> None:
-        for wanted in probe.task_status_list:
-            if (task := tasks.get(wanted.task_name)) is None:
+        for required in probe.task_status_list:
+            if (task := tasks.get(required.task_name)) is None:
                 continue
             phases = job.status.task_status_count.get(task.name)
-            there = sum(phases.phase.get(one, 0) for one in _BEYOND.get(wanted.phase, (wanted.phase,))) if phases else 0
-            if there < max(task.needed, 1):
-                told = f"{there} of {max(task.needed, 1)} pods of task {task.name}"
-                self.reasons.append(f"waits for {target}: {told} are {wanted.phase}")
+            reached = _BEYOND.get(required.phase, (required.phase,))
+            number = sum(phases.phase.get(phase, 0) for phase in reached) if phases else 0
+            if number < max(task.needed, 1):
+                pods_of_task = f'{number}/{max(task.needed, 1)} pods of task "{task.name}"'
+                self.reasons.append(f'waiting for job "{target}": {pods_of_task} {required.phase}')
         pods = seen.pods.get(job.metadata.name, ())
         for task_name, knocks in _knocks(probe, pods):
             if (task := tasks.get(task_name)) is None:
@@ -136,9 +138,10 @@ class Waiting:
             needed = max(task.needed, 1)
             if answered < needed:
                 self.knocks += [one for one in knocks.values() if not seen.answers.get(one, False)]
-                what = next(map(str, knocks.values()), "its address")
-                told = f"{answered} of {needed} pods of task {task_name} answer"
-                self.reasons.append(f"waits for {target}: {told} ({what})")
+                what = next(map(str, knocks.values()), "no address")
+                self.reasons.append(
+                    f'waiting for job "{target}": {answered}/{needed} pods of task "{task_name}" ready ({what})'
+                )
 
 
 def _asked_tasks(probe: Probe | None) -> set[str]:
@@ -186,8 +189,8 @@ def made_of(
     """The manifest of a step's job, or why it cannot be made."""
     template = templates.get(step.template_name)
     if template is None:
-        return None, f"there is no JobTemplate {step.template_name!r} in namespace {flow.metadata.namespace}: make it"
+        return None, f'JobTemplate "{step.template_name}" not found in namespace "{flow.metadata.namespace}": create it'
     try:
         return manifest(flow, step, template, attempt), ""
     except InvalidObjectError as error:
-        return None, f"the patch of {step.name} does not fit JobTemplate {step.template_name!r}: {error}"
+        return None, f'invalid patch of JobTemplate "{step.template_name}": {error}'

@@ -1,7 +1,4 @@
-"""What exists of a flow, and what is to be done for it, as data.
-
-As with jobs, a decision is in the status before anything is done about it.
-"""
+"""Observed objects of a flow, and the effects of its reconciliation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +13,7 @@ from volcanopy.jobcontroller.plan import RecordEvent
 
 
 class Knock(NamedTuple):
-    """A question to one pod: does it answer there? An HTTP request if there is a path, else a TCP connection."""
+    """A probe of one pod: an HTTP request if there is a path, otherwise a TCP connection."""
 
     pod: str
     ip: str
@@ -32,8 +29,8 @@ class Knock(NamedTuple):
 class FlowObserved:
     """What exists of a flow.
 
-    ``jobs`` are the jobs that it controls, by name; ``pods`` theirs, by job; ``answers`` what is known of the questions
-    that earlier plans asked; ``trouble`` what the API server last said against carrying out a plan, and says still.
+    ``jobs`` are the jobs that it controls, by name; ``pods`` their pods, by job; ``answers`` the results of the probes of
+    earlier plans; ``trouble`` the last error of the API server, empty after success.
     """
 
     templates: Mapping[str, JobTemplate] = field(default_factory=dict)
@@ -45,7 +42,7 @@ class FlowObserved:
 
 @dataclass(frozen=True)
 class UpdateFlowStatus:
-    """Replace the flow's status; refused if the flow has changed since it was looked at."""
+    """Replace the flow's status; rejected if the flow has changed since it was read."""
 
     status: Json
 
@@ -77,7 +74,7 @@ class RemoveJob:
 
 @dataclass(frozen=True)
 class CommandJob:
-    """Leave a Command for a job; one that says the same and is there already is enough."""
+    """Create a Command for a job, unless an equal one exists."""
 
     name: str
     uid: str
@@ -93,11 +90,11 @@ FlowEffect = UpdateFlowStatus | CreateJob | RemoveJob | CommandJob | RecordEvent
 
 @dataclass(frozen=True)
 class FlowPlan:
-    """Effects in order, the questions that are to be asked of pods, and when to look again if nothing changes before."""
+    """Effects in order, probes to run, and the time of the next reconciliation if nothing changes before."""
 
     effects: tuple[FlowEffect, ...] = ()
     knocks: tuple[Knock, ...] = ()
     again: datetime | None = None
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.effects), *(f"ask {one.pod}: {one}" for one in self.knocks)])
+        return "\n".join([*map(str, self.effects), *(f"probe {knock.pod}: {knock}" for knock in self.knocks)])

@@ -1,8 +1,8 @@
-"""A flow, what exists of it and the time in; what to do out.
+"""Reconciliation of a flow: creation of jobs in the order of their dependencies, and its status.
 
-Each job of a flow has an entry in the flow's status. An entry that says Completed stays so, whatever becomes of the
-job; a job that has failed and may be tried again gets the next attempt's number there first, and is then deleted and made
-anew with that number. So a controller that dies at any point makes no job twice and tries none once too often.
+Each job has an entry in the status of the flow. An entry in state Completed does not change again. When a job has failed and
+may be retried, the number of the next attempt is written there first; then the job is deleted and created with that number.
+A controller that crashes at any point therefore creates no job twice and exceeds no retry limit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import RecordEvent
 
 KNOCK_AGAIN = timedelta(seconds=5)
-"""How long after a question that was not answered the next one is asked."""
+"""Interval of probes."""
 _REMEMBERED = 20
 _LOST = frozenset({"Failed", "Terminated"})
 _ENDABLE = frozenset({"", "Pending", "Running", "Restarting"})
@@ -56,7 +56,7 @@ _LISTED = {
 
 
 def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan:
-    """What to do for a flow, given what exists of it. Done again on the outcome, it has less and less to do."""
+    """Return the plan for a flow."""
     if flow.metadata.deletion_timestamp is not None:
         return FlowPlan()
     now = now.replace(microsecond=0)
@@ -65,7 +65,7 @@ def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan
     state = _state(flow, entries, now)
     making, knocks = _to_make(flow, state, entries, seen)
     if state.phase in {FlowPhase.PENDING, FlowPhase.RUNNING}:
-        state = _told(state, entries, making, seen)
+        state = _with_progress(state, entries, making, seen)
     status = _status(flow, state, entries)
     effects: list[FlowEffect] = []
     if status.write() != flow.status.write():
@@ -77,7 +77,7 @@ def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan
 
 
 def dependents(template: JobTemplate, made: Mapping[str, str]) -> list[str] | None:
-    """The status list of a template, given which job was made from which template; None if it says so already."""
+    """Return the status list of a template, given the template of each job; None if it is up to date."""
     names = sorted(job for job, source in made.items() if source == template.metadata.name)
     return None if names == template.status.job_depends_on_list else names
 
@@ -85,7 +85,7 @@ def dependents(template: JobTemplate, made: Mapping[str, str]) -> list[str] | No
 def _entry(
     flow: JobFlow, step: FlowJob, before: FlowJobStatus | None, seen: FlowObserved, now: datetime
 ) -> FlowJobStatus:
-    """What has become of one job, by what was written before and what is there now."""
+    """Return the entry of a job from the previous entry and the observed job."""
     entry = before or FlowJobStatus(name=step.name)
     job = seen.jobs.get(job_name(flow, step))
     if entry.state == "Completed":
@@ -95,8 +95,8 @@ def _entry(
         return entry if final else _left(entry, now)
     phase = job.status.state.phase or Phase.PENDING
     if phase is Phase.FAILED and entry.attempt < step.max_retry and flow.status.state.phase is not FlowPhase.FAILED:
-        told = f"attempt {entry.attempt + 1} failed ({job.status.state.message}): it is made anew"
-        return _left(entry, now).model_copy(update={"attempt": entry.attempt + 1, "message": told})
+        message = f"attempt {entry.attempt + 1} failed ({job.status.state.message}): creating the job again"
+        return _left(entry, now).model_copy(update={"attempt": entry.attempt + 1, "message": message})
     ended = job.status.state.last_transition_time if phase in FINISHED else None
     return entry.model_copy(
         update={
@@ -112,7 +112,7 @@ def _entry(
 
 
 def _left(entry: FlowJobStatus, now: datetime) -> FlowJobStatus:
-    """The entry of a job that is not there any more, or not as it should be."""
+    """Return the entry of a job that does not exist or must be created again."""
     if not entry.state:
         return entry
     closed = _history(entry, "", now, now)
@@ -131,17 +131,17 @@ def _history(entry: FlowJobStatus, phase: str, now: datetime, ended: datetime | 
 
 
 def _state(flow: JobFlow, entries: Mapping[str, FlowJobStatus], now: datetime) -> FlowState:
-    """Where the flow stands, by its jobs. Succeeded and failed are for good."""
+    """Return the state of the flow from its jobs. Succeed and Failed are final."""
     known = flow.status.state
     if known.phase in {FlowPhase.SUCCEED, FlowPhase.FAILED}:
         return known
     if all(entry.state == "Completed" for entry in entries.values()):
-        told = "its job is completed" if len(entries) == 1 else f"all {len(entries)} jobs are completed"
-        return _entered(known, FlowPhase.SUCCEED, "JobsCompleted", told, now)
+        message = f"{len(entries)}/{len(entries)} jobs completed"
+        return _entered(known, FlowPhase.SUCCEED, "JobsCompleted", message, now)
     lost = [entry for entry in entries.values() if entry.state in _LOST]
     if lost and (flow.spec.failure_policy != "continue" or not _goes_on(flow, entries)):
-        told = "; ".join(f"{one.name} is {one.state}: {one.message}" for one in lost)
-        return _entered(known, FlowPhase.FAILED, "JobFailed", told, now)
+        message = "; ".join(f"{entry.name} is {entry.state}: {entry.message}" for entry in lost)
+        return _entered(known, FlowPhase.FAILED, "JobFailed", message, now)
     begun = any(entry.state not in {"", "Pending"} for entry in entries.values())
     if begun or known.phase is FlowPhase.RUNNING:
         return _entered(known, FlowPhase.RUNNING, "JobsRunning", "", now)
@@ -149,13 +149,13 @@ def _state(flow: JobFlow, entries: Mapping[str, FlowJobStatus], now: datetime) -
 
 
 def _goes_on(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> bool:
-    """Whether a job runs, or can be made yet, although others are lost."""
+    """Return whether a job is running or can still be created."""
     hopeless = _hopeless(flow, entries)
     return any(name not in hopeless and entry.state != "Completed" for name, entry in entries.items())
 
 
 def _hopeless(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> frozenset[str]:
-    """The jobs that are lost, and those that wait for one of them and are not there yet."""
+    """Return failed jobs and the jobs that depend on them and do not exist yet."""
     gone = {name for name, entry in entries.items() if entry.state in _LOST}
     for _ in flow.spec.flows:
         more = {
@@ -177,9 +177,9 @@ def _entered(known: FlowState, phase: FlowPhase, reason: str, message: str, now:
 def _to_make(
     flow: JobFlow, state: FlowState, entries: dict[str, FlowJobStatus], seen: FlowObserved
 ) -> tuple[dict[str, Json | str], list[Knock]]:
-    """For each job that is not there its manifest, or why it is not made yet; and what would have to be asked for that.
+    """Return the manifest of each missing job or the reason why it is not created yet, and the probes to run.
 
-    What it waits for is written into its entry.
+    The reason is written into the entry of the job.
     """
     making: dict[str, Json | str] = {}
     knocks: list[Knock] = []
@@ -193,31 +193,33 @@ def _to_make(
         waiting = Waiting(flow, step, entries, seen)
         made: Json | None = None
         if step.name in hopeless:
-            told = f"cannot run: {', '.join(sorted(hopeless.intersection(step.targets)))} did not come to a good end"
+            message = f"dependencies failed: {', '.join(sorted(hopeless.intersection(step.targets)))}"
         elif waiting.reasons:
-            told = "; ".join(waiting.reasons)
+            message = "; ".join(waiting.reasons)
             knocks += waiting.knocks
         else:
-            made, told = made_of(flow, step, seen.templates, entry.attempt)
+            made, message = made_of(flow, step, seen.templates, entry.attempt)
         if made is not None and job_name(flow, step) not in seen.jobs:
             making[step.name] = made
         elif made is None:
-            making[step.name] = told
-            entries[step.name] = entry.model_copy(update={"message": told})
+            making[step.name] = message
+            entries[step.name] = entry.model_copy(update={"message": message})
     return making, knocks
 
 
-def _told(
+def _with_progress(
     state: FlowState, entries: Mapping[str, FlowJobStatus], making: Mapping[str, Json | str], seen: FlowObserved
 ) -> FlowState:
-    """How far the flow is, in a sentence; what stands in the way comes first."""
+    """Return the state with the progress of the flow as message, and jobs that cannot be created."""
     if seen.trouble:
         return state.model_copy(update={"reason": "FailedSync", "message": seen.trouble})
     counts: dict[str, int] = {}
     for entry in entries.values():
         counts[entry.state or "waiting"] = counts.get(entry.state or "waiting", 0) + 1
     far = ", ".join(f"{number} {what.lower()}" for what, number in sorted(counts.items()))
-    stuck = [f"{name}: {why}" for name, why in making.items() if isinstance(why, str) and not why.startswith("waits")]
+    stuck = [
+        f"{name}: {why}" for name, why in making.items() if isinstance(why, str) and not why.startswith("waiting for")
+    ]
     reason = "Stuck" if stuck else state.reason
     return state.model_copy(update={"reason": reason, "message": "; ".join([f"jobs: {far}", *stuck])})
 
@@ -225,9 +227,9 @@ def _told(
 def _status(flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus]) -> JobFlowStatus:
     lists: dict[str, list[str]] = {name: [] for name in {*_LISTED.values(), "waiting_jobs"}}
     waits = [(step.name, target) for step in flow.spec.flows for target in step.targets]
-    if state.phase is FlowPhase.PENDING and (way := cycle(waits)):
-        told = f"its jobs wait for each other in a circle: {way}: make a new flow"
-        state = state.model_copy(update={"reason": "Circle", "message": told})
+    if state.phase is FlowPhase.PENDING and (path := cycle(waits)):
+        message = f"dependsOn has a cycle: {path}: create a new flow"
+        state = state.model_copy(update={"reason": "DependencyCycle", "message": message})
     for step in flow.spec.flows:
         entry, name = entries[step.name], job_name(flow, step)
         lists[_LISTED.get(entry.state, "pending_jobs") if entry.state else "waiting_jobs"].append(name)
@@ -242,7 +244,7 @@ def _status(flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus
 def _away(
     flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus], seen: FlowObserved
 ) -> Iterator[FlowEffect]:
-    """Jobs that go: those of a past attempt, those that a failed flow ends, and all once a flow that keeps none is done."""
+    """Yield deletions of jobs of earlier attempts and of finished flows, and terminations in failed flows."""
     for step in flow.spec.flows:
         job = seen.jobs.get(job_name(flow, step))
         if job is None or job.metadata.deletion_timestamp is not None:
@@ -265,7 +267,7 @@ def _announced(
     if state.phase is not known.phase:
         assert state.phase is not None
         yield RecordEvent("Warning" if state.phase is FlowPhase.FAILED else "Normal", state.phase, state.message)
-    elif state.reason in {"Stuck", "Circle"} and state.message != known.message:
+    elif state.reason in {"Stuck", "DependencyCycle"} and state.message != known.message:
         yield RecordEvent("Warning", state.reason, state.message)
     for name, entry in entries.items():
         if entry.attempt > (before[name].attempt if name in before else 0):
@@ -273,5 +275,5 @@ def _announced(
 
 
 def _as_json(status: JobFlowStatus) -> Json:
-    """The status as it is written: what says nothing is left out."""
+    """Return the status as JSON without empty values."""
     return {key: value for key, value in status.write().items() if value not in ("", [], {})}

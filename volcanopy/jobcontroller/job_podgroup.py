@@ -87,19 +87,19 @@ def _sub_group(task: TaskSpec) -> Json:
 
 def changes(desired: Json, existing: PodGroup) -> Json:
     """The merge patch of the spec that brings an existing PodGroup to what is desired; empty if nothing differs."""
-    want = msgspec.convert({"metadata": {}, "spec": desired}, PodGroup).spec
+    new = msgspec.convert({"metadata": {}, "spec": desired}, PodGroup).spec
     have = existing.spec
     patch: Json = {}
-    for key, wanted, found in (
-        ("minMember", want.min_member, have.min_member),
-        ("minTaskMember", want.min_task_member, have.min_task_member),
-        ("minResources", exact(want.min_resources), exact(have.min_resources)),
-        ("priorityClassName", want.priority_class_name, have.priority_class_name),
-        ("subGroupPolicy", want.sub_group_policy, have.sub_group_policy),
+    for key, after, before in (
+        ("minMember", new.min_member, have.min_member),
+        ("minTaskMember", new.min_task_member, have.min_task_member),
+        ("minResources", exact(new.min_resources), exact(have.min_resources)),
+        ("priorityClassName", new.priority_class_name, have.priority_class_name),
+        ("subGroupPolicy", new.sub_group_policy, have.sub_group_policy),
     ):
-        if wanted != found:
+        if after != before:
             patch[key] = desired.get(key)
-    # A merge patch leaves what it does not name: what is no longer wanted is named with null.
+    # A merge patch keeps unnamed keys: removed keys are set to null.
     for key in ("minTaskMember", "minResources"):
         if isinstance(patch.get(key), dict):
             gone = set(getattr(have, "min_task_member" if key == "minTaskMember" else "min_resources") or {})

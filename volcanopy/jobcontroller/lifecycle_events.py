@@ -1,10 +1,9 @@
-"""What has happened to a job, told from how things stand.
+"""Events of a job, derived from its status and the objects that exist.
 
-Nothing here remembers: what happened is the difference between the job's status, written when it was last looked at,
-and what exists now. A failed pod of the present version is a failure that nobody has acted on, because acting makes
-the version, or the pod's try, a past one. A pod that the status counted and that is gone was taken away by others,
-because what the controller itself takes away is no longer counted when it goes. So an event survives any crash between
-its cause and its consequence, and is acted on once.
+Nothing is remembered: an event is a difference between the last written status and the current objects. A failed pod of the
+current version is a failure without reaction yet, because a reaction increments the version or the retry of the pod. A missing
+pod that the status counts was deleted by others, because pods that the controller deletes are no longer counted. An event
+therefore survives a crash between its cause and the reaction, and is handled once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +19,9 @@ from volcanopy.jobcontroller.policies import Happening
 def happenings(
     job: BatchJob, status: BatchJobStatus, members: Sequence[Member], pod_group: PodGroup | None
 ) -> Iterator[Happening]:
-    """Everything that has happened and that nobody has acted on, pods first, in the order of tasks and indices.
+    """Yield the events without reaction, those of pods first, in the order of tasks and indices.
 
-    ``members`` are the pods that the job still counts with: none that is being replaced or is one too many.
+    ``members`` are the pods of the job without those that are being replaced or exceed the replicas.
     """
     for task in job.spec.tasks:
         mine = [one for one in members if one.task == task.name]
@@ -30,9 +29,9 @@ def happenings(
         yield from _lost(job, status, task, mine)
         yield from _of_task(status, task, [one for one in mine if not one.leaving])
     if pod_group is not None and pod_group.status.phase == "Unknown" and not status.pod_group_unknown:
-        yield Happening(Event.UNKNOWN, says="some pods of the running job have no place any more")
+        yield Happening(Event.UNKNOWN, message="some pods of the running job are unschedulable")
     if 0 < status.observed_generation < job.metadata.generation:
-        yield Happening(Event.JOB_UPDATED, says="the job has been changed")
+        yield Happening(Event.JOB_UPDATED, message="the job was updated")
 
 
 def _of_pods(members: Iterable[Member]) -> Iterator[Happening]:
@@ -43,14 +42,14 @@ def _of_pods(members: Iterable[Member]) -> Iterator[Happening]:
             yield _about(Event.POD_PENDING, one, f"pod {one.name} is pending")
 
 
-def _about(event: Event, one: Member, says: str) -> Happening:
+def _about(event: Event, one: Member, message: str) -> Happening:
     uid = one.pod.metadata.uid
     codes = one.exit_codes if event is Event.POD_FAILED else ()
-    return Happening(event, one.task, one.partition, one.name, uid, codes, one.retry, says)
+    return Happening(event, one.task, one.partition, one.name, uid, codes, one.retry, message)
 
 
 def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[Happening]:
-    """Pods that the status counted and that are gone, or going."""
+    """Yield pods that the status counts and that are deleted or terminating."""
     counted = status.task_status_count.get(task.name)
     known = min(sum(counted.phase.values()) if counted else 0, task.replicas)
     staying = {one.name for one in mine if not one.leaving}
@@ -65,8 +64,8 @@ def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[
         partition = one.partition if one else _partition(task, gone.index(name))
         uid = one.pod.metadata.uid if one else ""
         retry = one.retry if one else status.retry_count
-        says = f"pod {name} was deleted"
-        yield Happening(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, says)
+        message = f"pod {name} was deleted"
+        yield Happening(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, message)
 
 
 def _partition(task: TaskSpec, index: int) -> str:
@@ -83,12 +82,12 @@ def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> 
             about.partition,
             about.name,
             retry=about.retry,
-            says=f"all pods of task {task.name} have succeeded",
+            message=f'all pods of task "{task.name}" succeeded',
             old=about.version < status.version,
         )
     alive = [one for one in mine if not one.ended and one.version == status.version]
     restarts = sum(one.container_restarts for one in alive)
     if restarts >= max(task.max_retry, 1):
         worst = max(alive, key=lambda one: one.container_restarts)
-        says = f"containers of task {task.name} have restarted {restarts} times, {max(task.max_retry, 1)} are allowed"
-        yield Happening(Event.TASK_FAILED, task.name, worst.partition, worst.name, retry=worst.retry, says=says)
+        message = f'maxRetry of task "{task.name}" reached ({restarts}/{max(task.max_retry, 1)} container restarts)'
+        yield Happening(Event.TASK_FAILED, task.name, worst.partition, worst.name, retry=worst.retry, message=message)

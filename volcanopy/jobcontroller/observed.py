@@ -1,7 +1,4 @@
-"""What exists of a job, as far as the controller looks at it: its pods, its PodGroup, the Commands for it.
-
-A pod says whose it is and of which try in its annotations; :class:`Member` is that, read once.
-"""
+"""Observed objects of a job: its pods, its PodGroup and its Commands."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -79,8 +76,8 @@ class Member:
 class Observed:
     """What exists of a job.
 
-    ``applied`` says what the caller knows to have been applied for it, object -> digest; ``trouble`` what the API server
-    last said against carrying out a plan for it, and says still.
+    ``applied`` are the digests of the objects that were applied for it; ``trouble`` is the last error of the API server, empty
+    after success.
     """
 
     pods: tuple[Pod, ...] = ()
@@ -94,9 +91,8 @@ class Observed:
         """The pods that the job controls, by task and index."""
         order = {task.name: number for number, task in enumerate(job.spec.tasks)}
         uid = job.metadata.uid
-        found = (_member(pod) for pod in self.pods if _controls(uid, pod))
-        known = [one for one in found if one is not None]
-        return tuple(sorted(known, key=lambda one: (order.get(one.task, len(order)), one.task, one.index, one.name)))
+        members = [member for pod in self.pods if _controls(uid, pod) and (member := _member(pod)) is not None]
+        return tuple(sorted(members, key=lambda pod: (order.get(pod.task, len(order)), pod.task, pod.index, pod.name)))
 
 
 def _controls(uid: str, pod: Pod) -> bool:

@@ -1,12 +1,12 @@
-"""The life of a job as a table: what each action does in each phase.
+"""Phases of a job: the effect of each action in each phase.
 
-An action is wished for by a person (a Command) or by a lifecycle policy. A phase is also left by itself, when what it
-waits for has come; those rules look at the pods and stand in :mod:`volcanopy.jobcontroller.status`.
+An action is requested by a Command or a lifecycle policy. Transitions that follow from the pods are in
+:mod:`volcanopy.jobcontroller.status`.
 
-Where this table differs from Volcano's, it does so for the user:
+Differences from Volcano's table:
 
-- A restart is no shelter: AbortJob, CompleteJob and TerminateJob are honoured while the job restarts, not lost.
-- Resuming is not a failure: it costs no retry.
+- AbortJob, CompleteJob and TerminateJob apply while the job restarts.
+- ResumeJob does not count as a retry.
 """
 
 from dataclasses import dataclass

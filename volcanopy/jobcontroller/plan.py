@@ -1,8 +1,7 @@
-"""What is to be done for a job, as data: effects in the order in which they are carried out.
+"""Effects of the reconciliation of a job, in the order of execution.
 
-A decision is written into the job's status before anything is done about it: the status update stands first, carries
-the version of the job that was looked at, and when it is refused nothing else of the plan happens. So a controller
-that dies at any point leaves either no trace of a decision or the decision itself, and the next one goes on from there.
+The status update is the first effect and has the resource version of the job that was read; if it is rejected, the remaining
+effects are not executed. After a crash at any point the next controller continues from the recorded decision.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from volcanopy.api.model import Json
 
 @dataclass(frozen=True)
 class UpdateStatus:
-    """Replace the job's status; refused if the job has changed since it was looked at."""
+    """Replace the job's status; rejected if the job has changed since it was read."""
 
     status: Json
 
@@ -82,7 +81,7 @@ class ApplyObject:
 
     ``digest`` goes into ``Observed.applied`` under ``key`` once it is done. With ``ssh_keys``, the one who carries it
     out adds a new key pair to the Secret's data when it does not exist (``id_rsa``, ``id_rsa.pub``,
-    ``authorized_keys``) and leaves the keys of one that does: keys need dice, which nothing that decides has.
+    ``authorized_keys``) and leaves the keys of one that does: keys need randomness, which deciding code has no access to.
     """
 
     manifest: Json
@@ -117,7 +116,7 @@ class DeleteObject:
 
 @dataclass(frozen=True)
 class DeleteCommand:
-    """Delete a Command that has been carried out, or that cannot be."""
+    """Delete a Command that was executed or rejected."""
 
     name: str
     uid: str
@@ -128,7 +127,7 @@ class DeleteCommand:
 
 @dataclass(frozen=True)
 class DeleteJob:
-    """Delete the job itself and all that belongs to it: its time to live is over."""
+    """Delete the job after its time to live."""
 
     uid: str
 
@@ -138,7 +137,7 @@ class DeleteJob:
 
 @dataclass(frozen=True)
 class RecordEvent:
-    """Tell people, in an Event on the job."""
+    """Record an Event of the job."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -165,7 +164,7 @@ Effect = (
 
 @dataclass(frozen=True)
 class JobPlan:
-    """Effects in the order in which they are carried out, and when to look again if nothing changes before."""
+    """Effects in the order of execution, and the time of the next reconciliation if nothing changes before."""
 
     effects: tuple[Effect, ...] = ()
     again: datetime | None = field(default=None)

@@ -1,7 +1,7 @@
-"""From what happened to what is to be done: the lifecycle policies of a job.
+"""Lifecycle policies of a job: from events to actions.
 
-The task's policies are asked before the job's, and in each list the first that fits decides. `*` fits everything but
-PodPending (every pod is pending at first: it needs a policy of its own, with a timeout) and JobUpdated.
+The policies of the task precede those of the job, and the first match in a list applies. `*` matches every event except
+PodPending (every pod is pending at first: it needs its own policy with a timeout) and JobUpdated.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ _NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that happened to a job: to a pod, to a task, or to the whole of it.
+    """An event of a job, a task or a pod.
 
-    ``retry`` is the try that the pod belonged to, ``says`` the sentence for people. With ``old`` it happened before the
-    job was last stopped: only what ends the job may still follow from it.
+    ``retry`` is the retry count of the pod, ``message`` a human-readable message. With ``old`` it occurred before the
+    job was last stopped, so that only actions that end the job may follow.
     """
 
     event: Event
@@ -29,20 +29,20 @@ class Happening:
     uid: str = ""
     exit_codes: tuple[int, ...] = ()
     retry: int = 0
-    says: str = ""
+    message: str = ""
     old: bool = False
 
 
 @dataclass(frozen=True)
 class Response:
-    """What a policy wants done, and after how long."""
+    """Action of a policy, and its delay."""
 
     action: Action
     delay: timedelta = timedelta(0)
 
 
 def respond(spec: BatchJobSpec, happening: Happening) -> Response | None:
-    """What the policies of the task, else of the job, say to something that happened; None if they say nothing."""
+    """Return the response of the first matching policy of the task, else of the job, if there is one."""
     task = spec.task(happening.task) if happening.task else None
     for policies in (task.policies if task else (), spec.policies):
         if policy := _first(policies, happening):

@@ -1,11 +1,11 @@
-"""A queue, the queue above it and what is in it in; what to do for it out.
+"""Reconciliation of a queue: its state, Commands and the counts in its status.
 
-What each action does in each state is a table. Closing spreads downwards: a queue whose parent closes closes with it and
-carries a mark, so that it opens with it again; one that was closed by itself has no mark and stays closed. Each queue
-looks at its parent, and nobody gives orders to children, so it does not matter who is looked at first, or how often.
+Actions and states form a table. A queue whose parent closes is closed with it and annotated, so that it opens with it again;
+a queue that was closed by a Command has no annotation and stays closed. Each queue follows its parent; no queue changes its
+children, so the order of reconciliation does not matter.
 
-The mark and the state are written one after the other. Before a queue closes, the mark says why; after it has opened,
-the mark goes: whoever dies in between leaves something from which the next look goes on to the same end.
+The annotation is written before the state when a queue closes and removed after the state when it opens, so that a crash in
+between is completed by the next reconciliation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
 
 
 class QueueAction(StrEnum):
-    """What a Command can ask of a queue."""
+    """Actions of Commands for queues."""
 
     OPEN = "OpenQueue"
     CLOSE = "CloseQueue"
@@ -43,14 +43,14 @@ TRANSITIONS = MappingProxyType(
 """(state, action) -> state, for every pair. A queue that is Closing is Closed once nothing in it is unfinished."""
 
 SHUT = frozenset({QueueState.CLOSING, QueueState.CLOSED})
-"""States in which a queue takes nothing new, and in which the queues below it are shut as well."""
+"""States in which a queue and its descendants accept no jobs."""
 
 
 @dataclass(frozen=True)
 class QueueObserved:
     """What exists around a queue.
 
-    ``parent`` is None where there is no such queue; ``parent_ordered`` says that Commands for it are not carried out yet.
+    ``parent`` is None where there is no such queue; with ``parent_ordered`` it has Commands that are not executed yet.
     ``groups`` counts the PodGroups of the queue by phase, ``jobs`` its BatchJobs that are neither over nor suspended.
     """
 
@@ -62,7 +62,7 @@ class QueueObserved:
 
     @property
     def unfinished(self) -> int:
-        """How many PodGroups have not come to their end."""
+        """Number of PodGroups that are not completed."""
         return sum(count for phase, count in self.groups.items() if phase is not PodGroupPhase.COMPLETED)
 
 
@@ -74,15 +74,15 @@ class PatchQueue:
 
     def __str__(self) -> str:
         marks = self.patch.get("metadata", {}).get("annotations", {})
-        said = [f"{key.rpartition('/')[2]}={value}" for key, value in marks.items()]
-        return f"patch: {', '.join([*said, *(f'{key}={value}' for key, value in self.patch.get('spec', {}).items())])}"
+        annotations = [f"{key.rpartition('/')[2]}={value}" for key, value in marks.items()]
+        return f"patch: {', '.join([*annotations, *(f'{key}={value}' for key, value in self.patch.get('spec', {}).items())])}"
 
 
 @dataclass(frozen=True)
 class PatchQueueStatus:
     """Change some fields of the queue's status by a merge patch; what the scheduler writes there is not among them.
 
-    A change of the state is refused if the queue has changed since it was looked at.
+    A change of the state is rejected if the queue has changed since it was read.
     """
 
     patch: Json
@@ -96,7 +96,7 @@ QueueEffect = PatchQueue | PatchQueueStatus | DeleteCommand | RecordEvent
 
 @dataclass(frozen=True)
 class QueuePlan:
-    """Effects in order. What follows a status that was refused must not happen."""
+    """Effects in order. Effects after a rejected status must not be executed."""
 
     effects: tuple[QueueEffect, ...] = ()
 
@@ -105,7 +105,7 @@ class QueuePlan:
 
 
 def reconcile_queue(queue: Queue, seen: QueueObserved) -> QueuePlan:
-    """What to do for a queue."""
+    """Return the plan for a queue."""
     if queue.metadata.deletion_timestamp is not None:
         return QueuePlan()
     course = _Course(queue, seen)
@@ -114,14 +114,14 @@ def reconcile_queue(queue: Queue, seen: QueueObserved) -> QueuePlan:
     course.drain()
     marking: list[QueueEffect] = [*_marking(queue, course.marked)]
     status: list[QueueEffect] = [*_status(queue, course.state, seen)]
-    # Why it closes is said before it closes; that it was closed by its parent is forgotten after it has opened.
+    # The annotation is written before the queue closes and removed after it has opened.
     writes = [*marking, *status] if course.state in SHUT else [*status, *marking]
-    forgotten = [DeleteCommand(one.metadata.name, one.metadata.uid) for one in done]
-    return QueuePlan((*writes, *course.events, *forgotten, *_placing(queue)))
+    deleted = [DeleteCommand(command.metadata.name, command.metadata.uid) for command in done]
+    return QueuePlan((*writes, *course.events, *deleted, *_placing(queue)))
 
 
 def state_of(queue: Queue) -> QueueState:
-    """The state of a queue; one of which nobody has said anything is open."""
+    """Return the state of a queue; the default is open."""
     return queue.status.state or QueueState.OPEN
 
 
@@ -131,7 +131,7 @@ def is_marked(queue: Queue) -> bool:
 
 
 class _Course:
-    """A queue's state and mark as they change in one look, and what people are told of it."""
+    """State and annotation of a queue during a reconciliation, and the events to record."""
 
     def __init__(self, queue: Queue, seen: QueueObserved) -> None:
         self.queue, self.seen = queue, seen
@@ -145,16 +145,17 @@ class _Course:
         return parent if parent is not None and state_of(parent) in SHUT else None
 
     def obey(self, commands: Sequence[Command]) -> list[Command]:
-        """Carry out Commands or refuse them; returns those that are done with."""
+        """Execute or reject Commands; return those that are handled."""
         for position, command in enumerate(commands):
             if self._must_wait(command):
                 return list(commands[:position])
-            if told := self._refusal(command):
-                self._tell("Warning", "CommandRefused", f"Command {command.metadata.name} {told}")
+            if rejection := self._rejection(command):
+                message = f'Command "{command.metadata.name}" rejected: {rejection}'
+                self._record("Warning", "CommandRejected", message)
                 continue
-            # A Command for what a queue is already may be one that was carried out and not yet deleted.
-            says = command.message or f"Command {command.metadata.name} asks for it"
-            self._turn(QueueAction(command.action), says)
+            # A Command without effect may have been executed and not deleted yet.
+            cause = command.message or f'requested by Command "{command.metadata.name}"'
+            self._turn(QueueAction(command.action), cause)
             self.marked = False
         return list(commands)
 
@@ -163,62 +164,60 @@ class _Course:
         parent = self.seen.parent
         if self._shut_parent is not None:
             if self.state not in SHUT:
-                self._turn(QueueAction.CLOSE, f"queue {self._shut_parent.metadata.name} above it is closed")
+                self._turn(QueueAction.CLOSE, f'parent queue "{self._shut_parent.metadata.name}" is closed')
                 self.marked = True
         elif parent is not None and self.marked:
-            self._turn(QueueAction.OPEN, f"queue {parent.metadata.name} above it is open")
+            self._turn(QueueAction.OPEN, f'parent queue "{parent.metadata.name}" is open')
             self.marked = False
 
     def drain(self) -> None:
-        """A queue in which nothing is left has closed."""
+        """Close a closing queue without unfinished jobs."""
         if self.state is QueueState.CLOSING and not self.seen.unfinished and not self.seen.jobs:
             self.state = QueueState.CLOSED
-            self._tell("Normal", "QueueClosed", "nothing unfinished is left in the queue")
+            self._record("Normal", "QueueClosed", "all jobs are finished")
 
-    def _turn(self, action: QueueAction, why: str) -> None:
+    def _turn(self, action: QueueAction, cause: str) -> None:
         before, self.state = self.state, TRANSITIONS[self.state, action]
         if self.state is before:
             return
         if action is QueueAction.OPEN:
-            self._tell("Normal", action, f"the queue takes jobs again: {why}")
+            self._record("Normal", action, f"queue opened: {cause}")
         else:
-            left = ", ".join(_left(self.seen)) or "nothing is left in it"
-            self._tell("Normal", action, f"the queue takes no new jobs: {why}; {left}")
+            left = ", ".join(_left(self.seen)) or "no unfinished PodGroups"
+            self._record("Normal", action, f"queue closed to new jobs: {cause}; {left}")
 
     def _must_wait(self, command: Command) -> bool:
-        """Whether what is asked for depends on what becomes of the parent."""
-        asked = command.action == QueueAction.OPEN and not self._refused_anyway(command)
-        return asked and self._shut_parent is not None and self.seen.parent_ordered
+        """Return whether the Command depends on Commands for the parent."""
+        opens = command.action == QueueAction.OPEN and not self._fixed_rejection(command)
+        return opens and self._shut_parent is not None and self.seen.parent_ordered
 
-    def _refusal(self, command: Command) -> str:
-        """Why a Command cannot be carried out; empty if it can."""
-        if told := self._refused_anyway(command):
-            return told
+    def _rejection(self, command: Command) -> str:
+        """Return the reason why a Command cannot be executed; empty if it can."""
+        if rejection := self._fixed_rejection(command):
+            return rejection
         if command.action == QueueAction.OPEN and (parent := self._shut_parent) is not None:
             name = parent.metadata.name
-            return (
-                f"asks for {command.action}, but queue {name} above this one is {state_of(parent)}: open {name} first"
-            )
+            return f'parent queue "{name}" is {state_of(parent)}: open it first'
         return ""
 
-    def _refused_anyway(self, command: Command) -> str:
-        # People write Commands for queues by hand, too: one without a uid is for the queue of that name.
+    def _fixed_rejection(self, command: Command) -> str:
+        # Users also write Commands by hand: one without a UID applies to the queue with the name.
         if command.target.uid not in {"", self.queue.metadata.uid}:
-            return "is for an earlier queue of this name"
+            return "target.uid does not match the UID of the queue"
         if command.action not in set(QueueAction):
-            return f"asks for {command.action}, which no queue can do: ask for {' or '.join(QueueAction)}"
+            return f'unsupported action "{command.action}": supported actions: {", ".join(QueueAction)}'
         if command.action == QueueAction.CLOSE and self.queue.metadata.name == names.ROOT_QUEUE:
-            return f"asks for {command.action}, but the root queue stays open: close the queues below it"
+            return "the root queue cannot be closed: close its child queues"
         return ""
 
-    def _tell(self, kind: str, reason: str, message: str) -> None:
+    def _record(self, kind: str, reason: str, message: str) -> None:
         self.events.append(RecordEvent("Warning" if kind == "Warning" else "Normal", str(reason), message))
 
 
 def _left(seen: QueueObserved) -> Iterator[str]:
     for phase in PodGroupPhase:
         if phase is not PodGroupPhase.COMPLETED and (count := seen.groups.get(phase, 0)):
-            yield f"{count} pod group{'s' if count > 1 else ''} {phase}"
+            yield f"{count} PodGroup{'s' if count > 1 else ''} {phase}"
 
 
 def _marking(queue: Queue, marked: bool) -> Iterable[PatchQueue]:
@@ -227,7 +226,7 @@ def _marking(queue: Queue, marked: bool) -> Iterable[PatchQueue]:
 
 
 def _placing(queue: Queue) -> Iterable[PatchQueue]:
-    """Write down where the queue belongs, for those who read queues."""
+    """Set the default parent."""
     if not queue.spec.parent and queue.metadata.name != names.ROOT_QUEUE:
         yield PatchQueue({"spec": {"parent": names.ROOT_QUEUE}})
 

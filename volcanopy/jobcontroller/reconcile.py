@@ -1,9 +1,12 @@
-"""A job, what exists of it and the time in; what to do out.
+"""Reconciliation of a job.
 
-The order of thought: what was ordered (Commands), what has happened (policies), what is due (delayed actions), then
-where the job stands by its pods, then what should exist. All that was decided is in the new status; what should exist
-follows from that status alone. If the status has to change, the change is the first effect, and the rest is only done
-if it is accepted; so each decision is made once, whatever dies in between.
+1. Execute Commands.
+2. Apply lifecycle policies to events, and delayed actions that are due.
+3. Derive the phase from the pods.
+4. Create missing objects and delete superfluous ones.
+
+All decisions are part of the new status, which determines the objects that should exist. A change of the status is the first
+effect; the others are executed only if it is accepted, so that each decision is made once even after a crash.
 """
 
 import hashlib
@@ -56,7 +59,7 @@ _USUAL_REASONS = frozenset({"NotAdmitted", "WaitingForPods"})
 
 
 def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Registry = JOB_PLUGINS) -> JobPlan:
-    """What to do for a job, given what exists of it. Done again on the outcome, it has less and less to do."""
+    """Return the plan for a job."""
     if job.metadata.deletion_timestamp is not None:
         return JobPlan()
     end = _end_of_life(job)
@@ -84,12 +87,12 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
         if settled and status.state.phase in STOPPED:
             effects += _dismantled(status, plugins)
     elif not broken:
-        effects += _wanted(job, status, observed, [one for one in members if one.name not in doomed], plugins)
+        effects += _missing_objects(job, status, observed, [one for one in members if one.name not in doomed], plugins)
     return JobPlan(tuple(effects), _soonest(end, decision.again, *(one.due for one in status.delayed)))
 
 
 def _end_of_life(job: BatchJob) -> datetime | None:
-    """When a finished job is deleted."""
+    """Return the time at which a finished job is deleted."""
     state, seconds = job.status.state, job.spec.ttl_seconds_after_finished
     if state.phase not in FINISHED or seconds is None or state.last_transition_time is None:
         return None
@@ -101,7 +104,7 @@ def _soonest(*times: datetime | None) -> datetime | None:
 
 
 def _plugins(job: BatchJob, registry: Registry) -> tuple[Plugins, str]:
-    """The job's plugins, or why they cannot work."""
+    """Return the job's plugins, or the reason why they are not valid."""
     try:
         return plugins_of(job, registry), ""
     except PluginError as error:
@@ -109,7 +112,7 @@ def _plugins(job: BatchJob, registry: Registry) -> tuple[Plugins, str]:
 
 
 def _current(group: PodGroup | None, status: BatchJobStatus) -> PodGroup | None:
-    """The PodGroup, if it is that of the job's present version and here to stay."""
+    """Return the PodGroup, if it is of the current version and not being deleted."""
     if group is None or group.metadata.deletion_timestamp or pod_group_version(group) < status.version:
         return None
     return group
@@ -124,7 +127,7 @@ def _settled(
     broken: str,
     trouble: str,
 ) -> BatchJobStatus:
-    """The status after the decision: pods counted, phases that are over left, words for why."""
+    """Return the status after the decision: counts, phase transitions, reason and message."""
     status = decision.status
     counts = count(decision.members, decision.doomed(status))
     for _ in Phase:
@@ -157,7 +160,7 @@ def _settled(
 
 
 def _controlled(job: BatchJob, status: BatchJobStatus, plugins: Plugins, broken: str) -> dict[str, str]:
-    """What is, or is about to be, made for the job: what a stopped job has to clear away is known by this."""
+    """Return the objects that are created for the job, which are deleted when it stops."""
     if status.state.phase not in LIVE or broken:
         return status.controlled_resources
     claimed = [claim_name(job, number, volume) for number, volume in enumerate(job.spec.volumes)]
@@ -175,13 +178,13 @@ def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[Record
 
 
 def _cleared(group: PodGroup | None) -> Iterator[Effect]:
-    """What a job that stops, or has stopped, no longer needs."""
+    """Yield the deletion of the PodGroup of a stopped job."""
     if group is not None and group.metadata.deletion_timestamp is None:
         yield DeletePodGroup(group.metadata.name, group.metadata.uid)
 
 
 def _dismantled(status: BatchJobStatus, plugins: Plugins) -> Iterator[Effect]:
-    """The plugins' objects of a stopped job go; when they are gone, the status forgets them."""
+    """Yield the deletion of the plugins' objects of a stopped job, and their removal from the status."""
     kept = {key: value for key, value in status.controlled_resources.items() if not key.startswith("plugin-")}
     if kept == status.controlled_resources:
         return
@@ -196,10 +199,10 @@ def _objects(plugins: Plugins) -> Iterator[Needed]:
         yield from plugin.objects()
 
 
-def _wanted(
+def _missing_objects(
     job: BatchJob, status: BatchJobStatus, observed: Observed, staying: Sequence[Member], plugins: Plugins
 ) -> Iterator[Effect]:
-    """What a living job needs and does not have: claims, the plugins' objects, a PodGroup and, once admitted, pods."""
+    """Yield the creation of missing objects: claims, objects of plugins, the PodGroup and, once admitted, pods."""
     for needed in (*map(Needed, claims(job)), *_objects(plugins)):
         effect = ApplyObject(needed.manifest, _digest(needed.manifest), needed.ssh_keys)
         if observed.applied.get(effect.key) != effect.digest:

@@ -1,4 +1,4 @@
-"""What a job's status says: the counts of its pods, when a phase is over, and why the job stands where it stands."""
+"""Status of a job: counts of its pods, phase transitions, and the reason and message of the phase."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
 ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
-"""Phases of a PodGroup in which its pods may be made."""
+"""Phases of a PodGroup in which its pods may be created."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Pods by phase; those on their way out count as terminating and as nothing else."""
+    """Number of pods by phase; terminating pods are counted as terminating only."""
 
     pending: int = 0
     running: int = 0
@@ -29,21 +29,21 @@ class Counts:
     terminating: int = 0
     by_task: dict[str, dict[str, int]] = field(default_factory=dict)
     first_failed: dict[str, Member] = field(default_factory=dict)
-    """Of each task the first pod that failed, by index."""
+    """First failed pod of each task, by index."""
 
     @property
     def started(self) -> int:
-        """Pods that run or have run."""
+        """Number of pods that are running or finished."""
         return self.running + self.succeeded + self.failed
 
     @property
     def alive(self) -> bool:
-        """Whether any pod has not come to its end."""
+        """Whether any pod is not finished."""
         return bool(self.pending or self.running or self.unknown or self.terminating)
 
 
 def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
-    """Pods by phase. ``doomed`` are the names of pods that are about to be taken away: they count as terminating."""
+    """Return the number of pods by phase. ``doomed`` are the names of pods to delete, which count as terminating."""
     phases = {"Pending": 0, "Running": 0, "Succeeded": 0, "Failed": 0, "Unknown": 0}
     by_task: dict[str, dict[str, int]] = {}
     first_failed: dict[str, Member] = {}
@@ -71,7 +71,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
 
 
 def with_counts(status: BatchJobStatus, counts: Counts) -> BatchJobStatus:
-    """The status with these counts. A finished job keeps the ends it has counted when its pods go."""
+    """Return the status with these counts. A finished job keeps its counts when its pods are deleted."""
     succeeded, failed, by_task = counts.succeeded, counts.failed, counts.by_task
     if status.state.phase in FINISHED:
         succeeded, failed = max(succeeded, status.succeeded), max(failed, status.failed)
@@ -101,7 +101,7 @@ def _final(status: BatchJobStatus, by_task: dict[str, dict[str, int]]) -> dict[s
 
 @dataclass(frozen=True)
 class Move:
-    """A phase that a job goes to by itself, and why."""
+    """A transition to a phase that follows from the pods of a job."""
 
     to: Phase
     reason: str
@@ -109,7 +109,7 @@ class Move:
 
 
 def arrival(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move | None:
-    """The phase that a job goes to because what it waited for has come; None if it has not."""
+    """Return the transition that follows from the pods of a job, if there is one."""
     match status.state.phase:
         case Phase.PENDING:
             return _unless_restarting(status, _started(spec, counts))
@@ -135,7 +135,7 @@ def _started(spec: BatchJobSpec, counts: Counts) -> Move | None:
 
 
 def _waiting_in_vain(spec: BatchJobSpec, counts: Counts) -> int:
-    """Pods of tasks that can never start: what they wait for has come to its end, and not well enough."""
+    """Return the number of pods of tasks that can never start because tasks they depend on have failed."""
 
     def lost(task: TaskSpec) -> bool:
         if task.name in hopeless:
@@ -148,71 +148,74 @@ def _waiting_in_vain(spec: BatchJobSpec, counts: Counts) -> int:
     waiting = [task for task in spec.tasks if task.depends_on and task.name not in counts.by_task and task.replicas]
     for _ in waiting:
         for task in waiting:
-            dead = [lost(one) for name in task.depends_on.name if (one := spec.task(name))] if task.depends_on else []
+            dead = (
+                [lost(other) for name in task.depends_on.name if (other := spec.task(name))] if task.depends_on else []
+            )
             if dead and (all(dead) if task.depends_on and task.depends_on.iteration == "any" else any(dead)):
                 hopeless.add(task.name)
     return sum(task.replicas for task in waiting if task.name in hopeless)
 
 
 def _unless_restarting(status: BatchJobStatus, move: Move | None) -> Move | None:
-    """A job is not called failed while a policy's restart waits for its time."""
+    """Return the transition, unless it is a failure while a delayed restart is pending."""
     if move is not None and move.to is Phase.FAILED and any(one.action in RESTARTS for one in status.delayed):
         return None
     return move
 
 
 def _over(spec: BatchJobSpec, counts: Counts) -> Move | None:
-    """The end of a running job, by the first of these rules that speaks."""
+    """Return the transition of a running job that has finished or has too few pods."""
     replicas, needed = spec.replicas, spec.needed
     if replicas == 0:
         return None
     if spec.min_success is not None and counts.succeeded >= spec.min_success:
-        return Move(Phase.COMPLETED, "Succeeded", f"{_pods(counts.succeeded)} succeeded, {spec.min_success} needed")
+        return Move(Phase.COMPLETED, "Succeeded", f"{counts.succeeded}/{spec.min_success} required pods succeeded")
     if counts.succeeded + counts.failed + _waiting_in_vain(spec, counts) == replicas:
         return _verdict(spec, counts)
     if counts.pending > replicas - needed:
         ready = replicas - counts.pending
-        return Move(Phase.PENDING, "TooFewPods", f"{_pods(ready)} left that run or have run, {needed} needed")
+        return Move(Phase.PENDING, "TooFewPods", f"{ready}/{needed} required pods started")
     return None
 
 
 def _verdict(spec: BatchJobSpec, counts: Counts) -> Move:
-    """Complete or failed, now that every pod has come to its end."""
+    """Return the final transition of a job whose pods are all finished."""
     if spec.needed >= sum(task.needed for task in spec.tasks):
         for task in spec.tasks:
             good = counts.by_task.get(task.name, {}).get("Succeeded", 0)
             if good < task.needed:
-                told = f"{_pods(good)} of task {task.name} succeeded, {task.needed} needed"
-                return Move(Phase.FAILED, "TaskFailed", told + _failures(counts, task.name))
+                message = f'task "{task.name}": {good}/{task.needed} required pods succeeded'
+                return Move(Phase.FAILED, "TaskFailed", message + _failures(counts, task.name))
     enough = spec.min_success if spec.min_success is not None else spec.needed
-    told = f"{_pods(counts.succeeded)} succeeded and {counts.failed} failed"
     if counts.succeeded < enough:
-        return Move(Phase.FAILED, "TooFewSucceeded", f"{told}, {enough} had to succeed{_failures(counts)}")
-    return Move(Phase.COMPLETED, "Succeeded", told if counts.failed else f"{_pods(counts.succeeded)} succeeded")
+        message = f"{counts.succeeded}/{enough} required pods succeeded, {counts.failed} failed{_failures(counts)}"
+        return Move(Phase.FAILED, "TooFewSucceeded", message)
+    failed = f", {counts.failed} failed" if counts.failed else ""
+    return Move(Phase.COMPLETED, "Succeeded", f"{_pods(counts.succeeded)} succeeded{failed}")
 
 
 def _failures(counts: Counts, task: str = "") -> str:
-    """Which pod failed first (by index), how, and how many more, of one task or of all; with what joins it on."""
-    found = [one for one in counts.first_failed.values() if task in {"", one.task}]
-    if not found:
+    """Return the first failed pod and the number of further failures, of one task or all, as the end of a message."""
+    failed = [member for member in counts.first_failed.values() if task in {"", member.task}]
+    if not failed:
         return ""
     others = (counts.by_task[task].get("Failed", 0) if task else counts.failed) - 1
-    return f": {found[0].failure}" + (f", and {others} more" if others else "")
+    return f": {failed[0].failure}" + (f", and {others} more" if others else "")
 
 
 def _restarted(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move | None:
     state = status.state
-    # A limit of 0 asks for no restart, as a limit of 1 does; resuming a suspended job is none.
+    # A limit of 0 means no restart, like a limit of 1; resuming a suspended job is not a restart.
     if status.retry_count and status.retry_count >= spec.max_retry:
-        told = f"{state.message}, and maxRetry is {spec.max_retry}"
-        return Move(Phase.FAILED, "RetriesExhausted", told)
+        message = f"{state.message}: maxRetry reached ({status.retry_count}/{spec.max_retry})"
+        return Move(Phase.FAILED, "RetriesExhausted", message)
     if spec.replicas - counts.terminating >= spec.needed:
         return Move(Phase.PENDING, "Restarted", state.message)
     return None
 
 
 def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus:
-    """The status after the job has gone to a phase, with the condition of that phase last and alone true."""
+    """Return the status after a transition; only the condition of the new phase is True."""
     now = now.replace(microsecond=0)
     state = JobState(phase=move.to, reason=move.reason, message=move.message, last_transition_time=now)
     others = [_left(one, now) for one in status.conditions if one.type != move.to]
@@ -224,7 +227,7 @@ def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus
 
 
 def told(status: BatchJobStatus, reason: str, message: str) -> BatchJobStatus:
-    """The status with another word for why the job is in its phase."""
+    """Return the status with another reason and message of its phase."""
     state = status.state.model_copy(update={"reason": reason, "message": message})
     others = [one for one in status.conditions if one.type != state.phase]
     return status.model_copy(update={"state": state, "conditions": [*others, _condition(state)]})
@@ -247,24 +250,24 @@ def _condition(state: JobState) -> Condition:
 
 
 def why_waiting(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[str, str]:
-    """Why a pending job is pending, in a word and a sentence."""
+    """Return the reason and message of a pending job."""
     queue = job.spec.queue
     if group is None:
-        return "NotAdmitted", f"waits in queue {queue} for the scheduler to admit it"
+        return "NotAdmitted", f'waiting for admission to queue "{queue}"'
     latest = _latest(group.status.conditions)
     if latest is not None and latest.type == "Unschedulable" and latest.message:
         return latest.reason or "Unschedulable", latest.message
-    stands = f"{_pods(counts.started)} of {job.spec.needed} needed run or have run"
+    started = f"{counts.started}/{job.spec.needed} required pods started"
     if group.status.phase in ADMITTED:
-        return "WaitingForPods", f"admitted by queue {queue}: {stands}"
+        return "WaitingForPods", f'admitted to queue "{queue}": {started}'
     if counts.by_task:
-        # Its pods show that it was admitted: what waits is what the gang has come to need since.
-        return "WaitingForPods", f"{stands}: queue {queue} has to admit the rest"
-    return "NotAdmitted", f"waits in queue {queue} for the scheduler to admit it"
+        # Its pods show that it was admitted before: more pods have become required since.
+        return "WaitingForPods", f'{started}: waiting for admission to queue "{queue}"'
+    return "NotAdmitted", f'waiting for admission to queue "{queue}"'
 
 
 def _latest(conditions: Sequence[SeenCondition]) -> SeenCondition | None:
-    """The condition that came to hold last; of several at once, the one that stands last."""
+    """Return the latest condition with status True; of several at the same time the last one."""
     holding = [(one.last_transition_time, number, one) for number, one in enumerate(conditions) if one.status == "True"]
     if not holding:
         return None
@@ -272,12 +275,10 @@ def _latest(conditions: Sequence[SeenCondition]) -> SeenCondition | None:
 
 
 def running_message(spec: BatchJobSpec, counts: Counts) -> str:
-    """How far a running job is."""
-    told = f"{counts.running} of {_pods(spec.replicas)} running"
-    ends = [
-        f"{number} {what}" for number, what in ((counts.succeeded, "succeeded"), (counts.failed, "failed")) if number
-    ]
-    return ", ".join([told, *ends])
+    """Return the message of a running job."""
+    ended = ((counts.succeeded, "succeeded"), (counts.failed, "failed"))
+    texts = [f"{number} {phase}" for number, phase in ended if number]
+    return ", ".join([f"{counts.running}/{spec.replicas} pods running", *texts])
 
 
 def _pods(number: int) -> str:
@@ -285,5 +286,5 @@ def _pods(number: int) -> str:
 
 
 def as_json(status: BatchJobStatus) -> Json:
-    """The status as it is written: what says nothing is left out, counts are not."""
+    """Return the status as JSON without empty values other than counts."""
     return {key: value for key, value in status.write().items() if value not in ("", [], {}) and value is not False}

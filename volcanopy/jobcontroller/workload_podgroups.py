@@ -1,10 +1,10 @@
-"""PodGroups for pods that are no job's: those of a Deployment, a StatefulSet, any other workload, and pods of their own.
+"""PodGroups of pods that belong to no job: pods of Deployments, StatefulSets and other workloads, and single pods.
 
-Pods with the same controller share a PodGroup, a pod without one has its own; its name follows from the uid of that
-owner, and it goes with it. A pod that names a PodGroup already is left alone: it brings its own.
+Pods with the same controller share a PodGroup, a pod without one has its own. The name contains the UID of the owner, which
+owns the PodGroup. A pod that names a PodGroup keeps it.
 
-The newest pod speaks for all: what it asks for, and what its annotations say, is what the pods to come will ask for, so a
-rollout changes the group as soon as its first pod is there. How many pods must start at once the owner says.
+The newest pod determines requests and annotations of the PodGroup, so that a rollout changes it with its first pod. The
+minimum number of pods comes from the owner.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
 from volcanopy.jobcontroller.plan import RecordEvent
 
-_HANDED_DOWN = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.SLA_WAITING_TIME)
+_INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.SLA_WAITING_TIME)
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 _LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _ORIGIN = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
-"""Who asked for a pod, as admission has written it there. On a workload anybody could have written it."""
-_SAID_BY_PODS = frozenset(
+"""Submitter of a pod, set by admission. On a workload it is not trusted."""
+_POD_ANNOTATIONS = frozenset(
     {
-        *_HANDED_DOWN,
+        *_INHERITED,
         *_BUDGETS,
         *_ORIGIN,
         names.GROUP_NAME,
@@ -36,19 +36,19 @@ _SAID_BY_PODS = frozenset(
         names.NETWORK_TOPOLOGY_HIGHEST_TIER,
     }
 )
-_SAID_BY_OWNERS = frozenset({names.GROUP_MIN_MEMBER, names.POD_QUEUE_NAME})
+_OWNER_ANNOTATIONS = frozenset({names.GROUP_MIN_MEMBER, names.POD_QUEUE_NAME})
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
 class Part(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A container, as far as what it asks for goes."""
+    """Resources of a container."""
 
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
 
 
 class LoosePodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What a pod asks for."""
+    """Resources of a pod."""
 
     priority_class_name: str = ""
     containers: tuple[Part, ...] = ()
@@ -58,13 +58,13 @@ class LoosePodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class LoosePodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """What became of a pod."""
+    """Phase of a pod."""
 
     phase: str = ""
 
 
 class LoosePod(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The part of a pod that its PodGroup follows from."""
+    """The fields of a pod that determine its PodGroup."""
 
     metadata: Meta
     spec: LoosePodSpec = LoosePodSpec()
@@ -85,7 +85,7 @@ class LoosePod(ReadModel, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True)
 class Owner:
-    """What a workload says of its pods. ``replicas`` is None where nobody counts them."""
+    """Annotations of a workload and its replicas, None if it has none."""
 
     annotations: Mapping[str, str] = field(default_factory=dict)
     replicas: int | None = None
@@ -135,7 +135,7 @@ class RemoveGroup:
 
 @dataclass(frozen=True)
 class JoinGroup:
-    """Write into a pod which PodGroup it is of; refused if the pod has changed since it was looked at."""
+    """Annotate a pod with its PodGroup; rejected if the pod has changed since it was read."""
 
     pod: str
     version: str
@@ -166,21 +166,21 @@ def is_ours(pod: LoosePod) -> bool:
 
 
 def slim(pod: LoosePod) -> LoosePod:
-    """A pod without annotations and labels that say nothing here."""
+    """Return a pod with only the annotations and labels that determine its PodGroup."""
     meta = pod.metadata
-    notes = {key: value for key, value in meta.annotations.items() if key in _SAID_BY_PODS}
+    notes = {key: value for key, value in meta.annotations.items() if key in _POD_ANNOTATIONS}
     labels = {key: value for key, value in meta.labels.items() if key in _LABELS}
     if len(notes) == len(meta.annotations) and len(labels) == len(meta.labels):
         return pod
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, annotations=notes, labels=labels))
 
 
-def said_by_owner(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The annotations of a workload that its PodGroup follows from."""
+def group_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations of a workload that determine its PodGroup."""
     return {
         key: value
         for key, value in annotations.items()
-        if (_is_own(key) and key not in _ORIGIN) or key in _SAID_BY_OWNERS
+        if (_is_own(key) and key not in _ORIGIN) or key in _OWNER_ANNOTATIONS
     }
 
 
@@ -194,30 +194,30 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
         idle = owner.replicas == 0 and not seen.pods
         return (RemoveGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
     newest = max(living, key=_age)
-    told: list[RecordEvent] = []
-    wanted = pod_group(newest, owner, told)
+    events: list[RecordEvent] = []
+    desired = pod_group(newest, owner, events)
     effects: list[GroupEffect] = []
     if group is None:
-        effects = [*told, MakeGroup(wanted)]
-    elif patch := changes(wanted, group):
-        effects = [*told, PatchGroup(group.metadata.name, patch)]
-    name = wanted["metadata"]["name"]
+        effects = [*events, MakeGroup(desired)]
+    elif patch := changes(desired, group):
+        effects = [*events, PatchGroup(group.metadata.name, patch)]
+    name = desired["metadata"]["name"]
     effects += [JoinGroup(pod.metadata.name, pod.metadata.resource_version, name) for pod in living if not pod.group]
     return tuple(effects)
 
 
-def pod_group(pod: LoosePod, owner: Owner, told: list[RecordEvent]) -> Json:
-    """The manifest of the PodGroup that a pod's like belong to; what is wrong with annotations is ``told``."""
+def pod_group(pod: LoosePod, owner: Owner, events: list[RecordEvent]) -> Json:
+    """Return the manifest of the PodGroup of a pod and its siblings; invalid annotations are added to ``events``."""
     bare = pod.metadata.controller is None
-    notes, said = pod.metadata.annotations, said_by_owner(owner.annotations)
-    member = 1 if bare else _min_member(said, told)
+    notes, own = pod.metadata.annotations, group_annotations(owner.annotations)
+    member = 1 if bare else _min_member(own, events)
     usage = {name: units * member for name, units in pod_usage(msgspec.to_builtins(pod.spec)).items()}
     spec: Json = {"minMember": member, "minResources": written({name: n for name, n in usage.items() if n})}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name
-    if queue := notes.get(names.POD_QUEUE_NAME) or said.get(names.POD_QUEUE_NAME):
+    if queue := notes.get(names.POD_QUEUE_NAME) or own.get(names.POD_QUEUE_NAME):
         spec["queue"] = queue
-    if topology := _topology(notes, told):
+    if topology := _topology(notes, events):
         spec["networkTopology"] = topology
     return {
         "apiVersion": names.SCHEDULING_V1BETA1,
@@ -226,7 +226,7 @@ def pod_group(pod: LoosePod, owner: Owner, told: list[RecordEvent]) -> Json:
             "name": group_name(owner_of(pod).uid),
             "namespace": pod.metadata.namespace,
             "labels": {key: pod.metadata.labels[key] for key in _LABELS if key in pod.metadata.labels},
-            "annotations": _notes(notes, said),
+            "annotations": _notes(notes, own),
             "ownerReferences": [_reference(one) for one in (pod.metadata.owner_references if not bare else ())]
             or [_reference(owner_of(pod))],
         },
@@ -234,23 +234,23 @@ def pod_group(pod: LoosePod, owner: Owner, told: list[RecordEvent]) -> Json:
     }
 
 
-def _min_member(said: Mapping[str, str], told: list[RecordEvent]) -> int:
-    text = said.get(names.GROUP_MIN_MEMBER)
+def _min_member(own: Mapping[str, str], events: list[RecordEvent]) -> int:
+    text = own.get(names.GROUP_MIN_MEMBER)
     if text is None:
         return 1
     if not (text.isascii() and text.isdecimal() and int(text) < 2**31):
-        told.append(
+        events.append(
             RecordEvent(
                 "Warning",
                 "InvalidAnnotation",
-                f"{names.GROUP_MIN_MEMBER} is {text!r} on the workload of this pod, which is no number of pods: 1 is taken",
+                f'annotation {names.GROUP_MIN_MEMBER} of the workload: Invalid value: "{text}": must be an integer, using 1',
             )
         )
         return 1
     return int(text)
 
 
-def _topology(notes: Mapping[str, str], told: list[RecordEvent]) -> Json | None:
+def _topology(notes: Mapping[str, str], events: list[RecordEvent]) -> Json | None:
     mode, tier = notes.get(names.NETWORK_TOPOLOGY_MODE), notes.get(names.NETWORK_TOPOLOGY_HIGHEST_TIER)
     if mode is None and tier is None:
         return None
@@ -258,53 +258,55 @@ def _topology(notes: Mapping[str, str], told: list[RecordEvent]) -> Json | None:
     if mode is not None and mode.lower() in {"hard", "soft"}:
         made["mode"] = mode.lower()
     elif mode is not None:
-        says = f"{names.NETWORK_TOPOLOGY_MODE} is {mode!r}, not hard or soft: hard is taken"
-        told.append(RecordEvent("Warning", "InvalidAnnotation", says))
+        message = f'annotation {names.NETWORK_TOPOLOGY_MODE}: Invalid value: "{mode}": must be hard or soft, using hard'
+        events.append(RecordEvent("Warning", "InvalidAnnotation", message))
     if tier is not None and tier.isascii() and tier.isdecimal() and int(tier) < 2**31:
         made["highestTierAllowed"] = int(tier)
     elif tier is not None:
-        says = f"{names.NETWORK_TOPOLOGY_HIGHEST_TIER} is {tier!r}, which is no tier's number: any tier is taken"
-        told.append(RecordEvent("Warning", "InvalidAnnotation", says))
+        message = (
+            f'annotation {names.NETWORK_TOPOLOGY_HIGHEST_TIER}: Invalid value: "{tier}": must be a tier number, ignored'
+        )
+        events.append(RecordEvent("Warning", "InvalidAnnotation", message))
     return made
 
 
 def _notes(of_pod: Mapping[str, str], of_owner: Mapping[str, str]) -> Labels:
-    """The group's annotations: what the owner says, and what the pod says otherwise."""
+    """Return the annotations of the group: those of the owner, overridden by those of the pod."""
     made = {key: value for key, value in of_owner.items() if _is_own(key)}
-    made |= {key: of_pod[key] for key in (*_HANDED_DOWN, *_ORIGIN) if key in of_pod}
+    made |= {key: of_pod[key] for key in (*_INHERITED, *_ORIGIN) if key in of_pod}
     if budget := next((key for key in _BUDGETS if key in of_pod), ""):
         made = {key: value for key, value in made.items() if key not in _BUDGETS} | {budget: of_pod[budget]}
     return made
 
 
-def changes(wanted: Json, group: PodGroup) -> Json:
-    """The merge patch that brings a PodGroup to what is wanted; empty if nothing differs.
+def changes(desired: Json, group: PodGroup) -> Json:
+    """Return the merge patch from a PodGroup to the desired one; empty if nothing differs.
 
-    A queue that neither pod nor owner names is not ours to choose. Of the annotations, those with our own prefix follow, but
-    for who asked for it: that stays.
+    The queue is unchanged if neither pod nor owner names one. Annotations with volcanopy's prefix are updated, except the
+    submitter.
     """
-    want = msgspec.convert({"metadata": {}, "spec": wanted["spec"]}, PodGroup).spec
-    have, spec = group.spec, wanted["spec"]
+    new = msgspec.convert({"metadata": {}, "spec": desired["spec"]}, PodGroup).spec
+    old, spec = group.spec, desired["spec"]
     patch: Json = {}
     for key, after, before in (
-        ("minMember", want.min_member, have.min_member),
-        ("priorityClassName", want.priority_class_name, have.priority_class_name),
-        ("networkTopology", want.network_topology, have.network_topology),
-        ("queue", want.queue or have.queue, have.queue),
+        ("minMember", new.min_member, old.min_member),
+        ("priorityClassName", new.priority_class_name, old.priority_class_name),
+        ("networkTopology", new.network_topology, old.network_topology),
+        ("queue", new.queue or old.queue, old.queue),
     ):
         if after != before:
             patch[key] = spec.get(key)
     if isinstance(patch.get("networkTopology"), dict):
         patch["networkTopology"] = {"highestTierAllowed": None} | patch["networkTopology"]
-    if exact(want.min_resources) != exact(have.min_resources):
-        patch["minResources"] = dict.fromkeys(have.min_resources or {}) | spec["minResources"]
+    if exact(new.min_resources) != exact(old.min_resources):
+        patch["minResources"] = dict.fromkeys(old.min_resources or {}) | spec["minResources"]
     meta = {
         "annotations": _differences(
-            _without_origin(wanted["metadata"]["annotations"]),
+            _without_origin(desired["metadata"]["annotations"]),
             {key: value for key, value in _without_origin(group.metadata.annotations).items() if _is_own(key)},
         ),
         "labels": _differences(
-            wanted["metadata"]["labels"],
+            desired["metadata"]["labels"],
             {key: value for key, value in group.metadata.labels.items() if key in _LABELS},
         ),
     }
@@ -320,9 +322,9 @@ def _without_origin(notes: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in notes.items() if key not in _ORIGIN}
 
 
-def _differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> dict[str, Any]:
-    gone: dict[str, Any] = dict.fromkeys(sorted(found.keys() - wanted.keys()))
-    return gone | {key: value for key, value in wanted.items() if found.get(key) != value}
+def _differences(desired: Mapping[str, str], existing: Mapping[str, str]) -> dict[str, Any]:
+    gone: dict[str, Any] = dict.fromkeys(sorted(existing.keys() - desired.keys()))
+    return gone | {key: value for key, value in desired.items() if existing.get(key) != value}
 
 
 def _reference(owner: OwnerReference) -> Json:
@@ -335,11 +337,11 @@ def _age(pod: LoosePod) -> tuple[float, str]:
     return (made.timestamp() if made else 0.0, pod.metadata.name)
 
 
-def speaks_anew(before: LoosePod, after: LoosePod) -> bool:
-    """Whether a pod says something else now, but for the group that it names."""
-    return before.metadata.labels != after.metadata.labels or _words(before) != _words(after)
+def changes_group(before: LoosePod, after: LoosePod) -> bool:
+    """Return whether a change of a pod may change its PodGroup."""
+    return before.metadata.labels != after.metadata.labels or _own_annotations(before) != _own_annotations(after)
 
 
-def _words(pod: LoosePod) -> dict[str, str]:
+def _own_annotations(pod: LoosePod) -> dict[str, str]:
     names_group = {names.GROUP_NAME, names.POD_GROUP_NAME}
     return {key: value for key, value in pod.metadata.annotations.items() if key not in names_group}

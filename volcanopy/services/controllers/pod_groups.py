@@ -23,12 +23,12 @@ from volcanopy.jobcontroller.workload_podgroups import (
     Owner,
     PatchGroup,
     RemoveGroup,
+    changes_group,
     group_name,
     is_ours,
     owner_of,
     reconcile_group,
     slim,
-    speaks_anew,
 )
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
@@ -102,7 +102,7 @@ class GroupController(Worker):
                     self.queue.add(key, SETTLE)
             elif int(pod.metadata.resource_version) > int(known.metadata.resource_version):
                 self._pods[key][name] = pod
-                if (pod.lives and not pod.group) or speaks_anew(known, pod):
+                if (pod.lives and not pod.group) or changes_group(known, pod):
                     self.queue.add(key, SETTLE)
 
     def _lose(self, key: str, pod: LoosePod) -> None:

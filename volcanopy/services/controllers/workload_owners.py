@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from volcanopy.api.core import Meta, OwnerReference, ReadModel
-from volcanopy.jobcontroller.workload_podgroups import Owner, said_by_owner
+from volcanopy.jobcontroller.workload_podgroups import Owner, group_annotations
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
@@ -61,7 +61,7 @@ STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets", True, Workload
 def slim(workload: Workload) -> Workload:
     """Return a workload with only the fields that determine its PodGroup."""
     meta = workload.metadata
-    lean = msgspec.structs.replace(meta, annotations=said_by_owner(meta.annotations), labels={})
+    lean = msgspec.structs.replace(meta, annotations=group_annotations(meta.annotations), labels={})
     return msgspec.structs.replace(workload, metadata=lean)
 
 
@@ -145,4 +145,4 @@ def _owner(workload: Workload) -> Owner | None:
     """Return the settings of a workload; a terminating one counts as gone, since its PodGroup is deleted with it."""
     if workload.metadata.deletion_timestamp is not None:
         return None
-    return Owner(said_by_owner(workload.metadata.annotations), workload.spec.replicas)
+    return Owner(group_annotations(workload.metadata.annotations), workload.spec.replicas)
