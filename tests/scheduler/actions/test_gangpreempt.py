@@ -190,7 +190,7 @@ class TestWhoLeaves:
 
 
 class TestAnExchangeIsProven:
-    def test_nobody_leaves_for_a_gang_that_cannot_start_all_the_same(self) -> None:
+    def test_no_eviction_for_a_gang_that_still_cannot_start(self) -> None:
         assert moves("node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1") == []
 
     def test_nobody_leaves_where_the_room_would_do_but_not_on_any_node(self) -> None:
@@ -394,7 +394,7 @@ class TestWhyNot:
         said = 'gangpreempt: 1 pod of lower-priority jobs of queue "default" may not be evicted'
         assert why(text, "b", "priority, gang, pdb | predicates").endswith(said)
 
-    def test_room_but_no_place(self) -> None:
+    def test_enough_resources_but_no_feasible_hypernode(self) -> None:
         text = f"{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 3 x cpu=2"
         assert "gangpreempt: still unschedulable after evicting 4 pods" in why(text, "b")
 

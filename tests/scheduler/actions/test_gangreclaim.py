@@ -168,7 +168,7 @@ def test_a_share_by_the_tree_of_dominant_shares_is_enough_of_a_claim() -> None:
     assert evicted(text.format(3), tree) == []
 
 
-def test_a_job_that_its_share_entitles_is_admitted_though_the_room_must_be_taken_back_first() -> None:
+def test_a_job_within_the_deserved_share_is_admitted_before_reclaim() -> None:
     text = f"{TWO}node n1 cpu=4\njob a min=0 queue=q1: 4 x cpu=1 on=n1\njob b min=2 queue=q2 phase=Pending minres.cpu=2: 2 x cpu=1"
     made = decide(text, f"{PROPORTION}, overcommit", CHAIN)
     assert {effect.pod_group: effect.phase for effect in made.of(SetPodGroup)}["default/b"] == "Inqueue"

@@ -27,7 +27,7 @@ def unfolding(text: str = LEAVING) -> Unfolding:
     return Unfolding(world(text), RULES, replaced=False, lingering=True)
 
 
-def test_room_is_kept_across_a_restart_by_the_pods_own_status() -> None:
+def test_a_nomination_survives_a_restart_in_the_pod_status() -> None:
     """A scheduler that has just come up sees the nomination and nothing else: the more important newcomer waits."""
     scene = unfolding(f"{LEAVING}\n{NEWCOMER}")
     assert lines(scene.cycle()) == []
@@ -35,13 +35,13 @@ def test_room_is_kept_across_a_restart_by_the_pods_own_status() -> None:
     assert lines(scene.cycle()) == ["bind owner-0 -> n1"]
 
 
-def test_without_the_nomination_the_newcomer_would_have_it() -> None:
+def test_without_a_nomination_a_new_pod_takes_the_node() -> None:
     scene = unfolding(f"{LEAVING.replace(' nominated=n1', '')}\n{NEWCOMER}")
     scene.end_terminating()
     assert lines(scene.cycle())[0] == "bind urgent-0 -> n1"
 
 
-def test_whoever_waits_is_told_for_whom_the_room_is_kept() -> None:
+def test_a_waiting_job_names_the_nominated_one() -> None:
     plan = decide(f"{LEAVING}\n{NEWCOMER}", RULES)
     told = {effect.job: effect for effect in plan.of(Explain)}
     assert told["default/urgent"].blocked_by == ("job default/owner",)
@@ -49,7 +49,7 @@ def test_whoever_waits_is_told_for_whom_the_room_is_kept() -> None:
     assert told["default/owner"].unblocked_by == 'termination of 1 pod on node "n1"'
 
 
-def test_room_is_released_when_its_owner_is_gone() -> None:
+def test_a_nomination_ends_with_its_pod() -> None:
     scene = unfolding(f"{LEAVING}\n{NEWCOMER}")
     del scene.objects["Pod", "default/owner-0"]
     assert lines(scene.cycle()) == ["nominate urgent-0 -> n1"]
@@ -57,7 +57,7 @@ def test_room_is_released_when_its_owner_is_gone() -> None:
     assert lines(scene.cycle()) == ["bind urgent-0 -> n1"]
 
 
-def test_room_is_released_when_its_owner_is_placed_elsewhere() -> None:
+def test_a_nomination_ends_when_the_pod_is_placed_elsewhere() -> None:
     """Its node is cordoned meanwhile: the owner goes elsewhere, and the room it had been promised is anybody's."""
     scene = unfolding(f"{LEAVING}\njob next: 1 x cpu=4")
     _schedulable(scene, "n1", False)
@@ -68,14 +68,14 @@ def test_room_is_released_when_its_owner_is_placed_elsewhere() -> None:
     assert lines(scene.cycle()) == ["bind next-0 -> n1"]
 
 
-def test_a_nomination_is_taken_back_when_its_owner_can_start_nowhere_any_more() -> None:
+def test_a_nomination_is_removed_when_no_node_is_feasible() -> None:
     scene = unfolding(LEAVING)
     _schedulable(scene, "n1", False)
     assert lines(scene.cycle()) == ["nominate owner-0 -> nowhere"]
     assert lines(scene.cycle()) == []
 
 
-def test_a_gang_keeps_all_of_its_room_while_a_part_of_it_is_still_being_freed() -> None:
+def test_a_gang_keeps_all_nominations_while_victims_terminate() -> None:
     text = """
     node n1 cpu=4
     node n2 cpu=4

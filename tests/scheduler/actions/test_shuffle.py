@@ -68,22 +68,22 @@ def leave(plan: Plan) -> list[str]:
     return [effect.pod for effect in plan.of(Evict)]
 
 
-def test_only_running_preemptable_tasks_of_jobs_in_a_queue_are_asked_about() -> None:
+def test_only_running_preemptable_tasks_of_queues_are_candidates() -> None:
     assert leave(shuffled("everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
 
 
-def test_what_one_plugin_protects_no_other_makes_leave() -> None:
+def test_a_protected_task_is_not_evicted() -> None:
     assert leave(shuffled("everyone conformance")) == ["default/a-0", "default/a-1"]
     assert leave(shuffled("everyone", "conformance")) == ["default/a-0", "default/a-1"]
 
 
-def test_the_first_tier_that_names_anyone_decides_and_in_it_all_that_are_named_leave() -> None:
+def test_all_victims_of_the_first_tier_with_any_are_evicted() -> None:
     assert leave(shuffled("first", "everyone")) == ["default/a-0"]
     assert leave(shuffled("nobody", "everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
     assert leave(shuffled("nobody first everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
 
 
-def test_with_nobody_to_name_anyone_all_stay() -> None:
+def test_without_victims_no_task_is_evicted() -> None:
     assert leave(shuffled("gang")) == []
     assert leave(shuffled("nobody")) == []
 

@@ -45,7 +45,7 @@ def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     """
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
     rows = cluster.job_rows()
-    admits = queues.is_open & ~held_back(queues)
+    admits = queues.is_open & ~held_queues(queues)
     waiting = rows[(jobs.phase[rows] == "Pending") & admits[jobs.queue[rows]]]
     waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
     requested = jobs.allocated.values + jobs.pending.values
@@ -59,7 +59,7 @@ def outstanding(cluster: Cluster) -> Ints:
     nominated = np.zeros(len(jobs), dtype=np.bool_)
     nominated[tasks.job[(tasks.nominated != NONE) & (tasks.job != NONE)]] = True
     rows = cluster.job_rows()
-    rows = rows[~held_back(snapshot.queues)[jobs.queue[rows]]]
+    rows = rows[~held_queues(snapshot.queues)[jobs.queue[rows]]]
     rows = rows[(jobs.phase[rows] == "Inqueue") & (nominated[rows] | ~jobs.unschedulable[rows])]
     return _by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
 
@@ -70,7 +70,7 @@ def _by_queue(cluster: Cluster, amounts: Ints, rows: Ints) -> Ints:
     return sums
 
 
-def held_back(queues: QueueTable) -> Mask:
+def held_queues(queues: QueueTable) -> Mask:
     """(Q,): the queues that are held by a stopPolicy."""
     stops = queues.terms.stops
     return np.zeros(len(queues), dtype=np.bool_) if stops is None else stops.held

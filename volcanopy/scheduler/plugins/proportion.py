@@ -45,7 +45,7 @@ class Proportion(Plugin[NoArguments]):
         self._tree_allocated: Ints = ledger.tree_allocated
         self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
         self._active[jobs.queue[self.cluster.job_rows()]] = True
-        pending: Ints = np.where(queue_demand.held_back(queues), 0, ledger.queue_pending)
+        pending: Ints = np.where(queue_demand.held_queues(queues), 0, ledger.queue_pending)
         self._requested: Ints = ledger.queue_allocated + pending
         admitted = queue_demand.reserved_for_admitted(self.cluster)
         self._admitted = admitted if self._levels is None else self._levels.rolled_up(admitted)

@@ -90,7 +90,7 @@ class QueueLimits(Plugin[NoArguments]):
         pool = self._pools.promises_too_much(job.row, evictable)
         if pool is None:
             return None
-        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.asks[:, job.row], 1, promised=True))
+        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.asks[:, job.row], 1, admission=True))
 
     def is_submitter_limit(self, rejection: Rejection | None) -> bool:
         """Return whether a rejection is by a limit of the job's user or group, which jobs behind it need not share."""
@@ -117,7 +117,7 @@ class QueueLimits(Plugin[NoArguments]):
             known = self._blockers[key] = tuple(f"job {jobs.keys[row]}" for row in oldest)
         return known
 
-    def _quota(self, pool: int, request: Ints, count: int, promised: bool = False) -> QuotaMessage:
+    def _quota(self, pool: int, request: Ints, count: int, admission: bool = False) -> QuotaMessage:
         snapshot, pools = self._ledger.snapshot, self._pools
         subject, amounts = pools.subjects[pool], pools.caps[pool].amounts
         return QuotaMessage(
@@ -130,7 +130,7 @@ class QueueLimits(Plugin[NoArguments]):
             limit=tuple(most for _, most in amounts),
             allocated=tuple(pools.held[pool]),
             requested=tuple(int(request[dim]) for dim, _ in amounts),
-            reserved=tuple(pools.promised[pool]) if promised else (),
+            reserved=tuple(pools.promised[pool]) if admission else (),
             parts=count,
         )
 

@@ -1,4 +1,4 @@
-"""Required network topology: a mandatory plugin that keeps the pods of a job within one hypernode of the required tier."""
+"""Required network topology: a mandatory plugin that confines the pods of a job to one hypernode of the required tier."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar

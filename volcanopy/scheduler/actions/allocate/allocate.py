@@ -20,12 +20,18 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.allocate.gang_repack import pack
-from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, allowed_count, job_queues, run_ends
+from volcanopy.scheduler.actions.allocate.job_queues import (
+    PendingJob,
+    allowed_count,
+    can_start_without,
+    job_queues,
+    run_ends,
+)
 from volcanopy.scheduler.actions.allocate.topology_search import place_by_topology
 from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.framework.plugin import Rejection
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.session.session import Session
 
@@ -157,7 +163,7 @@ def _place_tasks(session: Session, queue: QueueView, pending: PendingJob, statem
         session.reject_nodes(job, task, count, pending.placement_key(session) if count else None)
         failed.add(task.role)
         pending.at += run
-        if not _can_start_without(job, failed):
+        if not can_start_without(job, failed):
             return False
     return False
 
@@ -177,14 +183,3 @@ def _place_run(session: Session, pending: PendingJob, statement: Statement, task
     else:
         statement.pipeline(task.row, node)
     return 1
-
-
-def _can_start_without(job: JobView, failed: set[int]) -> bool:
-    """Return whether a job can become ready without further tasks of the failed roles."""
-    if job.min_available == job.count():
-        return False
-    roles = job.roles
-    if job.min_available < sum(role.minimum for role in roles):
-        rest = sum(role.pending for role in roles if role.row not in failed)
-        return job.ready_count + rest >= job.min_available
-    return not any(role.row in failed and role.minimum > 0 and role.holding < role.minimum for role in roles)

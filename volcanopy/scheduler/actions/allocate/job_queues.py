@@ -168,3 +168,14 @@ def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int
     if not least and task.job is not None:
         session.reject(task.job, rejection, placed)
     return least
+
+
+def can_start_without(job: JobView, failed: set[int]) -> bool:
+    """Return whether a job can become ready without further tasks of the failed roles."""
+    if job.min_available == job.count():
+        return False
+    roles = job.roles
+    if job.min_available < sum(role.minimum for role in roles):
+        rest = sum(role.pending for role in roles if role.row not in failed)
+        return job.ready_count + rest >= job.min_available
+    return not any(role.row in failed and role.minimum > 0 and role.holding < role.minimum for role in roles)

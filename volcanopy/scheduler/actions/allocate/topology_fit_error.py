@@ -56,15 +56,15 @@ class TopologyFitError:
         tier = topology.bound(asked, table)
         if tier is None or not topology.is_hard(asked, table):
             return self._closest("no hypernode fits each sub-group", fitted, table.top, NONE)
-        held = self._session.cluster.spanned(job.tasks())
-        if held != NONE and table.widest(held, tier) == NONE:
-            where = "they are in no common hypernode" if held == table.top else f"they span {self._name(held)}"
+        spanned = self._session.cluster.spanned(job.tasks())
+        if spanned != NONE and table.widest(spanned, tier) == NONE:
+            where = "they are in no common hypernode" if spanned == table.top else f"they span {self._name(spanned)}"
             return self._with_faults(
                 f"running pods of the job exceed highestTierAllowed {tier}: {where}",
-                {"tier": str(tier), "spanned": str(table.tiers[held])},
+                {"tier": str(tier), "spanned": str(table.tiers[spanned])},
                 "end of the pods outside one hypernode of that tier",
             )
-        root = table.top if held == NONE else table.widest(held, tier)
+        root = table.top if spanned == NONE else table.widest(spanned, tier)
         if not len(table.below(root, tier)):
             return self._with_faults(
                 f"no hypernode of tier {tier} or lower exists", {"tier": str(tier)}, "creating a hypernode"

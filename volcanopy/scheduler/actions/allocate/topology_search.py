@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.actions.allocate.job_queues import allowed_count
+from volcanopy.scheduler.actions.allocate.job_queues import allowed_count, can_start_without
 from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitError
 from volcanopy.scheduler.framework.plugin import Purpose
 from volcanopy.scheduler.ledger.statement import Statement
@@ -273,13 +273,6 @@ class _Search:
 
     def _can_start_without(self, part: SubJobView, failed: set[int]) -> bool:
         """Return whether the job can become ready without further tasks of the failed roles."""
-        job = self._job
-        if job.min_available == job.count() or part.min_available >= len(part):
+        if part.min_available >= len(part) or self._job.min_available == self._job.count():
             return False
-        if self._divides:
-            return True
-        roles = job.roles
-        if job.min_available < sum(role.minimum for role in roles):
-            rest = sum(role.pending for role in roles if role.row not in failed)
-            return job.ready_count + rest >= job.min_available
-        return not any(role.row in failed and role.minimum > 0 and role.holding < role.minimum for role in roles)
+        return self._divides or can_start_without(self._job, failed)

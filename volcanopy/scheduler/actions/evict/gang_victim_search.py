@@ -198,7 +198,7 @@ class GangVictimSearch(VictimSearch):
             self._restore_with_all_moved(group)
 
     def _leaves_capacity(self, group: TaskGroup) -> bool:
-        """Whether the free without these pods' is enough for all who were placed, if it were in bundles of the right size."""
+        """Return whether the free amounts suffice for all placed tasks with this group restored, on any nodes."""
         ledger, table = self._session.ledger, self._session.snapshot.tasks
         requests = self._session.snapshot.shapes.request.values
         rows, nodes = (np.array(column, dtype=np.intp) for column in zip(*self.placed, strict=True))

@@ -1,4 +1,4 @@
-"""What holds of exchanges of bundles in every world: they are sound and minimal, they last, and chance has no part."""
+"""Properties of evictions in bundles in every cluster: valid, minimal, stable and deterministic."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What holds of evictions in every world: they pay, nobody leaves in vain, and the world comes to rest."""
+"""Properties of evictions in every cluster: the preemptor is placed, no eviction is without effect, cycles come to rest."""
 
 from dataclasses import replace
 

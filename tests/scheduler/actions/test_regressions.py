@@ -1,4 +1,4 @@
-"""Worlds in which random search once found something wrong, each with what is right."""
+"""Regressions that random search found, each with the correct decision."""
 
 from random import Random
 

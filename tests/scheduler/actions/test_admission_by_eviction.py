@@ -1,7 +1,7 @@
-"""Two gates that do not wait for each other: who can have room taken back is admitted, although none is free.
+"""Admission of jobs whose resources must be reclaimed or preempted first.
 
-Reclaim and preempt look at admitted jobs only, and overcommit admits nobody to a full cluster. Each of these worlds is
-one in which a job that is owed room would wait for ever if both had the last word.
+Reclaim and preempt consider admitted jobs only, and overcommit admits no job to a full cluster. In each of these clusters a
+job with a deserved share would wait for ever if both were final.
 """
 
 from dataclasses import dataclass
