@@ -51,14 +51,14 @@ def said(made: Plan, job: str) -> Explain:
 
 
 @pytest.mark.parametrize(("limit", "held"), [("", 10), ("borrow.cpu=0", 4), ("borrow.cpu=3", 7), ("borrow.gpu=1", 10)])
-def test_a_queue_borrows_what_is_idle_up_to_its_borrowing_limit(limit: str, held: int) -> None:
+def test_a_queue_borrows_up_to_its_borrowing_limit(limit: str, held: int) -> None:
     text = (
         f"node n1 cpu=10 gpu=1\nqueue q deserved.cpu=4 {limit}\nqueue r deserved.cpu=6\njob a min=1 queue=q: 12 x cpu=1"
     )
     assert bound(decided(text, CAPACITY)) == {"a": held}
 
 
-def test_who_may_borrow_no_more_is_told_how_much_that_is() -> None:
+def test_the_message_states_the_borrowing_limit() -> None:
     made = decided("node n1 cpu=10\nqueue q deserved.cpu=4 borrow.cpu=2\njob a min=1 queue=q: 8 x cpu=1", CAPACITY)
     why = said(made, "a")
     assert (why.gate, str(why.message)) == (
@@ -72,7 +72,7 @@ def test_who_may_borrow_no_more_is_told_how_much_that_is() -> None:
 
 
 @pytest.mark.parametrize(("words", "held"), [("", 18), ("borrow.cpu=2", 8), ("deserved.cpu=3 borrow.cpu=2", 5)])
-def test_where_weights_say_what_is_due_the_limit_is_relative_to_the_share_by_weight(words: str, held: int) -> None:
+def test_a_borrowing_limit_is_relative_to_the_share_by_weight(words: str, held: int) -> None:
     """Of 18 cpus q is due 6 by weight, as are r and default, if everybody asks; as these are idle it could have all."""
     text = f"node n1 cpu=18\nqueue q {words}\nqueue r\njob a min=1 queue=q: 20 x cpu=1"
     assert bound(decided(text, PROPORTION)) == {"a": held}
@@ -80,7 +80,7 @@ def test_where_weights_say_what_is_due_the_limit_is_relative_to_the_share_by_wei
     assert bound(decided(text, in_a_tree("drf"))) == {"a": held}
 
 
-def test_a_subtree_borrows_no_more_than_the_queue_above_it_may() -> None:
+def test_a_subtree_borrows_within_the_limit_of_its_parent() -> None:
     text = """
         node n1 cpu=20
         queue root
@@ -101,13 +101,13 @@ def test_a_subtree_borrows_no_more_than_the_queue_above_it_may() -> None:
 
 
 @pytest.mark.parametrize(("limit", "held"), [("", 10), ("lend.cpu=6", 10), ("lend.cpu=2", 6), ("lend.cpu=0", 4)])
-def test_of_what_an_idle_queue_deserves_no_more_is_lent_than_its_lending_limit(limit: str, held: int) -> None:
+def test_an_idle_queue_lends_up_to_its_lending_limit(limit: str, held: int) -> None:
     text = f"node n1 cpu=10\nqueue q deserved.cpu=4\nqueue r deserved.cpu=6 {limit}\njob a min=1 queue=q: 12 x cpu=1"
     assert bound(decided(text, CAPACITY)) == {"a": held}
     assert bound(decided(text, PROPORTION)) == {"a": held}
 
 
-def test_what_is_not_lent_needs_not_be_taken_back() -> None:
+def test_what_is_not_lent_is_available_without_reclaim() -> None:
     """r finds its two cpus free; the third it takes back, and by weight the same holds."""
     text = """
         node n1 cpu=10
@@ -121,7 +121,7 @@ def test_what_is_not_lent_needs_not_be_taken_back() -> None:
     assert (bound(later), evicted(later)) == ({}, {"a": 1})
 
 
-def test_what_a_queue_does_not_lend_cannot_be_taken_from_it() -> None:
+def test_what_a_queue_does_not_lend_is_not_reclaimed_from_it() -> None:
     """r holds its five, of which four are not lent; q deserves all it wants, and still gets no more than one."""
     text = """
         node n1 cpu=10
@@ -135,7 +135,7 @@ def test_what_a_queue_does_not_lend_cannot_be_taken_from_it() -> None:
     assert evicted(decided(text, CAPACITY)) == {"b": 1}
 
 
-def test_what_a_leaf_does_not_lend_is_kept_by_the_queues_above_it_as_well() -> None:
+def test_what_a_leaf_does_not_lend_is_reserved_in_its_ancestors() -> None:
     text = """
         node n1 cpu=10
         queue root
@@ -165,7 +165,7 @@ def test_a_guarantee_is_never_lent(plugin: str) -> None:
     assert said(made, "d").gate in {"capability", "share"}
 
 
-def test_what_is_kept_for_an_idle_queue_is_not_shared_out_among_several_others_either() -> None:
+def test_several_queues_together_do_not_use_what_is_reserved_for_another() -> None:
     text = "node n1 cpu=10\nqueue g guarantee.cpu=4\nqueue q\nqueue r\n"
     made = decided(text + "job a min=1 queue=q: 5 x cpu=1\njob b min=1 queue=r: 5 x cpu=1", CAPACITY)
     assert sum(bound(made).values()) == 6
@@ -174,7 +174,7 @@ def test_what_is_kept_for_an_idle_queue_is_not_shared_out_among_several_others_e
 # Shares at every level
 
 
-def test_an_idle_queue_s_share_flows_to_its_siblings_before_it_leaves_the_queue_above() -> None:
+def test_the_share_of_an_idle_queue_goes_to_its_siblings_first() -> None:
     """Of 12, team deserves 8 and other 4; lab is idle, so desk has all of team's, and other no more than before."""
     text = """
         node n1 cpu=12
@@ -209,15 +209,13 @@ NESTED = """
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
 @pytest.mark.parametrize(("desk", "other", "loser"), [(8, 4, "d"), (4, 8, "o")], ids=["a sibling", "the other branch"])
-def test_room_is_taken_back_where_the_tree_holds_more_than_its_share(
-    plugin: str, desk: int, other: int, loser: str
-) -> None:
+def test_reclaim_takes_from_the_subtree_above_its_share(plugin: str, desk: int, other: int, loser: str) -> None:
     made = decided(NESTED.format(desk=desk, other=other), in_a_tree(plugin))
     assert evicted(made) == {loser: 1}
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
-def test_a_part_of_the_tree_that_has_no_more_than_its_share_gives_nothing_to_others(plugin: str) -> None:
+def test_a_subtree_within_its_share_has_no_victims(plugin: str) -> None:
     """desk borrows from its sibling lab; together they hold what team deserves, so it is not other's to take."""
     text = """
         node n1 cpu=12
@@ -235,7 +233,7 @@ def test_a_part_of_the_tree_that_has_no_more_than_its_share_gives_nothing_to_oth
     assert evicted(decided(text, in_a_tree(plugin))) == {}
 
 
-def test_jobs_of_a_queue_that_has_queues_below_it_share_with_those_as_one_more_of_weight_one() -> None:
+def test_own_jobs_of_a_parent_queue_count_as_one_child_of_weight_one() -> None:
     text = """
         node n1 cpu=12
         queue root
@@ -247,7 +245,7 @@ def test_jobs_of_a_queue_that_has_queues_below_it_share_with_those_as_one_more_o
     assert bound(decided(text, in_a_tree("proportion"))) == {"l": 9, "t": 3}
 
 
-def test_queues_whose_parents_run_in_a_circle_stand_alone() -> None:
+def test_queues_with_cyclic_parents_have_no_tree() -> None:
     text = """
         node n1 cpu=12
         queue root
@@ -266,7 +264,7 @@ def test_queues_whose_parents_run_in_a_circle_stand_alone() -> None:
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
 @pytest.mark.parametrize(("words", "bound_to"), [("fifo", {}), ("", {"b": 1})])
-def test_a_queue_in_a_tree_serves_in_turn_or_not(plugin: str, words: str, bound_to: dict[str, int]) -> None:
+def test_fifo_queues_in_a_tree(plugin: str, words: str, bound_to: dict[str, int]) -> None:
     text = f"""
         node n1 cpu=4
         queue root

@@ -45,21 +45,21 @@ def arguments(**said: object) -> SchedulerConfig:
 
 
 class TestBundles:
-    def test_pods_above_the_minimum_leave_one_by_one(self) -> None:
+    def test_pods_above_the_minimum_are_evicted_one_by_one(self) -> None:
         text = "node n1 cpu=3\njob a min=1: 3 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["evict a-2: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_what_keeps_a_gang_whole_leaves_together(self) -> None:
+    def test_the_minimum_of_a_gang_is_evicted_together(self) -> None:
         """One pod would do for b, but a cannot run with one; plain preempt could not take it at all."""
         text = "node n1 cpu=2\njob a min=2: 2 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["evict a-1: gangpreempt", "evict a-0: gangpreempt", "nominate b-0 -> n1"]
         assert moves(text, actions="enqueue, allocate, preempt") == []
 
-    def test_a_gang_leaves_wherever_it_is_in_the_domain(self) -> None:
+    def test_a_gang_is_evicted_from_all_nodes_of_the_domain(self) -> None:
         text = "node n1 cpu=1\nnode n2 cpu=1\njob a min=2: 2 x cpu=1 on=n1,n2\njob b priority=high: 1 x cpu=1"
         assert sorted(moves(text)[:2]) == ["evict a-0: gangpreempt", "evict a-1: gangpreempt"]
 
-    def test_pods_of_a_gang_that_is_broken_already_leave_one_by_one(self) -> None:
+    def test_pods_of_a_broken_gang_are_evicted_one_by_one(self) -> None:
         text = "node n1 cpu=2\njob a min=3: 2 x cpu=1 on=n1, 1 x cpu=1 gated\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["evict a-1: gangpreempt", "nominate b-0 -> n1"]
 
@@ -72,7 +72,7 @@ class TestBundles:
             """
         assert moves(text) == ["evict a-m-1: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_minima_of_roles_do_not_bind_where_the_job_is_content_with_less(self) -> None:
+    def test_minima_of_roles_do_not_bind_if_the_job_needs_fewer(self) -> None:
         text = """
             node n1 cpu=2
             job a min=1: 1 x cpu=1 role=m min=1 on=n1, 1 x cpu=1 role=w min=1 on=n1
@@ -80,7 +80,7 @@ class TestBundles:
             """
         assert len(moves(text)) == 2
 
-    def test_a_sub_group_that_its_job_can_spare_leaves_together(self) -> None:
+    def test_a_surplus_sub_group_is_evicted_together(self) -> None:
         text = """
             node n1 cpu=4
             job a min=2 split=2 split.min=1 split.by=x/p: 2 x cpu=1 on=n1 label.x/p=0, 2 x cpu=1 on=n1 label.x/p=1
@@ -88,7 +88,7 @@ class TestBundles:
             """
         assert moves(text) == ["evict a-3: gangpreempt", "evict a-2: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_sub_groups_that_are_all_needed_leave_with_the_gang(self) -> None:
+    def test_required_sub_groups_are_evicted_with_the_gang(self) -> None:
         text = """
             node n1 cpu=4
             job a min=2 split=2 split.min=2 split.by=x/p: 2 x cpu=1 on=n1 label.x/p=0, 2 x cpu=1 on=n1 label.x/p=1
@@ -96,7 +96,7 @@ class TestBundles:
             """
         assert len(moves(text)) == 5
 
-    def test_a_pod_that_its_sub_group_can_spare_leaves_alone(self) -> None:
+    def test_a_surplus_pod_of_a_sub_group_is_evicted_alone(self) -> None:
         text = """
             node n1 cpu=3
             job a min=2 split=2 split.min=1 split.by=x/p: 3 x cpu=1 on=n1 label.x/p=0
@@ -104,7 +104,7 @@ class TestBundles:
             """
         assert moves(text) == ["evict a-2: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_each_candidate_is_in_one_bundle_and_the_work_of_a_broken_gang_counts_everywhere(self) -> None:
+    def test_each_candidate_is_in_one_bundle_and_lost_work_of_a_gang_counts_on_all_nodes(self) -> None:
         session = Session(
             snapshot("node n1 cpu=9\nnode n2 cpu=9\njob a min=2: 3 x cpu=1 on=n1,n1,n2"), config(PLUGINS, CHAIN)
         )
@@ -146,21 +146,21 @@ class TestWhoLeaves:
             "evict two-0: gangpreempt",
         ]
 
-    def test_nobody_of_equal_importance(self) -> None:
+    def test_no_job_of_equal_priority(self) -> None:
         assert (
             moves("node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1\njob b: 1 x cpu=1", "gang, conformance | predicates")
             == []
         )
 
-    def test_nobody_of_another_queue(self) -> None:
+    def test_no_job_of_another_queue(self) -> None:
         assert moves("queue q\nnode n1 cpu=1\njob a queue=q: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1") == []
 
-    def test_no_job_that_says_it_is_not_to_be_taken(self) -> None:
+    def test_no_job_that_is_not_preemptable(self) -> None:
         text = "node n1 cpu=1\njob a note.volcanopy.io/preemptable={}: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
         assert moves(text.format("false")) == []
         assert len(moves(text.format("true"))) == 2
 
-    def test_no_gang_one_of_whose_pods_may_not_leave(self) -> None:
+    def test_no_gang_with_a_protected_pod(self) -> None:
         text = """
             node n1 cpu=2
             job a min=2: 1 x cpu=1 on=n1 label.app=a, 1 x cpu=1 on=n1
@@ -180,12 +180,12 @@ class TestWhoLeaves:
         assert len(moves(text.format(1, 1), "priority, gang, pdb | predicates")) == 2
         assert moves(text.format(2, 2), "priority, gang, pdb | predicates") == []
 
-    def test_nobody_whom_the_cluster_needs(self) -> None:
+    def test_no_critical_pod(self) -> None:
         text = "node n1 cpu=1\njob a namespace=kube-system: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
         assert moves(text) == []
         assert moves(text, "priority | gang, conformance, predicates") == []
 
-    def test_nobody_where_no_plugin_has_a_say(self) -> None:
+    def test_no_job_without_a_plugin_for_victims(self) -> None:
         assert moves("node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1", "sla | predicates") == []
 
 
@@ -193,22 +193,22 @@ class TestAnExchangeIsProven:
     def test_no_eviction_for_a_gang_that_still_cannot_start(self) -> None:
         assert moves("node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1") == []
 
-    def test_nobody_leaves_where_the_room_would_do_but_not_on_any_node(self) -> None:
+    def test_no_eviction_if_the_resources_fit_on_no_node(self) -> None:
         text = "node n1 cpu=1\nnode n2 cpu=1\njob a min=0: 2 x cpu=1 on=n1,n2\njob b priority=high: 1 x cpu=2"
         assert moves(text) == []
 
-    def test_nobody_leaves_a_node_that_refuses_the_gang_all_the_same(self) -> None:
+    def test_no_eviction_on_a_node_that_still_rejects_the_gang(self) -> None:
         assert moves("node n1 cpu=1 taint=t:NoSchedule\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1") == []
 
-    def test_nobody_leaves_when_there_is_room_that_is_being_freed(self) -> None:
+    def test_no_eviction_while_resources_are_being_freed(self) -> None:
         text = "node n1 cpu=2\njob a min=1: 1 x cpu=1 on=n1, 1 x cpu=1 on=n1 releasing\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["nominate b-0 -> n1"]
 
-    def test_free_room_counts(self) -> None:
+    def test_free_resources_count(self) -> None:
         text = "node n1 cpu=1\nnode n2 cpu=1\njob a: 1 x cpu=1 on=n1\njob b min=2 priority=high: 2 x cpu=1"
         assert moves(text) == ["evict a-0: gangpreempt", "nominate b-0 -> n2", "nominate b-1 -> n1"]
 
-    def test_only_the_minimum_makes_others_leave(self) -> None:
+    def test_only_the_minimum_causes_evictions(self) -> None:
         text = "node n1 cpu=4\njob a min=0: 4 x cpu=1 on=n1\njob b min=2 priority=high: 4 x cpu=1"
         assert sum(line.startswith("evict") for line in moves(text)) == 2
 
@@ -226,7 +226,7 @@ class TestAnExchangeIsProven:
             "nominate b-w-0 -> n1",
         ]
 
-    def test_a_bundle_that_can_stay_after_all_stays(self) -> None:
+    def test_an_unnecessary_bundle_is_restored(self) -> None:
         """The small ones are cheaper one by one, but the large one must leave anyway."""
         text = """
             node n1 cpu=3
@@ -236,7 +236,7 @@ class TestAnExchangeIsProven:
             """
         assert moves(text) == ["evict big-0: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_a_bundle_stays_that_others_make_needless(self) -> None:
+    def test_a_bundle_made_unnecessary_by_others_is_restored(self) -> None:
         """For the small pod alone the single one would be cheapest; the large one needs the gang's node, where both fit."""
         text = """
             node n1 cpu=1
@@ -272,7 +272,7 @@ class TestAnExchangeIsProven:
 
 class TestDomains:
     @pytest.mark.parametrize("plugins", [PLUGINS, f"{PLUGINS}, network-topology-aware"])
-    def test_a_gang_that_demands_closeness_gets_its_room_in_one_hypernode(self, plugins: str) -> None:
+    def test_a_gang_with_required_topology_is_placed_in_one_hypernode(self, plugins: str) -> None:
         """The two cheapest pods are in different racks; the gang needs two nodes of one."""
         text = f"""
             {RACKS}
@@ -300,7 +300,7 @@ class TestDomains:
             "evict two-1: gangpreempt",
         ]
 
-    def test_only_what_is_in_the_domain_leaves_of_a_gang(self) -> None:
+    def test_only_pods_in_the_domain_are_evicted(self) -> None:
         text = f"""
             {RACKS}
             job a min=2 priority=low: 2 x cpu=2 on=n1,n3
@@ -312,7 +312,7 @@ class TestDomains:
         assert [line for line in made if "evict" in line] == ["evict a-0: gangpreempt"]
         assert {line.split()[-1] for line in made if "nominate" in line} == {"n1", "n2"}
 
-    def test_without_a_demand_the_whole_cluster_is_one_domain(self) -> None:
+    def test_without_a_topology_the_whole_cluster_is_one_domain(self) -> None:
         text = f"""
             {RACKS}
             job l1 priority=low: 1 x cpu=2 on=n1
@@ -326,7 +326,7 @@ class TestDomains:
             "evict l3-0: gangpreempt",
         ]
 
-    def test_who_only_prefers_closeness_gets_the_closest_of_what_costs_the_same(self) -> None:
+    def test_preferred_topology_selects_the_closest_of_equal_cost(self) -> None:
         text = f"""
             {RACKS}
             job a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4
@@ -335,7 +335,7 @@ class TestDomains:
         racks = {frozenset({"n1", "n2"}), frozenset({"n3", "n4"})}
         assert frozenset(line.split()[-1] for line in moves(text) if "nominate" in line) in racks
 
-    def test_nobody_leaves_when_no_domain_is_large_enough(self) -> None:
+    def test_no_eviction_if_no_domain_is_large_enough(self) -> None:
         text = f"{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 3 x cpu=2"
         assert moves(text) == []
 
@@ -360,7 +360,7 @@ class TestDomains:
             """
         assert moves(text) == ["evict a-0: gangpreempt", "nominate b-1 -> n2"]
 
-    def test_the_room_is_kept_in_the_domain_until_it_is_free(self) -> None:
+    def test_nominations_stay_in_the_domain_until_victims_terminate(self) -> None:
         text = f"{CLASSES}{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 2 x cpu=2"
         unfolding = Unfolding(world(text), config(PLUGINS, CHAIN), lingering=True, replaced=False)
         promised = {effect.pod: effect.node for effect in unfolding.cycle().of(Nominate)}
@@ -373,18 +373,18 @@ class TestDomains:
 
 
 class TestWhyNot:
-    def test_nobody_less_important(self) -> None:
+    def test_no_lower_priority_jobs(self) -> None:
         text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b: 1 x cpu=1"
         said = 'gangpreempt: no preemption victims in lower-priority jobs of queue "default"'
         assert why(text, "b") == f"0/1 nodes are available: 1 Insufficient cpu; {said}"
         assert why(text, "b", actions="gangpreempt") == said
 
-    def test_not_enough_even_without_them(self) -> None:
+    def test_insufficient_after_all_evictions(self) -> None:
         text = "node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1"
         said = 'gangpreempt: still unschedulable after evicting 2 pods of lower-priority jobs of queue "default": 1 cpu missing'
         assert why(text, "b").endswith(said)
 
-    def test_those_who_could_leave_may_not(self) -> None:
+    def test_candidates_are_protected(self) -> None:
         text = """
             node n1 cpu=1
             job a: 1 x cpu=1 on=n1 label.app=a
@@ -398,7 +398,7 @@ class TestWhyNot:
         text = f"{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 3 x cpu=2"
         assert "gangpreempt: still unschedulable after evicting 4 pods" in why(text, "b")
 
-    def test_a_job_that_was_helped_is_told_that_its_room_is_being_freed(self) -> None:
+    def test_a_preemptor_waits_for_terminating_pods(self) -> None:
         text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
         assert why(text, "b") == "waiting for 1 evicted pod to terminate"
 
@@ -424,7 +424,7 @@ class TestArguments:
         assert len(moves(text)) == 2
         assert moves(text, arguments(maxDomains=1)) == []
 
-    def test_a_wrong_one_is_refused_with_a_sentence(self) -> None:
+    def test_an_invalid_argument_is_rejected_with_a_message(self) -> None:
         for key, value, said in (
             ("maxDomain", 1, "did you mean 'maxDomains'?"),
             ("maxDomains", 0, "configurations[0].arguments (gangpreempt).maxDomains"),

@@ -36,7 +36,7 @@ def why(text: str, job: str, plugins: str | SchedulerConfig = PROPORTION) -> str
     return explain.message
 
 
-def test_what_a_rigid_gang_borrowed_is_taken_back_as_a_whole() -> None:
+def test_a_rigid_gang_is_reclaimed_as_a_whole() -> None:
     """Plain reclaim never takes a gang below its minimum: what was lent to one would be lent for good."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1: 2 x cpu=1 on=n1\njob c queue=q1: 2 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
     assert moves(text) == [
@@ -48,19 +48,19 @@ def test_what_a_rigid_gang_borrowed_is_taken_back_as_a_whole() -> None:
     assert moves(text, actions="enqueue, allocate, reclaim") == []
 
 
-def test_surplus_pods_leave_before_a_gang_breaks() -> None:
+def test_surplus_pods_are_evicted_before_a_gang_breaks() -> None:
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=1: 2 x cpu=1 on=n1\njob c queue=q1: 2 x cpu=1 on=n1\njob b queue=q2: 1 x cpu=1"
     assert evicted(text) == ["a-1"]
 
 
-def test_a_gang_that_would_take_its_queue_far_below_its_share_stays_whole() -> None:
+def test_a_gang_is_not_evicted_far_below_the_deserved_share() -> None:
     """The queue deserves two of the four; its only gang is of four."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1: 4 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
     assert moves(text) == []
     assert why(text, "b").endswith("gangreclaim: 4 pods of other queues may not be evicted")
 
 
-def test_a_gang_that_is_more_than_its_queue_deserves_takes_nothing() -> None:
+def test_a_gang_above_the_deserved_share_reclaims_nothing() -> None:
     """One of its pods would be within the share, and the gang is not."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 4 x cpu=1 on=n1\njob b queue=q2: 3 x cpu=1"
     assert moves(text) == []
@@ -69,7 +69,7 @@ def test_a_gang_that_is_more_than_its_queue_deserves_takes_nothing() -> None:
     )
 
 
-def test_a_queue_that_holds_what_it_deserves_has_no_turn() -> None:
+def test_a_queue_at_its_deserved_share_does_not_reclaim() -> None:
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 2 x cpu=1 on=n1\njob c queue=q2: 2 x cpu=1 on=n1\njob b queue=q2: 1 x cpu=1"
     assert moves(text) == []
 
@@ -90,17 +90,17 @@ def test_a_queue_that_holds_what_it_deserves_has_no_turn() -> None:
         ("queue q1 guarantee.cpu=2\nqueue q2\nnode n1 cpu=2\njob a queue=q1 min=0: 2 x cpu=1 on=n1", "the guarantee"),
     ],
 )
-def test_nobody_leaves_who_is_protected(world_of: str, kept: str) -> None:
+def test_protected_pods_are_not_evicted(world_of: str, kept: str) -> None:
     assert moves(f"{world_of}\njob b queue=q2: 1 x cpu=1") == [], kept
 
 
-def test_a_budget_is_kept() -> None:
+def test_budgets_are_respected() -> None:
     text = f"{TWO}node n1 cpu=2\njob a queue=q1 min=0: 2 x cpu=1 on=n1 label.app=a\njob b queue=q2: 1 x cpu=1\nbudget d allowed={{}} selector.app=a"
     assert evicted(text.format(1), f"{PROPORTION}, pdb") == ["a-1"]
     assert evicted(text.format(0), f"{PROPORTION}, pdb") == []
 
 
-def test_capacity_gives_what_is_borrowed_down_to_what_is_deserved() -> None:
+def test_capacity_reclaims_borrowed_resources_down_to_the_deserved_share() -> None:
     text = """
         queue q1 deserved.cpu=2
         queue q2 deserved.cpu=2
@@ -112,7 +112,7 @@ def test_capacity_gives_what_is_borrowed_down_to_what_is_deserved() -> None:
     assert evicted(text.format(3), capacity()) == []
 
 
-def test_capacity_keeps_guarantees_in_the_whole_tree() -> None:
+def test_capacity_preserves_guarantees_in_the_whole_tree() -> None:
     text = """
         queue root
         queue top parent=root guarantee.cpu=2
@@ -126,7 +126,7 @@ def test_capacity_keeps_guarantees_in_the_whole_tree() -> None:
     assert evicted(text.replace("guarantee.cpu=2", "guarantee.cpu=1"), capacity(tree=True)) == ["a-1"]
 
 
-def test_the_queue_that_is_worst_off_in_the_order_of_queues_gives_first() -> None:
+def test_the_last_queue_in_order_has_the_first_victims() -> None:
     text = """
         queue q1
         queue q2
@@ -139,7 +139,7 @@ def test_the_queue_that_is_worst_off_in_the_order_of_queues_gives_first() -> Non
     assert evicted(text) == ["c-2", "c-3"]
 
 
-def test_a_gang_that_demands_closeness_takes_back_a_rack() -> None:
+def test_a_gang_with_required_topology_reclaims_a_rack() -> None:
     text = f"""
         {TWO}
         node n1 cpu=2
@@ -158,7 +158,7 @@ def test_a_gang_that_demands_closeness_takes_back_a_rack() -> None:
     assert len(made) == 4
 
 
-def test_a_share_by_the_tree_of_dominant_shares_is_enough_of_a_claim() -> None:
+def test_a_hierarchical_drf_share_allows_reclaim() -> None:
     made = config("gang, conformance, drf | predicates", CHAIN)
     tree = replace(
         made, tiers=(tuple(replace(one, hierarchy=one.plugin.name == "drf") for one in made.tiers[0]), made.tiers[1])
@@ -175,7 +175,7 @@ def test_a_job_within_the_deserved_share_is_admitted_before_reclaim() -> None:
     assert len(made.of(Evict)) == 2
 
 
-def test_queues_do_not_throw_each_other_out_in_turn() -> None:
+def test_queues_do_not_evict_each_other_alternately() -> None:
     """Either has memory to claim and holds more cpu than its own as soon as it got that: each could go on for ever."""
     text = """
         queue q1 deserved.cpu=2 deserved.memory=10Gi
@@ -192,7 +192,7 @@ def test_queues_do_not_throw_each_other_out_in_turn() -> None:
     assert told.endswith("gangreclaim: preemption rejected: victims could preempt back")
 
 
-def test_a_world_of_two_queues_comes_to_rest() -> None:
+def test_two_queues_come_to_rest() -> None:
     """Together they are owed more than there is, so that one of them always holds less than it is owed."""
     text = """
         queue q1 deserved.cpu=3

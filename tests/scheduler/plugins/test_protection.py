@@ -35,24 +35,24 @@ def budget(allowed: int, **labels: str) -> policy.PodDisruptionBudget:
 
 
 @pytest.mark.parametrize(("allowed", "evicted"), [(0, 0), (2, 0), (3, 3)])
-def test_a_budget_limits_how_many_leave_and_a_gang_that_needs_more_takes_none(allowed: int, evicted: int) -> None:
+def test_a_budget_limits_evictions_and_a_gang_that_needs_more_evicts_none(allowed: int, evicted: int) -> None:
     objects = [*world(CROWDED), budget(allowed, **{"app/name": "web"})]
     assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == evicted
 
 
-def test_a_budget_about_other_pods_protects_nobody() -> None:
+def test_a_budget_protects_only_selected_pods() -> None:
     objects = [*world(CROWDED), budget(0, **{"app/name": "other"})]
     assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == 3
 
 
-def test_a_pod_without_labels_is_covered_by_no_budget() -> None:
+def test_no_budget_selects_a_pod_without_labels() -> None:
     text = HIGH + "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
     objects = [*world(text), budget(0, app="web")]
     assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == 1
 
 
 @pytest.mark.parametrize(("ago", "evicted"), [(60, 0), (3600, 1)])
-def test_a_pod_is_left_alone_until_it_has_cooled_down(ago: int, evicted: int) -> None:
+def test_a_pod_is_protected_during_its_cooldown_time(ago: int, evicted: int) -> None:
     text = (
         HIGH
         + "node n1 cpu=1\njob a min=0: 1 x cpu=1 on=n1 note.volcanopy.io/cooldown-time=10m\njob b priority=high: 1 x cpu=1"
@@ -82,7 +82,7 @@ def quota(hard: dict[str, str], used: dict[str, str], **spec: object) -> policy.
         ({"memory": "1"}, {}, "Inqueue"),
     ],
 )
-def test_a_job_is_admitted_when_its_namespace_may_have_its_pods(
+def test_a_job_is_admitted_within_the_quota_of_its_namespace(
     hard: dict[str, str], used: dict[str, str], phase: str
 ) -> None:
     objects = [*world("node n1 cpu=9\njob a min=3 phase=Pending minres.cpu=3"), quota(hard, used)]
@@ -90,14 +90,14 @@ def test_a_job_is_admitted_when_its_namespace_may_have_its_pods(
     assert [effect.phase for effect in made.of(SetPodGroup)] == [phase]
 
 
-def test_what_was_promised_to_one_job_is_not_promised_to_the_next() -> None:
+def test_quota_reserved_for_an_admitted_job_is_not_available_to_the_next() -> None:
     text = "node n1 cpu=9\njob a phase=Pending min=2 minres.cpu=2\njob b phase=Pending min=2 minres.cpu=2\njob c phase=Pending min=1 minres.cpu=1"
     made = decide([*world(text), quota({"cpu": "3"}, {})], "gang, resourcequota", "enqueue")
     assert [effect.phase for effect in made.of(SetPodGroup)] == ["Inqueue", "Pending", "Inqueue"]
     assert "exceeded quota: quota, requested: cpu=2, used: cpu=2, limited: cpu=3" in str(made)
 
 
-def test_a_quota_of_some_pods_only_is_left_to_the_api_server() -> None:
+def test_quotas_with_scopes_are_ignored() -> None:
     objects = [
         *world("node n1 cpu=9\njob a phase=Pending minres.cpu=3"),
         quota({"cpu": "1"}, {}, scopes=["BestEffort"]),
@@ -109,20 +109,20 @@ WAITING = "node n1 cpu=2\njob r: 2 x cpu=1 on=n1\njob a phase=Pending minres.cpu
 
 
 @pytest.mark.parametrize(("note", "phase"), [("", "Pending"), ("1h", "Inqueue"), ("48h", "Pending")])
-def test_who_has_waited_long_enough_is_admitted_although_there_is_no_room(note: str, phase: str) -> None:
+def test_a_job_is_admitted_after_its_longest_waiting_time(note: str, phase: str) -> None:
     """The world is looked at a day after its beginning."""
     said = f" note.volcanopy.io/sla-waiting-time={note}" if note else ""
     made = decide(world(WAITING.format(said)), "gang, sla | overcommit", "enqueue")
     assert [effect.phase for effect in made.of(SetPodGroup) if effect.pod_group == "default/a"] == [phase]
 
 
-def test_who_has_waited_long_enough_keeps_the_room_that_it_found() -> None:
+def test_a_job_past_its_longest_waiting_time_reserves_its_placements() -> None:
     """Two of three cpus are free: whoever has waited for long holds them, and the small job behind does not pass."""
     text = "node n1 cpu=3\njob r: 1 x cpu=1 on=n1\njob a note.sla-waiting-time=1h: 3 x cpu=1\njob b: 1 x cpu=1"
     assert decide(world(text), "sla | gang, predicates", "allocate").of(Bind) == []
     assert decide(world(text.replace("1h", "48h")), "sla | gang, predicates", "allocate").of(Bind)
 
 
-def test_a_waiting_time_that_is_none_is_refused() -> None:
+def test_an_invalid_waiting_time_is_rejected() -> None:
     with pytest.raises(ValueError, match="duration"):
         SlaArguments.model_validate({"sla-waiting-time": "soon"})

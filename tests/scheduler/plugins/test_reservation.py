@@ -45,9 +45,7 @@ def stream(time: PassingTime, minutes: int = 6, words: str = "", waiting: int = 
 
 
 @pytest.mark.parametrize(("arguments", "starts"), [(None, False), (KEPT, True)])
-def test_a_stream_of_small_jobs_starves_a_big_gang_unless_room_is_kept(
-    arguments: Mapping[str, Any] | None, starts: bool
-) -> None:
+def test_a_reservation_prevents_starvation_of_a_large_gang(arguments: Mapping[str, Any] | None, starts: bool) -> None:
     time = PassingTime(FULL, configured(arguments))
     small = stream(time)
     for _ in range(8):
@@ -78,12 +76,12 @@ def said(plan: Plan, job: str) -> Explain:
     return found[0]
 
 
-def test_who_ends_in_time_uses_the_room_that_is_kept() -> None:
+def test_a_pod_that_ends_in_time_uses_the_reservation() -> None:
     plan = decide(f"{HALF}job small: 1 x cpu=2 {LIMITED}=29m", configured())
     assert bound(plan) == {"small-0": "n2"}
 
 
-def test_who_may_not_end_in_time_does_not() -> None:
+def test_a_pod_that_may_end_later_does_not_use_the_reservation() -> None:
     plan = decide(f"{HALF}job small: 1 x cpu=2 {LIMITED}=31m\njob other: 1 x cpu=2", configured())
     assert bound(plan) == {}
     assert said(plan, "small").message == (
@@ -92,11 +90,11 @@ def test_who_may_not_end_in_time_does_not() -> None:
     assert said(plan, "small").blocked_by == ("job default/big",)
 
 
-def test_without_the_plugin_it_would() -> None:
+def test_without_the_plugin_it_is_placed() -> None:
     assert bound(decide(f"{HALF}job small: 1 x cpu=2", configured(None))) == {"small-0": "n2"}
 
 
-def test_a_deadline_says_as_much_as_the_annotation() -> None:
+def test_a_deadline_counts_like_the_annotation() -> None:
     text = f"{HALF}job small: 1 x cpu=2"
     time = PassingTime(text, configured({"after": "0s"}))
     pod = time.pods["default/small-0"]
@@ -106,7 +104,7 @@ def test_a_deadline_says_as_much_as_the_annotation() -> None:
     assert time.runs_on("small-0") == "n2"
 
 
-def test_one_who_waits_is_told_where_room_is_kept_and_from_when_on_if_that_is_certain() -> None:
+def test_a_waiting_job_shows_its_reservation_and_the_certain_start() -> None:
     numbers = said(decide(HALF, configured()), "big").numbers
     assert (numbers["reserved"], numbers["expected"]) == ("n1, n2", "2030-01-02T00:30:00Z")
     guessed = said(decide(HALF.replace(f" {LIMITED}=30m", ""), configured()), "big").numbers
@@ -114,7 +112,7 @@ def test_one_who_waits_is_told_where_room_is_kept_and_from_when_on_if_that_is_ce
     assert "expected" not in guessed
 
 
-def test_room_beyond_what_the_job_needs_is_anybodys() -> None:
+def test_resources_above_the_reservation_are_free() -> None:
     plan = decide(f"{HALF}node n3 cpu=3\njob long min=1: 3 x cpu=2", configured())
     assert bound(plan) == {"long-0": "n3"}
     plan = decide(HALF.replace("n2 cpu=4", "n2 cpu=5") + "job long min=1: 3 x cpu=1", configured())
@@ -135,7 +133,7 @@ def test_the_first_job_to_wait_gets_the_nodes_that_are_ready_first() -> None:
     assert (numbers["reserved"], numbers["expected"]) == ("n2, n3", "2030-01-02T00:40:00Z")
 
 
-def test_who_can_be_made_to_leave_uses_the_room_if_preempt_is_there_to_do_it() -> None:
+def test_preemptable_pods_use_the_reservation_if_preempt_is_configured() -> None:
     world = f"{HALF}job small priority=low: 1 x cpu=2"
     assert bound(decide(world, configured(), "enqueue, allocate")) == {}
     text = HALF.replace("job run:", "job run priority=high:")
@@ -149,7 +147,7 @@ def test_who_can_be_made_to_leave_uses_the_room_if_preempt_is_there_to_do_it() -
     assert time.until("big-0", 40) == 31, "it made small leave when n1 was free, in the minute after"
 
 
-def test_room_is_kept_only_after_some_time_and_only_in_the_queues_that_are_named() -> None:
+def test_only_old_jobs_of_the_named_queues_have_reservations() -> None:
     time = PassingTime(HALF, configured({"after": "5m"}))
     time.come("job small: 1 x cpu=2")
     time.cycle()
@@ -159,7 +157,7 @@ def test_room_is_kept_only_after_some_time_and_only_in_the_queues_that_are_named
     assert bound(decide(world, configured({"queues": "other, default"}))) == {}
 
 
-def test_room_is_released_when_the_job_is_gone() -> None:
+def test_a_reservation_ends_with_its_job() -> None:
     time = PassingTime(HALF, configured({"after": "0s"}))
     time.come("job small: 1 x cpu=2")
     time.cycle()
@@ -169,7 +167,7 @@ def test_room_is_released_when_the_job_is_gone() -> None:
     assert time.runs_on("small-0") == "n2"
 
 
-def test_room_is_kept_for_as_many_jobs_of_a_queue_as_the_arguments_say() -> None:
+def test_the_arguments_limit_the_reservations_of_a_queue() -> None:
     world = f"""
     node n1 cpu=4
     node n2 cpu=4
@@ -185,25 +183,25 @@ def test_room_is_kept_for_as_many_jobs_of_a_queue_as_the_arguments_say() -> None
     assert bound(decide(more, configured({"heads": 2, "after": "1m"}))) == {}
 
 
-def test_a_job_that_can_never_fit_keeps_nothing() -> None:
+def test_a_job_that_never_fits_has_no_reservation() -> None:
     world = "node n1 cpu=4\njob huge: 1 x cpu=5\njob run: 1 x cpu=1 on=n1\njob small: 1 x cpu=1"
     assert bound(decide(world, configured())) == {"small-0": "n1"}
 
 
-def test_more_important_jobs_of_the_queue_are_not_kept_out() -> None:
+def test_jobs_of_higher_priority_use_the_reservation() -> None:
     world = HALF.replace("job big priority=high", "job big") + "job urgent priority=high: 1 x cpu=2"
     time = PassingTime(world, configured())
     time.minute = 1
     assert bound(decide(world, configured({"after": "0s", "heads": 1}))) == {"urgent-0": "n2"}
 
 
-def test_a_job_for_which_room_is_kept_is_admitted_although_the_cluster_is_full() -> None:
+def test_a_job_with_a_reservation_is_admitted_to_a_full_cluster() -> None:
     world = "node n1 cpu=4\njob run: 4 x cpu=1 on=n1\njob big phase=Pending minres.cpu=4: 1 x cpu=4"
     assert "podgroup big Pending" in str(decide(world, configured(None)))
     assert "podgroup big Inqueue" in str(decide(world, configured()))
 
 
-def test_what_a_queue_has_left_is_kept_where_its_limit_is_what_the_job_waits_for() -> None:
+def test_the_rest_of_a_queue_limit_is_reserved() -> None:
     tiers = [
         {"name": "priority"},
         {"name": "gang"},
@@ -232,7 +230,7 @@ def test_what_a_queue_has_left_is_kept_where_its_limit_is_what_the_job_waits_for
     assert bound(decide(f"{never}job small queue=q: 1 x cpu=1", config)) == {"small-0": "n1"}
 
 
-def test_room_is_kept_for_roles_that_differ() -> None:
+def test_a_reservation_covers_different_roles() -> None:
     world = f"""
     node n1 cpu=4
     node n2 cpu=4
@@ -244,12 +242,12 @@ def test_room_is_kept_for_roles_that_differ() -> None:
     assert len(bound(decide(world, configured()))) == 1, "one cpu is left over"
 
 
-def test_pods_without_requests_are_not_kept_out() -> None:
+def test_pods_without_requests_are_not_excluded() -> None:
     made = decide(f"{HALF}job idle: 1 x cpu=0", configured(actions="enqueue, allocate, backfill"))
     assert bound(made) == {"idle-0": "n1"}
 
 
-def test_while_nobody_waits_long_all_tasks_of_a_shape_are_alike() -> None:
+def test_without_reservations_answers_depend_on_the_shape_only() -> None:
     seen = snapshot("node n1 cpu=4\njob a: 2 x cpu=1")
     assert Session(seen, configured({"after": "25h"})).hooks.by_shape
     assert not Session(seen, configured({"after": "23h"})).hooks.by_shape
@@ -263,7 +261,7 @@ def test_while_nobody_waits_long_all_tasks_of_a_shape_are_alike() -> None:
         ({"queue": "q"}, "queues"),
     ],
 )
-def test_wrong_arguments_are_refused(arguments: Mapping[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_rejected(arguments: Mapping[str, Any], sentence: str) -> None:
     assert sentence in complaint("reservation", arguments)
 
 
@@ -273,7 +271,7 @@ def test_wrong_arguments_are_refused(arguments: Mapping[str, Any], sentence: str
     st.lists(st.tuples(st.integers(1, 4), st.sampled_from(("", "5m", "20m", "3h"))), max_size=5),
     st.tuples(st.integers(1, 3), st.integers(1, 4)),
 )
-def test_nobody_who_is_let_in_delays_the_job(
+def test_backfilled_pods_do_not_delay_the_job(
     running: list[tuple[int, str]], coming: list[tuple[int, str]], gang: tuple[int, int]
 ) -> None:
     """The moment that is certain for a job is no later when others were let in, and stays certain."""
