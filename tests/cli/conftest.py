@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         assert process.stdout is not None
         said = process.stdout.readline()
-        assert "is ready" in said, said
+        assert "is running" in said, said
         yield path
     finally:
         process.send_signal(signal.SIGINT)

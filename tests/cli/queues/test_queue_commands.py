@@ -157,8 +157,8 @@ def test_a_queue_is_empty_without_unfinished_jobs_below_it(volcanopy: Run, kubec
         (("explain", "queue", "defalt"), 1, 'queue "defalt" not found; did you mean default?'),
         (("queue", "hold"), 2, "no queue selected: give NAME, -l LABELS or --all"),
         (("explain", "job", "nobody"), 1, 'job "nobody" not found in namespace "test-queue-commands"'),
-        (("snapshot", "--config-map", "a/b"), 1, "--config-map: a/b: there is none"),
-        (("snapshot", "--config", "/nowhere"), 2, "--config: /nowhere cannot be read: No such file or directory"),
+        (("snapshot", "--config-map", "a/b"), 1, "--config-map: a/b: not found"),
+        (("snapshot", "--config", "/nowhere"), 2, "--config: cannot read /nowhere: No such file or directory"),
         (("snapshot", "--config", "/x", "--config-map", "a"), 2, "give --config or --config-map, not both"),
     ],
 )
