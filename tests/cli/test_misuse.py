@@ -1,5 +1,6 @@
 """Everything that can be wrong with a command, of every command: one helpful sentence, and the right exit status."""
 
+import json
 import re
 import shlex
 import socket
@@ -77,6 +78,25 @@ def test_every_option_has_a_help_text(words: tuple[str, ...]) -> None:
     for parameter in COMMANDS[words].params:
         assert parameter.help, f"{' '.join(words)}: {parameter.name}"
         assert parameter.help.endswith("."), parameter.help
+
+
+def test_commands_for_queues_have_no_option_for_namespaces() -> None:
+    queue_commands = {words: command for words, command in COMMANDS.items() if words[0] == "queue"}
+    assert len(queue_commands) > 10
+    for words, command in queue_commands.items():
+        assert not {"namespace", "all_namespaces"} & {parameter.name for parameter in command.params}, words
+        assert not [parameter.help for parameter in command.params if "namespace" in parameter.help], words
+
+
+def test_unknown_fields_are_kept_in_documents_and_dry_runs(server: Canned, tmp_path: Path) -> None:
+    job = a_job("a", "Running")
+    job["spec"]["fromTheFuture"] = {"x": [1]}
+    server.has(DEFAULT, job)
+    config = server.kubeconfig(tmp_path)
+    for words in (["get", "a"], ["scale", "a", "-r", "5", "--dry-run=client"]):
+        document = json.loads(drive("job", *words, "-o", "json", kubeconfig=config).out)
+        assert document["spec"]["fromTheFuture"] == {"x": [1]}, words
+    assert drive("job", "list", kubeconfig=config).lines[1].split()[:2] == ["a", "Running"]
 
 
 def test_every_example_is_a_valid_command_line() -> None:
