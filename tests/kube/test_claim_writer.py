@@ -97,14 +97,14 @@ async def test_what_was_written_counts_until_the_watch_shows_it(cluster: Cluster
     await rig.apply(bind("a-0", device(claim)))
     await rig.see()  # the pod is seen on its node before its claim is seen with its devices
     taken = ("d.example.com", "n1", "0")
-    assert rig.store.state.stock.supplies().taken_devices[taken] == {"default/card"}
+    assert rig.store.state.stock.claim_tables().taken_devices[taken] == {"default/card"}
     await see(rig, DEVICE_CLAIMS)
-    assert rig.store.state.stock.supplies().taken_devices[taken] == {"default/card"}
+    assert rig.store.state.stock.claim_tables().taken_devices[taken] == {"default/card"}
     await cluster.client.patch_status(
         DEVICE_CLAIMS.raw, "default", "card", {"status": {"allocation": None, "reservedFor": None}}
     )
     await see(rig, DEVICE_CLAIMS)
-    assert taken not in rig.store.state.stock.supplies().taken_devices
+    assert taken not in rig.store.state.stock.claim_tables().taken_devices
 
 
 async def test_devices_are_given_back_when_the_pod_cannot_be_bound(cluster: Cluster, rig: Rig) -> None:
@@ -117,7 +117,7 @@ async def test_devices_are_given_back_when_the_pod_cannot_be_bound(cluster: Clus
     assert not found["status"].get("allocation")
     assert not found["status"].get("reservedFor")
     assert rig.store.waits("default/a-0")
-    assert not rig.store.state.stock.supplies().taken_devices
+    assert not rig.store.state.stock.claim_tables().taken_devices
 
 
 async def test_devices_that_others_use_stay_when_one_pod_cannot_be_bound(cluster: Cluster, rig: Rig) -> None:

@@ -13,7 +13,7 @@ from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import random_worlds, reference_limits
 from volcanopy.testing.notation import config, snapshot, world
-from volcanopy.testing.reference_limits import Holder
+from volcanopy.testing.reference_limits import AssignedPod
 
 CHAINS = ("enqueue, allocate, backfill", "allocate, preempt", "enqueue, allocate, backfill, preempt, reclaim")
 _HELD = [*np.flatnonzero(HOLDING).tolist(), int(Status.PIPELINED)]
@@ -27,7 +27,7 @@ def limited_world(seed: int) -> str:
     return text
 
 
-def holders(session: Session) -> dict[int, Holder]:
+def holders(session: Session) -> dict[int, AssignedPod]:
     """The jobs as they stand in a session."""
     ledger, jobs, found = session.ledger, session.snapshot.jobs, {}
     before = session.snapshot.jobs.counts[HOLDING].sum(axis=0)
@@ -44,7 +44,7 @@ def holders(session: Session) -> dict[int, Holder]:
         admitted = bool({"Inqueue", "Running", "Unknown"}.intersection(phases)) or before[row] > 0
         queue = session.snapshot.queues.names[jobs.queue[row]]
         counts = admitted and jobs.groups[row] is not None
-        found[row] = Holder(queue, submitter.user, submitter.groups, counts, held)
+        found[row] = AssignedPod(queue, submitter.user, submitter.groups, counts, held)
     return found
 
 

@@ -73,8 +73,8 @@ def _meta(name: str, said: Said, created: datetime, namespace: str = "", **more:
 
 def _volume(name: str, said: Said, created: datetime) -> storage.PersistentVolume:
     nodes = tuple(_list(said, "on"))
-    wanted = core.Requirement(key="kubernetes.io/hostname", operator="In", values=nodes)
-    term = core.NodeSelectorTerm(match_expressions=(wanted,))
+    requested = core.Requirement(key="kubernetes.io/hostname", operator="In", values=nodes)
+    term = core.NodeSelectorTerm(match_expressions=(requested,))
     affinity = storage.VolumeNodeAffinity(required=core.NodeSelector(node_selector_terms=(term,)))
     wanted_by = said.get("for")
     reference = storage.ClaimReference(namespace="default", name=wanted_by) if wanted_by else None
@@ -179,14 +179,15 @@ def _device_claim(name: str, said: Said, created: datetime) -> devices.ResourceC
         count=int(said.get("count", 1)),
         admin_access=True if "admin" in said else None,
     )
-    alike = said.get("alike")
-    constraint = devices.DeviceConstraint(match_attribute=f"{said.get('driver', _DRIVER)}/{alike}")
-    wanted = devices.DeviceClaim(
-        requests=(devices.DeviceRequest(name="request", exactly=request),), constraints=(constraint,) if alike else ()
+    same_shape = said.get("alike")
+    constraint = devices.DeviceConstraint(match_attribute=f"{said.get('driver', _DRIVER)}/{same_shape}")
+    requested = devices.DeviceClaim(
+        requests=(devices.DeviceRequest(name="request", exactly=request),),
+        constraints=(constraint,) if same_shape else (),
     )
     return devices.ResourceClaim(
         metadata=_meta(name, said, created, "default"),
-        spec=devices.ResourceClaimSpec(devices=wanted),
+        spec=devices.ResourceClaimSpec(devices=requested),
         status=devices.ResourceClaimStatus(
             allocation=_allocation(said),
             reserved_for=tuple(

@@ -26,7 +26,7 @@ class Unfolding:
     ) -> None:
         """``replaced``: an evicted pod comes back, pending, under its name; ``lingering``: it must be told to end first."""
         self.objects: dict[tuple[str, str], Object] = {
-            (type(thing).__name__, thing.metadata.key): thing for thing in objects
+            (type(item).__name__, item.metadata.key): item for item in objects
         }
         self.config = config
         self.replaced = replaced
@@ -35,8 +35,8 @@ class Unfolding:
     def snapshot(self) -> Snapshot:
         """The world as it is now."""
         state = State()
-        for thing in self.objects.values():
-            state.upsert(thing)
+        for item in self.objects.values():
+            state.upsert(item)
         return state.snapshot(NOW, "unfolding")
 
     def pod(self, key: str) -> core.Pod | None:
@@ -65,27 +65,27 @@ class Unfolding:
 
     def add(self, things: Iterable[Object]) -> None:
         """Let something arrive."""
-        self.objects |= {(type(thing).__name__, thing.metadata.key): thing for thing in things}
+        self.objects |= {(type(item).__name__, item.metadata.key): item for item in things}
 
     def gate_pending(self, but: Container[str]) -> None:
         """Hold back the pods that wait for a node, but for these: they still ask, but are not placed."""
-        for thing in list(self.objects.values()):
-            if isinstance(thing, core.Pod) and not thing.spec.node_name and thing.metadata.key not in but:
-                spec = replace(thing.spec, scheduling_gates=(core.SchedulingGate(name="unfolding"),))
-                self.objects["Pod", thing.metadata.key] = replace(thing, spec=spec)
+        for item in list(self.objects.values()):
+            if isinstance(item, core.Pod) and not item.spec.node_name and item.metadata.key not in but:
+                spec = replace(item.spec, scheduling_gates=(core.SchedulingGate(name="unfolding"),))
+                self.objects["Pod", item.metadata.key] = replace(item, spec=spec)
 
     def someone_leaves(self) -> bool:
         """Whether a pod is being deleted."""
         return any(
-            isinstance(thing, core.Pod) and thing.metadata.deletion_timestamp is not None
-            for thing in self.objects.values()
+            isinstance(item, core.Pod) and item.metadata.deletion_timestamp is not None
+            for item in self.objects.values()
         )
 
     def end_terminating(self) -> None:
         """Let all pods go that are being deleted."""
-        for thing in list(self.objects.values()):
-            if isinstance(thing, core.Pod) and thing.metadata.deletion_timestamp is not None:
-                self._end(thing)
+        for item in list(self.objects.values()):
+            if isinstance(item, core.Pod) and item.metadata.deletion_timestamp is not None:
+                self._end(item)
 
     def _end(self, pod: core.Pod) -> None:
         key = pod.metadata.key

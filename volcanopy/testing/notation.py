@@ -73,7 +73,7 @@ class _Line:
 
     def resources(self, prefix: str = "") -> dict[str, str]:
         """The amounts that the words give, by resource."""
-        found: dict[str, str] = {}
+        result: dict[str, str] = {}
         for key, value in self.said.items():
             name = key.removeprefix(prefix)
             if (prefix and not key.startswith(prefix)) or key.startswith(_MARKS):
@@ -81,10 +81,10 @@ class _Line:
             if name in _RESOURCES or (
                 not prefix and "." in name.partition("/")[0] and "/" in name and value[:1].isdigit()
             ):
-                found[_GPU if name == "gpu" else name] = value
+                result[_GPU if name == "gpu" else name] = value
             elif prefix:
-                found[name] = value
-        return found
+                result[name] = value
+        return result
 
     def labels(self) -> dict[str, str]:
         """Words that are labels: keys with a slash that are no amounts, and ``zone``."""
@@ -153,8 +153,8 @@ def config(
 def snapshot(text: str, objects: Iterable[Object] = ()) -> Snapshot:
     """The world as the scheduler sees it, with further objects if the notation cannot say them."""
     state = State()
-    for thing in (*world(text), *objects):
-        state.upsert(thing)
+    for item in (*world(text), *objects):
+        state.upsert(item)
     return state.snapshot(NOW, "test")
 
 

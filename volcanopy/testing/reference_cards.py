@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcanopy.scheduler.filters.gpus.card_selection import ALL_CORES, Order, Want
+from volcanopy.scheduler.filters.gpus.card_selection import ALL_CORES, CardRequest, Order
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Load:
     allowed: bool = True
 
 
-def place(cards: Sequence[Load], wants: Sequence[Want | None], order: Order) -> list[list[int]] | None:
+def place(cards: Sequence[Load], wants: Sequence[CardRequest | None], order: Order) -> list[list[int]] | None:
     """The cards that each container gets, by their places; None if the pod does not fit. The loads take it in."""
     given: list[list[int]] = []
     for want in wants:
@@ -26,24 +26,24 @@ def place(cards: Sequence[Load], wants: Sequence[Want | None], order: Order) -> 
             given.append([])
             continue
         places = sorted(range(len(cards)), key=lambda place: _key(cards, place, order))
-        found = [place for place in places if _fits(cards[place], want)][: want.number]
-        if len(found) < want.number:
+        result = [place for place in places if _fits(cards[place], want)][: want.number]
+        if len(result) < want.number:
             return None
-        for place_ in found:
+        for place_ in result:
             cards[place_].pods += 1
             cards[place_].used += _asked(cards[place_], want)
             cards[place_].cores += want.cores
-        given.append(found)
+        given.append(result)
     return given
 
 
-def _asked(card: Load, want: Want) -> int:
+def _asked(card: Load, want: CardRequest) -> int:
     if want.whole:
         return card.memory
     return card.memory * want.percent // 100 if want.percent else want.memory
 
 
-def _fits(card: Load, want: Want) -> bool:
+def _fits(card: Load, want: CardRequest) -> bool:
     if not card.allowed or card.pods >= card.slots or card.used + _asked(card, want) > card.memory:
         return False
     if card.cores + want.cores > ALL_CORES or (want.cores == 0 and card.cores == ALL_CORES):

@@ -20,12 +20,12 @@ def volumes_can_be_had(
     ways: list[list[str | None]] = []
     for claim in claims:
         apart = [one for one in volumes if _is_for(one, claim) and _is_large_enough(one, claim)]
-        found: list[str | None] = [
+        result: list[str | None] = [
             one.metadata.name for one in apart or volumes if _serves(claim, one, node, bool(apart))
         ]
         if not apart and _can_be_made(claim, classes, node):
-            found.append(None)
-        ways.append(found)
+            result.append(None)
+        ways.append(result)
     for chosen in product(*ways):
         taken = [name for name in chosen if name is not None]
         if len(set(taken)) == len(taken):
@@ -40,8 +40,8 @@ def _is_for(volume: storage.PersistentVolume, claim: storage.PersistentVolumeCla
 
 
 def _is_large_enough(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
-    has, wanted = volume.spec.capacity["storage"], claim.spec.resources.requests["storage"]
-    return quantity.parse(has) >= quantity.parse(wanted)
+    has, requested = volume.spec.capacity["storage"], claim.spec.resources.requests["storage"]
+    return quantity.parse(has) >= quantity.parse(requested)
 
 
 def _serves(

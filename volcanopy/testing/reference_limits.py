@@ -7,7 +7,7 @@ from volcanopy.api import core, quantity
 
 
 @dataclass(frozen=True)
-class Holder:
+class AssignedPod:
     """A job as limits see it: its queue, who asked for it, whether it counts as admitted, and what it holds."""
 
     queue: str
@@ -49,8 +49,8 @@ def group_of(queue: core.Queue, groups: frozenset[str]) -> tuple[str, core.Queue
 
 
 def applying(
-    queues: Mapping[str, core.Queue], one: Holder, jobs: Sequence[Holder]
-) -> Iterator[tuple[core.QueueLimit, list[Holder]]]:
+    queues: Mapping[str, core.Queue], one: AssignedPod, jobs: Sequence[AssignedPod]
+) -> Iterator[tuple[core.QueueLimit, list[AssignedPod]]]:
     """Every limit that a job is subject to, with the jobs that it is about."""
     for queue in line(queues, one.queue):
         inside = [job for job in jobs if queue in line(queues, job.queue)]
@@ -64,7 +64,7 @@ def applying(
             yield entry, [job for job in inside if group_of(queue, job.groups)[0] == name]
 
 
-def may_be_admitted(queues: Mapping[str, core.Queue], one: Holder, jobs: Sequence[Holder]) -> bool:
+def may_be_admitted(queues: Mapping[str, core.Queue], one: AssignedPod, jobs: Sequence[AssignedPod]) -> bool:
     """Whether a job may be admitted beside those that are."""
     return one.admitted or all(
         entry.max_running_jobs is None or sum(job.admitted for job in sharing) < entry.max_running_jobs
@@ -73,7 +73,7 @@ def may_be_admitted(queues: Mapping[str, core.Queue], one: Holder, jobs: Sequenc
 
 
 def may_hold(
-    queues: Mapping[str, core.Queue], one: Holder, jobs: Sequence[Holder], more: Mapping[str, int], count: int
+    queues: Mapping[str, core.Queue], one: AssignedPod, jobs: Sequence[AssignedPod], more: Mapping[str, int], count: int
 ) -> bool:
     """Whether a job may have so many more pods that ask for this much each."""
     return all(

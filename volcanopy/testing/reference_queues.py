@@ -40,7 +40,7 @@ def filled(total: Fraction, vessels: Sequence[Vessel], most: Fraction | None = N
         limits.append(left if one.ceiling is None else min(left, Fraction(one.ceiling)))
     least = [min(Fraction(one.guarantee), limit) for one, limit in zip(vessels, limits, strict=True)]
     wants = [max(Fraction(one.wants), Fraction(one.guarantee)) if one.is_busy else Fraction(0) for one in vessels]
-    highest = [max(min(want, limit), low) for want, limit, low in zip(wants, limits, least, strict=True)]
+    highest = [max(min(request, limit), low) for request, limit, low in zip(wants, limits, least, strict=True)]
     for one, share, limit in zip(
         vessels, level([one.weight for one in vessels], least, highest, total), limits, strict=True
     ):

@@ -9,8 +9,10 @@ def labels_match(selector: core.LabelSelector | None, labels: Mapping[str, str])
     """Whether labels satisfy a label selector; none matches nothing."""
     if selector is None:
         return False
-    wanted = [core.Requirement(key=key, operator="In", values=(value,)) for key, value in selector.match_labels.items()]
-    return all(requirement_holds(one, labels) for one in (*wanted, *selector.match_expressions))
+    requested = [
+        core.Requirement(key=key, operator="In", values=(value,)) for key, value in selector.match_labels.items()
+    ]
+    return all(requirement_holds(one, labels) for one in (*requested, *selector.match_expressions))
 
 
 def requirement_holds(one: core.Requirement, labels: Mapping[str, str]) -> bool:
@@ -44,10 +46,10 @@ def node_affinity(pod: core.Pod, node: core.Node) -> bool:
     """Whether a node is what the pod's node selector and required node affinity want."""
     if any(node.metadata.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
-    wanted = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    if wanted is None or wanted.required is None:
+    requested = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    if requested is None or requested.required is None:
         return True
-    return any(node_term(term, node) for term in wanted.required.node_selector_terms)
+    return any(node_term(term, node) for term in requested.required.node_selector_terms)
 
 
 def preferred_nodes(pod: core.Pod) -> tuple[core.PreferredNodeTerm, ...]:

@@ -12,8 +12,8 @@ from volcanopy.scheduler.filters.gpus.card_selection import (
     NUMBER,
     PLAIN,
     Card,
+    CardRequest,
     Order,
-    Want,
     choose,
     table,
 )
@@ -32,7 +32,7 @@ LOADS = st.builds(
 WANTS = st.one_of(
     st.none(),
     st.builds(
-        Want,
+        CardRequest,
         number=st.integers(1, 3),
         memory=st.integers(0, 6),
         percent=st.sampled_from([0, 25, 100]),
@@ -46,7 +46,7 @@ WANTS = st.one_of(
     st.lists(st.lists(LOADS, max_size=4), min_size=1, max_size=4), st.lists(WANTS, max_size=3), st.sampled_from(Order)
 )
 def test_cards_of_many_nodes_are_chosen_as_of_each_by_itself(
-    nodes: list[list[Load]], wants: list[Want | None], order: Order
+    nodes: list[list[Load]], wants: list[CardRequest | None], order: Order
 ) -> None:
     cards = table([[Card(str(place), one.memory, one.slots) for place, one in enumerate(node)] for node in nodes])
     flat = [one for node in nodes for one in node]
@@ -75,9 +75,9 @@ def test_a_node_tells_of_its_vgpus_in_one_line() -> None:
 
 
 def test_a_line_that_cannot_be_read_offers_nothing() -> None:
-    assert gpu_annotations.register("GPU-a,ten,8192,NVIDIA-T4,true") == gpu_annotations.Register(readable=False)
-    assert gpu_annotations.register("GPU-a,10") == gpu_annotations.Register(readable=False)
-    assert gpu_annotations.register("") == gpu_annotations.Register()
+    assert gpu_annotations.register("GPU-a,ten,8192,NVIDIA-T4,true") == gpu_annotations.VgpuRegister(readable=False)
+    assert gpu_annotations.register("GPU-a,10") == gpu_annotations.VgpuRegister(readable=False)
+    assert gpu_annotations.register("") == gpu_annotations.VgpuRegister()
 
 
 @given(
@@ -94,7 +94,7 @@ def test_a_line_that_cannot_be_read_offers_nothing() -> None:
 def test_what_is_written_to_a_pod_is_what_it_holds(containers: list[list[tuple[str, str, int, int]]]) -> None:
     held = gpu_annotations.vgpu_held(gpu_annotations.vgpu_text(containers))
     assert list(held) == [
-        gpu_annotations.Held(uuid, memory, cores) for one in containers for uuid, _, memory, cores in one
+        gpu_annotations.CardShare(uuid, memory, cores) for one in containers for uuid, _, memory, cores in one
     ]
 
 
@@ -107,12 +107,16 @@ def test_a_container_that_says_no_number_wants_one_card_and_one_that_says_no_mem
     spec = core.PodSpec(
         containers=(container(vgpu_memory="100"), container(), container(vgpu_number="2", vgpu_cores="50"))
     )
-    assert gpu_annotations.vgpu_wants(spec) == (Want(memory=100), None, Want(number=2, percent=100, cores=50))
+    assert gpu_annotations.vgpu_requests(spec) == (
+        CardRequest(memory=100),
+        None,
+        CardRequest(number=2, percent=100, cores=50),
+    )
 
 
 def test_a_pod_wants_the_memory_of_its_containers_or_of_its_greediest_init_container() -> None:
     both = (container(gpu_memory="3"), container(gpu_memory="4"))
-    assert gpu_annotations.shared_memory_wants(core.PodSpec(containers=both)) == (Want(memory=7),)
+    assert gpu_annotations.shared_memory_requests(core.PodSpec(containers=both)) == (CardRequest(memory=7),)
     spec = core.PodSpec(containers=both, init_containers=(container(gpu_memory="9"),))
-    assert gpu_annotations.shared_memory_wants(spec) == (Want(memory=9),)
-    assert gpu_annotations.shared_memory_wants(core.PodSpec(containers=(container(),))) == ()
+    assert gpu_annotations.shared_memory_requests(spec) == (CardRequest(memory=9),)
+    assert gpu_annotations.shared_memory_requests(core.PodSpec(containers=(container(),))) == ()

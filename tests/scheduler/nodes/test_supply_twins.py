@@ -16,7 +16,7 @@ from volcanopy.scheduler.filters.devices.device_allocation import allocate
 from volcanopy.scheduler.filters.devices.device_inventory import Item, Suitable
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.ledger.statement import Statement
-from volcanopy.scheduler.model.claim_tables import Supplies
+from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing import reference_claims as twin
@@ -229,9 +229,9 @@ def test_what_was_decided_is_taken_in_the_next_cycle(text: str) -> None:
 @given(st.one_of(volume_worlds(), device_worlds()), st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_stock_is_what_it_would_be_if_it_were_filled_anew(text: str, data: st.DataObject) -> None:
-    supplies: list[Any] = [thing for thing in world(text) if isinstance(thing, KINDS)]
+    claim_tables: list[Any] = [thing for thing in world(text) if isinstance(thing, KINDS)]
     history: list[tuple[bool, Object]] = []
-    for thing in data.draw(st.permutations(supplies)):
+    for thing in data.draw(st.permutations(claim_tables)):
         history.append((True, thing))
         if data.draw(st.booleans()):
             history.append((False, data.draw(st.sampled_from([one for _, one in history]))))
@@ -247,12 +247,17 @@ def test_the_stock_is_what_it_would_be_if_it_were_filled_anew(text: str, data: s
     anew = Stock()
     for thing in there.values():
         anew.upsert(thing)
-    assert contents(stock.supplies()) == contents(anew.supplies())
+    assert contents(stock.claim_tables()) == contents(anew.claim_tables())
 
 
-def contents(supplies: Supplies) -> list[Any]:
-    tables = (supplies.claims, supplies.volumes, supplies.classes, supplies.device_claims)
-    return [*map(dict, tables), dict(supplies.offers.slices), dict(supplies.offers.classes), supplies.taken_devices]
+def contents(claim_tables: ClaimTables) -> list[Any]:
+    tables = (claim_tables.claims, claim_tables.volumes, claim_tables.classes, claim_tables.device_claims)
+    return [
+        *map(dict, tables),
+        dict(claim_tables.offers.slices),
+        dict(claim_tables.offers.classes),
+        claim_tables.taken_devices,
+    ]
 
 
 def test_a_thousand_pods_with_a_device_each_are_placed_in_time() -> None:
@@ -307,4 +312,4 @@ def test_volumes_in_use_are_counted_once_a_node_whatever_came_first(text: str, d
             driver = made.spec.csi.driver if made is not None and made.spec.csi is not None else "one.example.com"
             used.setdefault(driver, {}).setdefault(thing.spec.node_name, set()).add(volume.name)
     counts = {driver: {node: len(names) for node, names in nodes.items()} for driver, nodes in used.items()}
-    assert state.stock.supplies().attached == counts
+    assert state.stock.claim_tables().attached == counts

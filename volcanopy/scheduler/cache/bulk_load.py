@@ -122,9 +122,9 @@ def _read(state: "State", key: str, pod: core.Pod, kins: dict[str, _Kin], column
         known = kins[kin] = _Kin(row, state.jobs.plain["groups"][row] if job else None)
     mark = role = NONE
     if job:
-        said = pod_fields.role_of(pod)
-        found = known.roles.get(said)
-        role = known.roles[said] = state.role_row(known.row, said) if found is None else found
+        text = pod_fields.role_of(pod)
+        result = known.roles.get(text)
+        role = known.roles[text] = state.role_row(known.row, text) if result is None else result
         if known.group is not None and known.group.spec.sub_group_policy:
             mark = state.marks.of(known.group, pod)
     last = known.last

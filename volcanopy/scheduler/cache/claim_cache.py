@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from volcanopy.api import core, devices, storage
 from volcanopy.scheduler.cache.volume_usage import Attached, Volume
 from volcanopy.scheduler.model import pod_claims
-from volcanopy.scheduler.model.claim_tables import Offers, Supplies
+from volcanopy.scheduler.model.claim_tables import ClaimTables, Offers
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
 
 Supply = storage.Storage | devices.Devices
@@ -29,7 +29,7 @@ class Stock:
         self._assumed: dict[tuple[str, str], Bind] = {}
         self._written: dict[tuple[str, str], dict[str, int]] = {}
         self._attached = Attached(self._volume_behind)
-        self._frozen: Supplies | None = None
+        self._frozen: ClaimTables | None = None
         self._offers: Offers | None = None
 
     def upsert(self, thing: Supply) -> None:
@@ -62,23 +62,23 @@ class Stock:
 
     def claim(self, key: str) -> storage.PersistentVolumeClaim | None:
         """A claim on a volume, as the server has it."""
-        found: storage.PersistentVolumeClaim | None = self._things[storage.PersistentVolumeClaim].get(key)
-        return found
+        result: storage.PersistentVolumeClaim | None = self._things[storage.PersistentVolumeClaim].get(key)
+        return result
 
     def volume(self, name: str) -> storage.PersistentVolume | None:
         """A volume, as the server has it."""
-        found: storage.PersistentVolume | None = self._things[storage.PersistentVolume].get(name)
-        return found
+        result: storage.PersistentVolume | None = self._things[storage.PersistentVolume].get(name)
+        return result
 
     def device_claim(self, key: str) -> devices.ResourceClaim | None:
         """A claim on devices, as the server has it."""
-        found: devices.ResourceClaim | None = self._things[devices.ResourceClaim].get(key)
-        return found
+        result: devices.ResourceClaim | None = self._things[devices.ResourceClaim].get(key)
+        return result
 
     def use(self, pod: core.Pod, node: str, sign: int) -> None:
         """A pod comes to a node (+1) or leaves it (-1)."""
-        for wanted in pod_claims.volumes(pod):
-            self._attached.use(wanted.key, node, sign)
+        for requested in pod_claims.volumes(pod):
+            self._attached.use(requested.key, node, sign)
         self._frozen = None
 
     def assume(self, bind: Bind, uid: str) -> None:
@@ -106,13 +106,13 @@ class Stock:
                 return
         self.release(pod, uid)
 
-    def supplies(self) -> Supplies:
+    def claim_tables(self) -> ClaimTables:
         """Everything, frozen; the same object as long as nothing changes."""
         if self._frozen is None:
             self._frozen = self._freeze()
         return self._frozen
 
-    def _freeze(self) -> Supplies:
+    def _freeze(self) -> ClaimTables:
         things = self._things
         if self._offers is None:
             self._offers = Offers(dict(things[devices.ResourceSlice]), dict(things[devices.DeviceClass]))
@@ -125,7 +125,7 @@ class Stock:
                 _work_in_volume(choice, bind.node, claims, volumes)
             for one in bind.claims.devices:
                 _work_in_devices(one, pod.partition("/")[2], uid, device_claims)
-        return Supplies(
+        return ClaimTables(
             claims=claims,
             volumes=volumes,
             classes=dict(things[storage.StorageClass]),
@@ -142,8 +142,8 @@ class Stock:
         return None if claim is None else volume_behind(claim, self.volume(claim.spec.volume_name), self._class(claim))
 
     def _class(self, claim: storage.PersistentVolumeClaim) -> storage.StorageClass | None:
-        found: storage.StorageClass | None = self._things[storage.StorageClass].get(claim.spec.storage_class_name)
-        return found
+        result: storage.StorageClass | None = self._things[storage.StorageClass].get(claim.spec.storage_class_name)
+        return result
 
 
 def volume_behind(

@@ -293,7 +293,7 @@ class State:
     def hold(self, row: int, node: int, sign: int) -> None:
         """Add a task to, or take it from, the holders of its node, if it is one."""
         column = self.nodes.plain["holders"]
-        known: assigned_devices.Holders = column[node] or ()
+        known: assigned_devices.AssignedPods = column[node] or ()
         if sign < 0:
             if known:
                 column[node] = assigned_devices.without(known, row)
@@ -301,7 +301,7 @@ class State:
             key, pod = self.tasks.plain["keys"][row], self.tasks.plain["pods"][row]
             one = assigned_devices.holder(row, pod, self.coming.get(key, {}))
             if one is not None:
-                column[node] = assigned_devices.with_holder(known, one)
+                column[node] = assigned_devices.with_pod(known, one)
 
     # Nodes
 

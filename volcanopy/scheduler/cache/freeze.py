@@ -113,10 +113,10 @@ class Layout:
         """The network: made anew when HyperNodes, the list of nodes, or labels that they are chosen by change."""
         known = self._network
         if known is not None and known[1] is not traits:
-            alike = known[0] == names and (
+            same_shape = known[0] == names and (
                 not looks_at_labels(state.hypernodes.values()) or same_labels(known[1].objects, traits.objects)
             )
-            known = self._network = (names, traits, known[2]) if alike else None
+            known = self._network = (names, traits, known[2]) if same_shape else None
         if known is None:
             made = forest(state.hypernodes, traits.objects) if state.hypernodes else without(len(names))
             known = self._network = (names, traits, made)
@@ -192,7 +192,7 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         usage=state.layout.usage(state, nodes.names),
         previous=state.previous,
         hypernodes=state.layout.hypernodes(state, nodes.names, traits),
-        supplies=state.stock.supplies(),
+        claim_tables=state.stock.claim_tables(),
         declared=tuple(state.hypernodes[name] for name in sorted(state.hypernodes)),
     )
 
@@ -341,8 +341,8 @@ def _queue_table(state: "State") -> QueueTable:
     deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0)
     guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0)
     index = {name: row for row, name in enumerate(names)}
-    said, shares = observed_queue_status.columns(axis, known)
-    for column in (said, shares):
+    text, shares = observed_queue_status.columns(axis, known)
+    for column in (text, shares):
         column.setflags(write=False)
     return QueueTable(
         names=names,
@@ -359,7 +359,7 @@ def _queue_table(state: "State") -> QueueTable:
         deserved=deserved,
         deserved_set=deserved_set,
         guarantee=guarantee,
-        reported=said,
+        reported=text,
         reported_share=shares,
     )
 
@@ -379,13 +379,13 @@ def _same_claims(old: core.Queue | None, new: core.Queue | None) -> bool:
 
 def _with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
     """The same table with other statuses; what was reckoned from its columns is kept."""
-    said, shares = known.reported.copy(), known.reported_share.copy()
+    text, shares = known.reported.copy(), known.reported_share.copy()
     now = [queue for row in changed if (queue := objects[row]) is not None]
-    said[:, :, changed], shares[changed] = observed_queue_status.columns(known.capability.axis, now)
-    for column in (said, shares):
+    text[:, :, changed], shares[changed] = observed_queue_status.columns(known.capability.axis, now)
+    for column in (text, shares):
         column.setflags(write=False)
     table = shallow(known)
-    for name, value in (("objects", objects), ("reported", said), ("reported_share", shares)):
+    for name, value in (("objects", objects), ("reported", text), ("reported_share", shares)):
         object.__setattr__(table, name, value)
     return table
 

@@ -64,7 +64,9 @@ class Attached:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """By driver and node: how many volumes."""
-        return {driver: {node: len(found) for node, found in nodes.items()} for driver, nodes in self._volumes.items()}
+        return {
+            driver: {node: len(result) for node, result in nodes.items()} for driver, nodes in self._volumes.items()
+        }
 
     def _count(self, volume: Volume, node: str, times: int) -> None:
         driver, handle = volume

@@ -72,7 +72,7 @@ class DeviceQuota:
         return self._known[1]
 
     def _of(self, key: str) -> Counts:
-        claim = self._cluster.snapshot.supplies.device_claims.get(key)
+        claim = self._cluster.snapshot.claim_tables.device_claims.get(key)
         return {} if claim is None else _requested(claim)
 
 

@@ -24,7 +24,7 @@ _PLACED = np.zeros(COUNT, dtype=np.bool_)
 _PLACED[[Status.ALLOCATED, Status.BINDING, Status.PIPELINED]] = True
 
 
-class Giver(Protocol[G]):
+class Assigner(Protocol[G]):
     """What the nodes have to give."""
 
     def choose(self, task: int, node: int, waits: bool, before: G | None) -> G | None:
@@ -37,10 +37,10 @@ class Giver(Protocol[G]):
         """A running task is evicted by this session, or (-1) stays after all."""
 
 
-class Holdings(Generic[G]):
+class NodeAssignments(Generic[G]):
     """What the tasks of one session hold."""
 
-    def __init__(self, cluster: Cluster, tasks: Rows, stock: Giver[G]) -> None:
+    def __init__(self, cluster: Cluster, tasks: Rows, stock: Assigner[G]) -> None:
         """``tasks`` are those that wait and will hold something once they have a node."""
         self._ledger, self._keys = cluster.ledger, cluster.snapshot.tasks.keys
         self._tasks, self._stock = tasks, stock

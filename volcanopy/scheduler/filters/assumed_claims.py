@@ -27,7 +27,7 @@ class Entry:
     devices: tuple[tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None], ...] = ()
 
 
-class Books:
+class AssumedClaims:
     """The entries of one session."""
 
     def __init__(self, cluster: Cluster, decide: Callable[[int, int], Entry]) -> None:

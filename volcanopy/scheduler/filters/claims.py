@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from volcanopy.scheduler.filters.assumed_claims import Books, Entry
+from volcanopy.scheduler.filters.assumed_claims import AssumedClaims, Entry
 from volcanopy.scheduler.filters.devices.device_claims import Devices
 from volcanopy.scheduler.filters.volumes.volume_binding import Rules, Volumes
 from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
@@ -28,8 +28,8 @@ class Claimed:
         """The shapes of tasks with claims."""
 
     @cached_property
-    def _books(self) -> Books:
-        return Books(self._cluster, self._decide)
+    def _books(self) -> AssumedClaims:
+        return AssumedClaims(self._cluster, self._decide)
 
     @cached_property
     def _volumes(self) -> Volumes:
@@ -75,10 +75,10 @@ class Claimed:
 
     def refusals(self, task: TaskView, rows: Rows) -> list[NodeRejection]:
         """Why the task cannot be on some of these nodes."""
-        found = list(self._volumes.refusals(task, rows))
+        result = list(self._volumes.refusals(task, rows))
         if self._devices is not None:
-            found += self._devices.refusals(task, rows)
-        return found
+            result += self._devices.refusals(task, rows)
+        return result
 
     def chosen(self, task: TaskView) -> Claims | None:
         """What must be settled before the task is bound to the node that it has in this session."""

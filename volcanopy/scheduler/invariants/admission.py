@@ -19,7 +19,7 @@ def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
     admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase != "Pending"}
     by_key = {str(jobs.keys[row]): row for row in np.flatnonzero(jobs.phase == "Pending").tolist()} if admitted else {}
     new = {by_key[key] for key in admitted & by_key.keys() if jobs.groups[by_key[key]] is not None}
-    found = []
+    result = []
     for quota in snapshot.quotas:
         namespace = quota.metadata.namespace
         newcomers = [row for row in sorted(new) if str(jobs.keys[row]).startswith(f"{namespace}/")]
@@ -31,13 +31,13 @@ def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
             if jobs.groups[row] is not None and str(jobs.keys[row]).startswith(f"{namespace}/")
         ]
         hard, used = _amounts(quota.status.hard), _amounts(quota.status.used)
-        wanted = {name for row in newcomers for name, units in _asks(snapshot, row).items() if units}
-        for name in sorted(wanted & hard.keys()):
+        requested = {name for row in newcomers for name, units in _asks(snapshot, row).items() if units}
+        for name in sorted(requested & hard.keys()):
             asked = sum(_asks(snapshot, row).get(name, 0) for row in [*newcomers, *before])
             if asked + used.get(name, 0) > hard[name]:
                 amounts = f"{quantity.text(name, asked + used.get(name, 0))} of {quantity.text(name, hard[name])}"
-                found.append(f"resource quota {quota.metadata.key} is promised beyond its limit: {amounts} {name}")
-    return found
+                result.append(f"resource quota {quota.metadata.key} is promised beyond its limit: {amounts} {name}")
+    return result
 
 
 def _asks(snapshot: Snapshot, job: int) -> dict[str, int]:

@@ -38,22 +38,22 @@ def violations(snapshot: Snapshot, plan: Plan, promised: Iterable[str] = PROMISE
     def kept(plugin: str, part: str) -> bool:
         return plugin in promised or f"{plugin}:{part}" in promised
 
-    made, found = plan_outcome.read(snapshot, plan)
-    found += node_capacity.overcommitted(made)
-    found += node_capacity.overpromised(made)
+    made, result = plan_outcome.read(snapshot, plan)
+    result += node_capacity.overcommitted(made)
+    result += node_capacity.overpromised(made)
     if kept("gang", "ready"):
-        found += gangs.split(made)
-    found += gangs.unpaid(made, whole=kept("gang", "ready"))
-    found += queues.beyond_limits(made, kept)
-    found += user_limits.beyond_limits(made, plan)
-    found += holds_and_fences.started_though_stopped(made, plan)
+        result += gangs.split(made)
+    result += gangs.unpaid(made, whole=kept("gang", "ready"))
+    result += queues.beyond_limits(made, kept)
+    result += user_limits.beyond_limits(made, plan)
+    result += holds_and_fences.started_though_stopped(made, plan)
     if len(made.evicted):
-        found += queues.robbed(made, kept)
-        found += holds_and_fences.outranked(made)
-        found += victims.protected(made, kept)
-        found += victims.over_budget(made, kept)
-        found += victims.too_important(made, kept)
-    found += admission.over_quota(snapshot, plan, kept)
-    found += topology_crossed(snapshot, plan)
-    found += claims.broken_claims(snapshot, plan)
-    return found
+        result += queues.robbed(made, kept)
+        result += holds_and_fences.outranked(made)
+        result += victims.protected(made, kept)
+        result += victims.over_budget(made, kept)
+        result += victims.too_important(made, kept)
+    result += admission.over_quota(snapshot, plan, kept)
+    result += topology_crossed(snapshot, plan)
+    result += claims.broken_claims(snapshot, plan)
+    return result

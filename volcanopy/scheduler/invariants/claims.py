@@ -19,11 +19,11 @@ def broken_claims(snapshot: Snapshot, plan: Plan) -> list[str]:
 
 
 def _volumes(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
-    supplies = snapshot.supplies
+    claim_tables = snapshot.claim_tables
     taker: dict[str, str] = {}
     for bind in binds:
         for choice in bind.claims.volumes if bind.claims is not None else ():
-            claim = supplies.claims.get(choice.claim)
+            claim = claim_tables.claims.get(choice.claim)
             if claim is None or claim.metadata.uid != choice.uid:
                 yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
             elif choice.volume:
@@ -31,7 +31,7 @@ def _volumes(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
 
 
 def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, taker: dict[str, str]) -> Iterator[str]:
-    volume = snapshot.supplies.volumes.get(choice.volume)
+    volume = snapshot.claim_tables.volumes.get(choice.volume)
     if volume is None:
         yield f"claim {choice.claim} gets volume {choice.volume}, which does not exist"
         return
@@ -45,11 +45,11 @@ def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, taker: d
 
 
 def _devices(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
-    supplies = snapshot.supplies
+    claim_tables = snapshot.claim_tables
     given: dict[DeviceId, set[str]] = {}
     for bind in binds:
         for choice in bind.claims.devices if bind.claims is not None else ():
-            claim = supplies.device_claims.get(choice.claim)
+            claim = claim_tables.device_claims.get(choice.claim)
             if claim is None or claim.metadata.uid != choice.uid:
                 yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
                 continue
@@ -59,14 +59,14 @@ def _devices(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
                 yield from _given_devices(snapshot, bind, choice, given)
     of_plan = {choice.claim for bind in binds for choice in (bind.claims.devices if bind.claims is not None else ())}
     for device, claims in given.items():
-        holders = supplies.taken_devices.get(device, frozenset()) - (of_plan - _kept(snapshot, of_plan))
+        holders = claim_tables.taken_devices.get(device, frozenset()) - (of_plan - _kept(snapshot, of_plan))
         if len(claims | holders) > 1:
             yield f"device {'/'.join(device)} is given to {' and '.join(sorted(claims | holders))}"
 
 
 def _kept(snapshot: Snapshot, claims: set[str]) -> set[str]:
     """Those of the claims whose devices others use: they keep them."""
-    known = snapshot.supplies.device_claims
+    known = snapshot.claim_tables.device_claims
     return {key for key in claims if key in known and known[key].status.reserved_for}
 
 

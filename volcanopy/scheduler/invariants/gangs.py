@@ -27,7 +27,7 @@ def split(moves: Moves) -> list[str]:
     there, may_follow = _count(snapshot.tasks.job, ready, len(jobs)), _count(snapshot.tasks.job, idle, len(jobs))
     of_role = _count(snapshot.tasks.role, ready | idle, len(roles.names))
     minimum = jobs.min_available[affected]
-    found = [
+    result = [
         f"gang {jobs.keys[job]} is split: {there[job]} of the {jobs.min_available[job]} pods that it needs have a node"
         for job in affected[there[affected] + may_follow[affected] < minimum].tolist()
     ]
@@ -35,37 +35,37 @@ def split(moves: Moves) -> list[str]:
     for role in short.tolist():
         job = int(roles.job[role])
         if jobs.min_available[job] >= sum(int(roles.minimum[one]) for one in jobs.roles[job]):
-            found.append(
+            result.append(
                 f"gang {jobs.keys[job]} is split: {of_role[role]} of the {roles.minimum[role]} pods that its task"
                 f" {roles.names[role]} needs have a node"
             )  # a job that is content with fewer than its roles together need is not bound by them
-    return found
+    return result
 
 
 def unpaid(moves: Moves, whole: bool) -> list[str]:
     """Whoever is evicted leaves for a job that gets a place for it; with ``whole`` gangs, for the minimum of the job."""
     snapshot, jobs = moves.snapshot, moves.snapshot.jobs
-    found, preemptors = [], dict[str, str]()
+    result, preemptors = [], dict[str, str]()
     for evict in moves.evictions:
         if evict.preemptor:
             preemptors.setdefault(evict.preemptor, evict.pod)
         elif action_of(evict.reason) in _PAID_FOR:
-            found.append(f"pod {evict.pod} is evicted for nobody")
+            result.append(f"pod {evict.pod} is evicted for nobody")
     if not preemptors:
-        return found
+        return result
     placed = {str(jobs.keys[job]): job for job in np.unique(snapshot.tasks.job[moves.placed]).tolist() if job != NONE}
     enough = READY[moves.status] | moves.waits | _idle(moves)
     counts = _count(snapshot.tasks.job, enough, len(jobs))
     for preemptor, pod in sorted(preemptors.items()):
         job = placed.get(preemptor)
         if job is None:
-            found.append(f"pod {pod} is evicted for {preemptor}, which gets no place")
+            result.append(f"pod {pod} is evicted for {preemptor}, which gets no place")
         elif whole and counts[job] < jobs.min_available[job]:
-            found.append(
+            result.append(
                 f"pod {pod} is evicted for {preemptor}, which cannot start: {counts[job]} of the {jobs.min_available[job]}"
                 " pods that it needs have a place"
             )
-    return found
+    return result
 
 
 def _idle(moves: Moves) -> Mask:

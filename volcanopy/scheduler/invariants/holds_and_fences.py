@@ -8,34 +8,34 @@ from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
 def started_though_stopped(moves: Moves, plan: Plan) -> list[str]:
     """Nothing is admitted or given a place in a queue that is on hold, by itself or from above; drained is who may be."""
-    snapshot, found = moves.snapshot, list[str]()
+    snapshot, result = moves.snapshot, list[str]()
     tasks, jobs = snapshot.tasks, snapshot.jobs
     if snapshot.queues.terms.stops is None and all(evict.reason != "drain" for evict in moves.evictions):
-        return found
+        return result
     stopped = {
         row: by for row in range(len(snapshot.queues)) if (by := _stopped_by(snapshot, row, ("Hold", "HoldAndDrain")))
     }
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         if evict.reason == "drain" and not _stopped_by(snapshot, _queue_of(snapshot, row), ("HoldAndDrain",)):
-            found.append(f"pod {evict.pod} is drained, and no queue that it is in is")
+            result.append(f"pod {evict.pod} is drained, and no queue that it is in is")
     if not stopped:
-        return found
+        return result
     for row in moves.bound.tolist() + moves.nominated.tolist():
         by = stopped.get(_queue_of(snapshot, row), "")
         if by:
-            found.append(f"pod {tasks.keys[row]} is given a place although queue {by} is stopped")
+            result.append(f"pod {tasks.keys[row]} is given a place although queue {by} is stopped")
     admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"}
     for row, key in enumerate(jobs.keys.tolist()) if admitted else ():
         if key in admitted and jobs.phase[row] == "Pending" and int(jobs.queue[row]) in stopped:
-            found.append(f"job {key} is admitted although queue {stopped[int(jobs.queue[row])]} is stopped")
-    return found
+            result.append(f"job {key} is admitted although queue {stopped[int(jobs.queue[row])]} is stopped")
+    return result
 
 
 def outranked(moves: Moves) -> list[str]:
     """Nobody's room is taken back by a job that looks less important, where the lines of their queues meet."""
-    snapshot, found = moves.snapshot, list[str]()
+    snapshot, result = moves.snapshot, list[str]()
     if snapshot.queues.terms.offsets is None:
-        return found
+        return result
     tasks, jobs = snapshot.tasks, snapshot.jobs
     rows = {str(jobs.keys[job]): job for job in {int(tasks.job[row]) for row in moves.placed.tolist()} if job != NONE}
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
@@ -44,8 +44,10 @@ def outranked(moves: Moves) -> list[str]:
             continue
         theirs, its = _seen(snapshot, loser, preemptor), _seen(snapshot, preemptor, loser)
         if theirs > its:
-            found.append(f"pod {evict.pod}, seen with priority {theirs}, is reclaimed for {evict.preemptor} with {its}")
-    return found
+            result.append(
+                f"pod {evict.pod}, seen with priority {theirs}, is reclaimed for {evict.preemptor} with {its}"
+            )
+    return result
 
 
 def _seen(snapshot: Snapshot, job: int, by: int) -> int:
@@ -70,7 +72,7 @@ def _stopped_by(snapshot: Snapshot, queue: int, policies: tuple[str, ...]) -> st
     """The first queue of a queue's line with one of these stop policies; the root stops nobody."""
     queues = snapshot.queues
     for row in queues.lines[queue].tolist() if queue != NONE else ():
-        found = queues.objects[row]
-        if found is not None and queues.names[row] != "root" and found.spec.stop_policy in policies:
+        result = queues.objects[row]
+        if result is not None and queues.names[row] != "root" and result.spec.stop_policy in policies:
             return str(queues.names[row])
     return ""

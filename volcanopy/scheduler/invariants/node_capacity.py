@@ -33,9 +33,9 @@ def _beyond(moves: Moves, newcomers: Rows, counted: np.ndarray[tuple[int], np.dt
     taken = moves.sums(rows, place[moves.node[rows]], len(nodes))
     asked: Ints = moves.sums(newcomers, place[moves.node[newcomers]], len(nodes))
     room = snapshot.nodes.allocatable.values[:, nodes]
-    found = []
+    result = []
     for at, dim in zip(*np.nonzero(((asked > 0) & (taken > room)).T), strict=True):
         resource = snapshot.axis.names[dim]
         amounts = f"{quantity.text(resource, int(taken[dim, at]))} of {quantity.text(resource, int(room[dim, at]))}"
-        found.append(f"node {snapshot.nodes.names[nodes[at]]} {what}: {amounts} {resource}")
-    return found
+        result.append(f"node {snapshot.nodes.names[nodes[at]]} {what}: {amounts} {resource}")
+    return result

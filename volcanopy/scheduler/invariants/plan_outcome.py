@@ -65,7 +65,7 @@ class Moves:
 
 def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
     """The moves of a plan, and what is wrong with them as they stand; what makes no sense moves nothing."""
-    tasks, found = snapshot.tasks, list[str]()
+    tasks, result = snapshot.tasks, list[str]()
     status, node = tasks.status.copy(), tasks.node.copy()
     waits: Mask = (tasks.nominated != NONE) & (status == Status.PENDING)
     nominations: dict[int, int] = {}
@@ -77,19 +77,19 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
             if position is not None:
                 nominations[row] = position
             elif effect.node:
-                found.append(f"pod {effect.pod} is nominated to node {effect.node}, which does not exist")
+                result.append(f"pod {effect.pod} is nominated to node {effect.node}, which does not exist")
     binds, wrong = _binds(snapshot, plan.of(Bind))
-    found += wrong
+    result += wrong
     victims: dict[int, Evict] = {}
     for evict in plan.of(Evict):
         row = snapshot.task_row(evict.pod)
         if row is None or not EVICTABLE[status[row]]:
-            found.append(f"pod {evict.pod} is evicted but does not run")
+            result.append(f"pod {evict.pod} is evicted but does not run")
             continue
         if not tasks.preemptable[row]:
-            found.append(f"pod {evict.pod} is evicted although it is not preemptable")
+            result.append(f"pod {evict.pod} is evicted although it is not preemptable")
         victims[row] = evict
-    found += _repeated("evicted", (effect.pod for effect in plan.of(Evict)))
+    result += _repeated("evicted", (effect.pod for effect in plan.of(Evict)))
     bound, evicted, nominated = (np.array(list(rows), dtype=np.intp) for rows in (binds, victims, nominations))
     waits[bound] = False
     waits[nominated] = True
@@ -98,7 +98,7 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
     node[bound] = list(binds.values())
     status[bound] = Status.BINDING
     status[evicted] = Status.RELEASING
-    return Moves(snapshot, bound, evicted, tuple(victims.values()), nominated, status, node, waits), found
+    return Moves(snapshot, bound, evicted, tuple(victims.values()), nominated, status, node, waits), result
 
 
 def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], list[str]]:
@@ -108,18 +108,18 @@ def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], l
     rows = np.array([NONE if row is None else row for row in at], dtype=np.intp)
     settled = (rows != NONE) & (snapshot.tasks.status[rows] != Status.PENDING)
     gated = (rows != NONE) & snapshot.tasks.gated[rows]
-    found = []
+    result = []
     for place, (bind, row, node) in enumerate(zip(binds, at, on, strict=True)):
         if row is None:
-            found.append(f"pod {bind.pod} is bound but does not exist")
+            result.append(f"pod {bind.pod} is bound but does not exist")
         elif settled[place]:
-            found.append(f"pod {bind.pod} is bound but is not waiting for a node")
+            result.append(f"pod {bind.pod} is bound but is not waiting for a node")
         elif gated[place]:
-            found.append(f"pod {bind.pod} is bound although a scheduling gate holds it back")
+            result.append(f"pod {bind.pod} is bound although a scheduling gate holds it back")
         if node is None:
-            found.append(f"pod {bind.pod} is bound to node {bind.node}, which does not exist")
+            result.append(f"pod {bind.pod} is bound to node {bind.node}, which does not exist")
     sound = {row: node for row, node in zip(at, on, strict=True) if row is not None and node is not None}
-    return sound, [*found, *_repeated("bound", (bind.pod for bind in binds))]
+    return sound, [*result, *_repeated("bound", (bind.pod for bind in binds))]
 
 
 def _repeated(what: str, pods: Iterable[str]) -> list[str]:

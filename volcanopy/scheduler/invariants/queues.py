@@ -19,14 +19,14 @@ def beyond_limits(moves: Moves, kept: Kept) -> list[str]:
 
     It may hold its capability, or what it is due and may borrow, less what others keep; in a tree, so may each queue above.
     """
-    found = list[str]()
+    result = list[str]()
     if not len(moves.placed):
-        return found
+        return result
     added = _by_queue(moves, moves.placed)
     held = _by_queue(moves, np.flatnonzero(HOLDING[moves.status] | moves.waits))
     for model in _models(moves, kept, ("flat", "tree")):
-        found += _beyond(moves, added, held, model)
-    return list(dict.fromkeys(found))
+        result += _beyond(moves, added, held, model)
+    return list(dict.fromkeys(result))
 
 
 class _Model(NamedTuple):
@@ -39,16 +39,16 @@ class _Model(NamedTuple):
 def _models(moves: Moves, kept: Kept, parts: Iterable[str]) -> list[_Model]:
     """The models of the plugins that promise one of these parts."""
     queues, total, parts = moves.snapshot.queues, moves.snapshot.total, tuple(parts)
-    found = []
+    result = []
     if any(kept("proportion", part) for part in parts):
-        found.append(_Model(queues.nested, bounds(total, queues, by_weight=True, in_tree=queues.nested)))
+        result.append(_Model(queues.nested, bounds(total, queues, by_weight=True, in_tree=queues.nested)))
     if any(kept("capacity", part) for part in parts):
         shapes = [shape for shape in ("flat", "tree") if kept("capacity", shape)]
         in_trees = [shape == "tree" for shape in shapes or ["flat"]]
-        found += [_Model(in_tree, bounds(total, queues, by_weight=False, in_tree=in_tree)) for in_tree in in_trees]
+        result += [_Model(in_tree, bounds(total, queues, by_weight=False, in_tree=in_tree)) for in_tree in in_trees]
     if any(kept("drf", part) for part in parts) and queues.terms.lending is not None:
-        found.append(_Model(True, bounds(total, queues, by_weight=True, in_tree=True, alone=True)))
-    return found
+        result.append(_Model(True, bounds(total, queues, by_weight=True, in_tree=True, alone=True)))
+    return result
 
 
 def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> list[str]:
@@ -65,13 +65,13 @@ def _over(moves: Moves, added: Ints, held: Ints, room: Ints, limit: Ints) -> lis
     axis = moves.snapshot.axis
     over = (added > 0) & (held > room)
     over[axis.index["pods"]] = False
-    found = []
+    result = []
     for queue, dim in zip(*np.nonzero(over.T), strict=True):
         resource = axis.names[dim]
         has, most = (quantity.text(resource, int(table[dim, queue])) for table in (held, room))
         what = "its capability" if room[dim, queue] == limit[dim, queue] else "what others' guarantees leave it"
-        found.append(f"queue {moves.snapshot.queues.names[queue]} is over {what}: {has} of {most} {resource}")
-    return found
+        result.append(f"queue {moves.snapshot.queues.names[queue]} is over {what}: {has} of {most} {resource}")
+    return result
 
 
 def robbed(moves: Moves, kept: Kept) -> list[str]:
@@ -81,23 +81,25 @@ def robbed(moves: Moves, kept: Kept) -> list[str]:
     """
     queues = moves.snapshot.queues
     owners = _queue_of(moves, moves.evicted)
-    found, reclaimed = [], []
+    result, reclaimed = [], []
     preemptors = _queues_by_job(moves)
     for row, queue, evict in zip(moves.evicted.tolist(), owners.tolist(), moves.evictions, strict=True):
         action, preemptor = action_of(evict.reason), preemptors.get(evict.preemptor, NONE)
         if action == "reclaim" and queue != NONE:
             reclaimed.append(row)
             if not queues.reclaimable[queue]:
-                found.append(f"pod {evict.pod} is reclaimed from queue {queues.names[queue]}, which is not reclaimable")
+                result.append(
+                    f"pod {evict.pod} is reclaimed from queue {queues.names[queue]}, which is not reclaimable"
+                )
             if queue == preemptor:
-                found.append(f"pod {evict.pod} is reclaimed by its own queue {queues.names[queue]}")
+                result.append(f"pod {evict.pod} is reclaimed by its own queue {queues.names[queue]}")
         elif action == "preempt" and preemptor not in {queue, NONE}:
-            found.append(f"pod {evict.pod} is preempted by another queue, {queues.names[preemptor]}")
+            result.append(f"pod {evict.pod} is preempted by another queue, {queues.names[preemptor]}")
     if reclaimed:
         for model in _models(moves, kept, ("reclaim",)):
             if model.bounds.reserved.any():
-                found += _below_guarantee(moves, np.array(reclaimed, dtype=np.intp), model)
-    return list(dict.fromkeys(found))
+                result += _below_guarantee(moves, np.array(reclaimed, dtype=np.intp), model)
+    return list(dict.fromkeys(result))
 
 
 def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
@@ -111,12 +113,12 @@ def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
     if model.in_tree:
         lost, held = _lost_to_outsiders(moves, reclaimed), _rolled_up(queues, held)
     short = (lost > 0) & (held < least)
-    found = []
+    result = []
     for queue, dim in zip(*np.nonzero(short.T), strict=True):
         resource = axis.names[dim]
         has, owed = (quantity.text(resource, int(table[dim, queue])) for table in (held, least))
-        found.append(f"queue {queues.names[queue]} is pushed below its guarantee: {has} of {owed} {resource}")
-    return found
+        result.append(f"queue {queues.names[queue]} is pushed below its guarantee: {has} of {owed} {resource}")
+    return result
 
 
 def _lost_to_outsiders(moves: Moves, reclaimed: Rows) -> Ints:

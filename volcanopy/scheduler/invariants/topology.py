@@ -23,7 +23,7 @@ def topology_crossed(snapshot: Snapshot, plan: Plan) -> list[str]:
         if task is not None and node is not None and tasks.job[task] != NONE and jobs.structured[tasks.job[task]]:
             bound_to.setdefault(int(tasks.job[task]), {})[task] = node
     leaving = {snapshot.task_row(one.pod) for one in plan.of(Evict)} if bound_to else set()
-    return [said for job, binds in sorted(bound_to.items()) for said in _of_job(snapshot, job, binds, leaving)]
+    return [text for job, binds in sorted(bound_to.items()) for text in _of_job(snapshot, job, binds, leaving)]
 
 
 def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], leaving: set[int | None]) -> Iterator[str]:

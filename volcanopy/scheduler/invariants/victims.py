@@ -16,14 +16,14 @@ _COOLDOWN = "volcanopy.io/cooldown-time"
 
 def protected(moves: Moves, kept: Kept) -> list[str]:
     """What the cluster needs stays, and so does what has only just started, where that is promised."""
-    found = []
+    result = []
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         pod, action = moves.snapshot.tasks.pods[row], action_of(evict.reason)
         if kept("conformance", action) and _is_critical(pod):
-            found.append(f"pod {evict.pod} is evicted although the cluster needs it")
+            result.append(f"pod {evict.pod} is evicted although the cluster needs it")
         if kept("cdp", action) and _is_hot(moves, row, pod):
-            found.append(f"pod {evict.pod} is evicted before its cooldown time is over")
-    return found
+            result.append(f"pod {evict.pod} is evicted before its cooldown time is over")
+    return result
 
 
 def over_budget(moves: Moves, kept: Kept) -> list[str]:
@@ -36,7 +36,7 @@ def over_budget(moves: Moves, kept: Kept) -> list[str]:
         for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True)
         if kept("pdb", action_of(evict.reason))
     ]
-    found = []
+    result = []
     for budget in budgets:
         charged = sum(
             pod.metadata.namespace == budget.metadata.namespace
@@ -46,10 +46,10 @@ def over_budget(moves: Moves, kept: Kept) -> list[str]:
         )
         allowed = max(budget.status.disruptions_allowed, 0)
         if charged > allowed:
-            found.append(
+            result.append(
                 f"disruption budget {budget.metadata.key} allows {allowed} evictions, and {charged} of its pods are evicted"
             )
-    return found
+    return result
 
 
 def too_important(moves: Moves, kept: Kept) -> list[str]:
@@ -63,7 +63,7 @@ def too_important(moves: Moves, kept: Kept) -> list[str]:
         if job != NONE:
             key, priority = str(jobs.keys[job]), int(tasks.priority[row])
             preemptors[key] = (job, max(priority, preemptors.get(key, (job, priority))[1]))
-    found = []
+    result = []
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         own, preemptor = int(tasks.job[row]), preemptors.get(evict.preemptor)
         if action_of(evict.reason) != "preempt" or own == NONE or preemptor is None:
@@ -75,10 +75,10 @@ def too_important(moves: Moves, kept: Kept) -> list[str]:
             else (int(jobs.priority[preemptor[0]]), int(jobs.priority[own]))
         )
         if its >= theirs:
-            found.append(
+            result.append(
                 f"pod {evict.pod} of priority {its} is preempted for {evict.preemptor}, which is of priority {theirs}"
             )
-    return found
+    return result
 
 
 def _is_critical(pod: core.Pod) -> bool:

@@ -13,7 +13,7 @@ KEYS = frozenset({names.GPU_INDEX, names.VGPU_IDS, names.TOPOLOGY_DECISION})
 """The annotations that say so."""
 
 
-class Holder(NamedTuple):
+class AssignedPod(NamedTuple):
     """A pod that holds particular things of its node: its row, and what its annotations say or will say once it is bound."""
 
     row: int
@@ -21,23 +21,23 @@ class Holder(NamedTuple):
     notes: Mapping[str, str]
 
 
-Holders = tuple[Holder, ...]
+AssignedPods = tuple[AssignedPod, ...]
 """Those of one node, ordered by the keys of the pods. It is another tuple whenever something about them changed."""
 
 
-def holder(row: int, pod: core.Pod, coming: Mapping[str, str]) -> Holder | None:
+def holder(row: int, pod: core.Pod, coming: Mapping[str, str]) -> AssignedPod | None:
     """The pod as a holder, None if it is none; ``coming`` are the annotations of a binding that is on its way."""
     own = pod.metadata.annotations
     if KEYS.isdisjoint(own) and KEYS.isdisjoint(coming):
         return None
-    return Holder(row, pod, {**own, **coming} if coming else own)
+    return AssignedPod(row, pod, {**own, **coming} if coming else own)
 
 
-def with_holder(known: Holders, one: Holder) -> Holders:
+def with_pod(known: AssignedPods, one: AssignedPod) -> AssignedPods:
     """With one more."""
     return tuple(sorted((*known, one), key=lambda each: each.pod.metadata.key))
 
 
-def without(known: Holders, row: int) -> Holders:
+def without(known: AssignedPods, row: int) -> AssignedPods:
     """Without the pod of this row; the same tuple if it is not among them."""
     return tuple(one for one in known if one.row != row) if any(one.row == row for one in known) else known

@@ -25,7 +25,7 @@ class Offers:
 
 
 @dataclass(frozen=True, eq=False)
-class Supplies:
+class ClaimTables:
     """Claims by ``namespace/name``, everything else by name."""
 
     claims: Mapping[str, storage.PersistentVolumeClaim] = field(default_factory=dict)
@@ -42,31 +42,31 @@ class Supplies:
     @cached_property
     def open_volumes(self) -> Mapping[str, tuple[storage.PersistentVolume, ...]]:
         """By class: the volumes that a claim may still get, the smallest first, the first by name of equals."""
-        found: dict[str, list[storage.PersistentVolume]] = {}
+        result: dict[str, list[storage.PersistentVolume]] = {}
         for volume in self.volumes.values():
             is_open = volume.spec.claim_ref is None and volume.status.phase == "Available"
             if is_open and volume.metadata.deletion_timestamp is None:
-                found.setdefault(volume.spec.storage_class_name, []).append(volume)
-        return {name: tuple(sorted(volumes, key=_size_and_name)) for name, volumes in found.items()}
+                result.setdefault(volume.spec.storage_class_name, []).append(volume)
+        return {name: tuple(sorted(volumes, key=_size_and_name)) for name, volumes in result.items()}
 
     @cached_property
     def reserved_volumes(self) -> Mapping[str, tuple[storage.PersistentVolume, ...]]:
         """By claim: the volumes that name it as the one that they are for."""
-        found: dict[str, list[storage.PersistentVolume]] = {}
+        result: dict[str, list[storage.PersistentVolume]] = {}
         for volume in self.volumes.values():
             reference = volume.spec.claim_ref
             if reference is not None:
-                found.setdefault(f"{reference.namespace}/{reference.name}", []).append(volume)
-        return {key: tuple(sorted(volumes, key=_size_and_name)) for key, volumes in found.items()}
+                result.setdefault(f"{reference.namespace}/{reference.name}", []).append(volume)
+        return {key: tuple(sorted(volumes, key=_size_and_name)) for key, volumes in result.items()}
 
     @cached_property
     def taken_devices(self) -> Mapping[DeviceId, frozenset[str]]:
         """The devices that claims hold, each with the keys of those claims."""
-        found: dict[DeviceId, frozenset[str]] = {}
+        result: dict[DeviceId, frozenset[str]] = {}
         for key, claim in self.device_claims.items():
             for device in held(claim):
-                found[device] = found.get(device, frozenset()) | {key}
-        return found
+                result[device] = result.get(device, frozenset()) | {key}
+        return result
 
 
 def held(claim: devices.ResourceClaim) -> list[DeviceId]:

@@ -219,7 +219,7 @@ def _entry(effect: Effect) -> dict[str, Any]:
         case Explain(job, gate, message, numbers, nodes, unblocked_by, pods, amounts, blocked_by):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
             entry |= ({"unblockedBy": unblocked_by} if unblocked_by else {}) | ({"pods": dict(pods)} if pods else {})
-            entry |= {"amounts": {kind: dict(found) for kind, found in amounts.items()}} if amounts else {}
+            entry |= {"amounts": {kind: dict(result) for kind, result in amounts.items()}} if amounts else {}
             entry |= {"blockedBy": list(blocked_by)} if blocked_by else {}
     return entry
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from volcanopy.api import core
 
 
-class WantedVolume(NamedTuple):
+class ClaimedVolume(NamedTuple):
     """A claim on a volume: its key, and whether it is the pod's own, made for it alone."""
 
     key: str
     own: bool
 
 
-class WantedDevices(NamedTuple):
+class ClaimedDevices(NamedTuple):
     """A claim on devices: what the pod calls it, its key (empty: not made yet), and whether it is the pod's own."""
 
     name: str
@@ -34,24 +34,24 @@ def kept(volumes: tuple[core.Volume, ...]) -> tuple[core.Volume, ...]:
     return tuple(volume for volume in volumes if volume.claims or volume.is_disk) if volumes else volumes
 
 
-def volumes(pod: core.Pod) -> Iterator[WantedVolume]:
+def volumes(pod: core.Pod) -> Iterator[ClaimedVolume]:
     """The claims on volumes behind a pod."""
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
-            yield WantedVolume(f"{namespace}/{volume.persistent_volume_claim.claim_name}", False)
+            yield ClaimedVolume(f"{namespace}/{volume.persistent_volume_claim.claim_name}", False)
         elif volume.ephemeral is not None:
-            yield WantedVolume(f"{namespace}/{pod.metadata.name}-{volume.name}", True)
+            yield ClaimedVolume(f"{namespace}/{pod.metadata.name}-{volume.name}", True)
 
 
-def devices(pod: core.Pod) -> Iterator[WantedDevices]:
+def devices(pod: core.Pod) -> Iterator[ClaimedDevices]:
     """The claims on devices behind a pod; a template for which no claim is needed is left out."""
     namespace = pod.metadata.namespace
     made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
     for claim in pod.spec.resource_claims:
         if claim.resource_claim_name:
-            yield WantedDevices(claim.name, f"{namespace}/{claim.resource_claim_name}", False)
+            yield ClaimedDevices(claim.name, f"{namespace}/{claim.resource_claim_name}", False)
         elif claim.name not in made:
-            yield WantedDevices(claim.name, "", True)
+            yield ClaimedDevices(claim.name, "", True)
         elif name := made[claim.name]:
-            yield WantedDevices(claim.name, f"{namespace}/{name}", True)
+            yield ClaimedDevices(claim.name, f"{namespace}/{name}", True)

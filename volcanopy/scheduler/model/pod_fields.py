@@ -104,10 +104,10 @@ def flag(meta: core.Meta, key: str, absent: bool) -> bool:
 def duration(text: str) -> timedelta | None:
     """A duration such as ``1h30m``; None for a text that is none, or is not above zero."""
     try:
-        found = parse_duration(text)
+        result = parse_duration(text)
     except ValueError:
         return None
-    return found if isinstance(found, timedelta) and found > timedelta(0) else None
+    return result if isinstance(result, timedelta) and result > timedelta(0) else None
 
 
 def runtime(pod: core.Pod) -> float:

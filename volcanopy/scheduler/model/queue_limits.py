@@ -50,10 +50,10 @@ class Submitters:
 def _groups(text: str) -> list[str]:
     """The groups in a JSON list; what is none holds none."""
     try:
-        found = json.loads(text or "[]")
+        result = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    return [one for one in result if isinstance(one, str)] if isinstance(result, list) else []
 
 
 EVERYBODY = "*"
@@ -102,12 +102,12 @@ class Limits:
     def of(self, queue: int, submitter: Submitter) -> tuple[Capped, ...]:
         """Every limit that a job of this submitter in this queue is subject to: the queue's own first, then those above."""
         key = (queue, submitter)
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = tuple(
+        result = self._found.get(key)
+        if result is None:
+            result = self._found[key] = tuple(
                 one for row in self._lines[queue].tolist() if row in self._entries for one in self._in(row, submitter)
             )
-        return found
+        return result
 
     def _in(self, row: int, submitter: Submitter) -> Iterator[Capped]:
         entries = self._entries[row]

@@ -94,8 +94,8 @@ def _stops(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Stops 
     drains = [_policy(queue) == "HoldAndDrain" for queue in queues]
 
     def nearest(stopping: Sequence[bool]) -> Rows:
-        found = [next((row for row in line.tolist() if stopping[row]), NOBODY) for line in lines]
-        return np.array(found, dtype=np.intp)
+        result = [next((row for row in line.tolist() if stopping[row]), NOBODY) for line in lines]
+        return np.array(result, dtype=np.intp)
 
     return Stops(nearest(holds), nearest(drains))
 

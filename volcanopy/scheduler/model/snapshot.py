@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from volcanopy.api import core, nodeinfo_read, policy, topology_read
 from volcanopy.scheduler.model import pod_claims, queue_policy
-from volcanopy.scheduler.model.assigned_devices import Holders
-from volcanopy.scheduler.model.claim_tables import Supplies
+from volcanopy.scheduler.model.assigned_devices import AssignedPods
+from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Axis, Columns, Ints, Mask, Rows
 from volcanopy.scheduler.model.subgroups import Mark
@@ -81,7 +81,7 @@ class NodeTable:
     releasing: Columns
     nonzero: Ints
     """(2, N): cpu and memory in use, counting 100m and 200Mi for containers that request none."""
-    holders: tuple[Holders | None, ...] = ()
+    holders: tuple[AssignedPods | None, ...] = ()
     """(N,): the pods on each node that hold particular cards or cpus of it; None where there never were any."""
 
     def __len__(self) -> int:
@@ -376,7 +376,7 @@ class Snapshot:
     """The moment of the cycle before this one; None for the first."""
     hypernodes: HyperNodeTable = field(default_factory=lambda: without(0))
     """The network that the nodes stand in."""
-    supplies: Supplies = field(default_factory=Supplies)
+    claim_tables: ClaimTables = field(default_factory=ClaimTables)
     """The volumes and devices that pods may claim, and the claims on them."""
     declared: tuple[topology_read.HyperNode, ...] = ()
     """The HyperNodes that declare it, by name."""

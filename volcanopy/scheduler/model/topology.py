@@ -55,11 +55,11 @@ class HyperNodeTable:
     @cached_property
     def lines(self) -> tuple[Rows, ...]:
         """(H,): each one's row, its parent's and so on up to the top."""
-        found: list[Rows] = [np.empty(0, dtype=np.intp)] * len(self)
+        result: list[Rows] = [np.empty(0, dtype=np.intp)] * len(self)
         for row in range(self.top, -1, -1):  # a parent's row is larger than its members'
-            above = found[self.parent[row]] if row != self.top else found[row]
-            found[row] = np.concatenate([np.array([row], dtype=np.intp), above])
-        return tuple(found)
+            above = result[self.parent[row]] if row != self.top else result[row]
+            result[row] = np.concatenate([np.array([row], dtype=np.intp), above])
+        return tuple(result)
 
     @cached_property
     def holds(self) -> Mask:
@@ -82,13 +82,13 @@ class HyperNodeTable:
 
     def common(self, rows: Iterable[int]) -> int:
         """The lowest hypernode that holds all of these; -1 of none."""
-        found = _NOTHING
+        result = _NOTHING
         for row in rows:
-            if found == _NOTHING:
-                found = int(row)
-            elif not self.holds[found, row]:
-                found = next(int(above) for above in self.lines[found] if self.holds[above, row])
-        return found
+            if result == _NOTHING:
+                result = int(row)
+            elif not self.holds[result, row]:
+                result = next(int(above) for above in self.lines[result] if self.holds[above, row])
+        return result
 
     def spanned(self, nodes: Rows) -> int:
         """The lowest hypernode that holds all of these nodes; -1 of none."""

@@ -8,15 +8,15 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core, names
-from volcanopy.scheduler.filters.assignments import Holdings
+from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.gpus import gpu_annotations
-from volcanopy.scheduler.filters.gpus.card_selection import PLAIN, Card, Cards, Order, Want, table
-from volcanopy.scheduler.filters.gpus.card_usage import CardStock, Given, Tally, Wish, by_rule
+from volcanopy.scheduler.filters.gpus.card_selection import PLAIN, Card, CardRequest, Cards, Order, table
+from volcanopy.scheduler.filters.gpus.card_usage import AssignedCards, CardCriteria, CardUsage, SessionCards, by_rule
 from volcanopy.scheduler.filters.traits.trait_cache import kept, kept_of_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.assigned_devices import Holder
+from volcanopy.scheduler.model.assigned_devices import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 
@@ -91,8 +91,8 @@ class DeviceShare(Plugin[DeviceShareArguments]):
     def open(self) -> None:
         """Find the shapes of tasks that want cards; the cards are looked at when such a task is."""
         args, shapes = self.args, self.cluster.snapshot.shapes
-        self._wants: Mapping[int, tuple[Want | None, ...]] = {}
-        self._wishes: dict[Hashable, Wish] = {}
+        self._wants: Mapping[int, tuple[CardRequest | None, ...]] = {}
+        self._wishes: dict[Hashable, CardCriteria] = {}
         if args.sharing or args.number or args.vgpu:
             self._wants = kept_of_shapes(self.cluster.traits, f"cards wanted: {self._way}", shapes, self._read_wants)
 
@@ -169,7 +169,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             names.BIND_TIME: seconds,
         }
 
-    def _vgpu_text(self, wants: Sequence[Want | None], given: Given) -> str:
+    def _vgpu_text(self, wants: Sequence[CardRequest | None], given: AssignedCards) -> str:
         ids, types = self._cards.ids, self._cards.types
         return gpu_annotations.vgpu_text(
             [
@@ -185,11 +185,11 @@ class DeviceShare(Plugin[DeviceShareArguments]):
     def _way(self) -> str:
         return "memory" if self.args.sharing else "number" if self.args.number else "vgpu"
 
-    def _read_wants(self) -> dict[int, tuple[Want | None, ...]]:
-        read: Callable[[core.PodSpec], tuple[Want | None, ...]] = {
-            "memory": gpu_annotations.shared_memory_wants,
-            "number": gpu_annotations.whole_wants,
-            "vgpu": gpu_annotations.vgpu_wants,
+    def _read_wants(self) -> dict[int, tuple[CardRequest | None, ...]]:
+        read: Callable[[core.PodSpec], tuple[CardRequest | None, ...]] = {
+            "memory": gpu_annotations.shared_memory_requests,
+            "number": gpu_annotations.whole_card_requests,
+            "vgpu": gpu_annotations.vgpu_requests,
         }[self._way]
         return {
             number: wants for number, spec in enumerate(self.cluster.snapshot.shapes.specs) if (wants := read(spec))
@@ -206,13 +206,13 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         alone = self.args.vgpu and task.pod.metadata.annotations.get(names.VGPU_GROUP_POLICY) == _ALONE
         return task.job.row if alone and task.job is not None else None
 
-    def _wish(self, task: TaskView) -> Wish:
+    def _wish(self, task: TaskView) -> CardCriteria:
         key = (task.shape, self.cache_key(task))
         known = self._wishes.get(key)
         if known is None:
             rules = by_rule(self.args.rules, task.pod.metadata.labels)
             rows = np.array([PLAIN + rule for rule in rules], dtype=np.intp)
-            known = self._wishes[key] = Wish(self._wants[task.shape], self._allowed(task), rows)
+            known = self._wishes[key] = CardCriteria(self._wants[task.shape], self._allowed(task), rows)
         job = self._apart(task)
         if job is None:
             return known
@@ -220,7 +220,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         # The task itself as well: where it has cards already, it is asked about in the place of another that is alike.
         for row in self.cluster.job(job).tasks().tolist():
             allowed[self._cards_of(row)] = False
-        return Wish(known.wants, allowed, known.rules)
+        return CardCriteria(known.wants, allowed, known.rules)
 
     def _cards_of(self, row: int) -> Rows:
         given = self._holdings.given(row)
@@ -255,7 +255,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
     # What nodes have
 
     @cached_property
-    def _registers(self) -> tuple[gpu_annotations.Register, ...]:
+    def _registers(self) -> tuple[gpu_annotations.VgpuRegister, ...]:
         snapshot = self.cluster.snapshot
         notes = [node.metadata.annotations for node in snapshot.nodes.traits.objects]
         if self.args.vgpu:
@@ -265,7 +265,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             for name in (names.GPU_MEMORY, names.GPU_NUMBER)
         ]
         return tuple(
-            gpu_annotations.Register(gpu_annotations.shared_cards(memory, number, one.get(names.GPU_UNHEALTHY, "")))
+            gpu_annotations.VgpuRegister(gpu_annotations.shared_cards(memory, number, one.get(names.GPU_UNHEALTHY, "")))
             for one, memory, number in zip(notes, *offers, strict=True)
         )
 
@@ -289,26 +289,26 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         return np.array([one.readable for one in self._registers], dtype=np.bool_)
 
     @cached_property
-    def _stock(self) -> CardStock:
+    def _stock(self) -> SessionCards:
         orders = {"binpack": Order.FULLEST, "spread": Order.EMPTIEST}
         order = orders.get(self.args.policy, Order.LAST if self.args.vgpu else Order.FIRST)
         lasting, cards = self.cluster.traits.lasting, self._cards
         rules = tuple(tuple(sorted(rule.items())) for rule in self.args.rules)
-        known: tuple[Cards, object, Tally] | None = lasting.get(f"cards taken: {self._way}")
+        known: tuple[Cards, object, CardUsage] | None = lasting.get(f"cards taken: {self._way}")
         if known is None or known[0] is not cards or known[1] != rules:
-            known = lasting[f"cards taken: {self._way}"] = (cards, rules, Tally(cards, len(rules)))
+            known = lasting[f"cards taken: {self._way}"] = (cards, rules, CardUsage(cards, len(rules)))
         known[2].renew(self.cluster, self._held)
-        return CardStock(self.cluster, cards, known[2], order, lambda row: self._wish(self.cluster.task(row)))
+        return SessionCards(self.cluster, cards, known[2], order, lambda row: self._wish(self.cluster.task(row)))
 
     @cached_property
-    def _holdings(self) -> Holdings[Given]:
+    def _holdings(self) -> NodeAssignments[AssignedCards]:
         tasks = self.cluster.snapshot.tasks
         wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
         wanting[list(self._wants)] = True
         waiting = np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape])
-        return Holdings(self.cluster, waiting, self._stock)
+        return NodeAssignments(self.cluster, waiting, self._stock)
 
-    def _held(self, holder: Holder) -> tuple[tuple[gpu_annotations.Held, ...], tuple[int, ...]]:
+    def _held(self, holder: AssignedPod) -> tuple[tuple[gpu_annotations.CardShare, ...], tuple[int, ...]]:
         """What a pod on a node holds of its cards."""
         notes = holder.notes
         if self.args.vgpu:

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
-from volcanopy.scheduler.filters.pods.pod_counts import Census
+from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
 from volcanopy.scheduler.filters.pods.topology_spread import Spreading
 from volcanopy.scheduler.filters.scores import image_locality as images
 from volcanopy.scheduler.filters.scores.resource_fit import balanced_allocation, least_allocated, most_allocated
@@ -67,7 +67,7 @@ class NodeOrder(Plugin[NodeOrderArguments]):
 
     def open(self) -> None:
         """Prepare the counts of pods, which are made when a shape needs them."""
-        self._census = Census(self.cluster)
+        self._census = PodCounts(self.cluster)
         self._interpod = InterPod(self.cluster, self._census)
         self._spreading = Spreading(self.cluster, self._census)
         self._traits: dict[int, _Traits] = {}

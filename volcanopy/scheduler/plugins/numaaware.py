@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api import core, names, quantity
-from volcanopy.scheduler.filters.assignments import Holdings
+from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.cpus import cpu_assignment
-from volcanopy.scheduler.filters.cpus.free_cpus import CPU, CpuStock, Given, Report, decision
+from volcanopy.scheduler.filters.cpus.free_cpus import CPU, AssignedCpus, Report, SessionCpus, decision
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -159,16 +159,16 @@ class NumaAware(Plugin[NumaAwareArguments]):
         return found
 
     @cached_property
-    def _stock(self) -> CpuStock:
+    def _stock(self) -> SessionCpus:
         shape = self.cluster.snapshot.tasks.shape
-        return CpuStock(self.cluster, self._reports, lambda task: self._counts[int(shape[task])])
+        return SessionCpus(self.cluster, self._reports, lambda task: self._counts[int(shape[task])])
 
     @cached_property
-    def _holdings(self) -> Holdings[Given]:
+    def _holdings(self) -> NodeAssignments[AssignedCpus]:
         tasks = self.cluster.snapshot.tasks
         wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
         wanting[list(self._counts)] = True
-        return Holdings(
+        return NodeAssignments(
             self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape]), self._stock
         )
 

@@ -19,7 +19,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.filters.claims import Claimed
 from volcanopy.scheduler.filters.pods import host_ports
 from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
-from volcanopy.scheduler.filters.pods.pod_counts import Census
+from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
 from volcanopy.scheduler.filters.pods.topology_spread import Spreading
 from volcanopy.scheduler.filters.traits import node_affinity as labels
 from volcanopy.scheduler.filters.traits import taints
@@ -130,10 +130,10 @@ class Predicates(Plugin[PredicatesArguments]):
 
     def open(self) -> None:
         """Nothing is reckoned before it is asked."""
-        census = Census(self.cluster)
-        self._census = census
-        self._interpod = InterPod(self.cluster, census)
-        self._spreading = Spreading(self.cluster, census)
+        pod_counts = PodCounts(self.cluster)
+        self._census = pod_counts
+        self._interpod = InterPod(self.cluster, pod_counts)
+        self._spreading = Spreading(self.cluster, pod_counts)
         self._asked: dict[int, _Asked] = {}
         args = self.args
         rules = Rules(args.volume_binding, args.volume_zone, args.node_volume_limits)

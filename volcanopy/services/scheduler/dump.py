@@ -66,7 +66,7 @@ def objects(snapshot: Snapshot, circumstances: replay.CycleContext | None = None
 
 def _supplies(snapshot: Snapshot) -> list[dict[str, Any]]:
     """The volumes, devices and claims, those that were decided upon as decided."""
-    known, kinds = snapshot.supplies, {kind.type: kind for kind in SUPPLIES}
+    known, kinds = snapshot.claim_tables, {kind.type: kind for kind in SUPPLIES}
     tables: tuple[Mapping[str, Any], ...] = (
         known.claims,
         known.volumes,

@@ -24,7 +24,7 @@ MOST = 1 << 14
 
 def parse(text: str) -> Cpus:
     """A list of numbers and ranges such as ``0-3,8``; raises ValueError for what is none."""
-    found = 0
+    result = 0
     for part in text.split(","):
         if not part.strip():
             continue
@@ -32,8 +32,8 @@ def parse(text: str) -> Cpus:
         first, last = int(low), int(high or low)
         if not 0 <= first <= last < MOST:
             raise ValueError(f"{part!r} is no range of cpus")
-        found |= (1 << last + 1) - (1 << first)
-    return found
+        result |= (1 << last + 1) - (1 << first)
+    return result
 
 
 def members(cpus: Cpus) -> Iterator[int]:

@@ -10,7 +10,7 @@ from volcanopy.api import names, nodeinfo_read, quantity
 from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, Layout
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.assigned_devices import Holder
+from volcanopy.scheduler.model.assigned_devices import AssignedPod
 from volcanopy.scheduler.model.task_status import Status
 
 CPU = "cpu"
@@ -53,11 +53,11 @@ class Report:
     @cached_property
     def given(self) -> Mapping[str, Cpus]:
         """What each pod has been given, by its uid."""
-        found: dict[str, Cpus] = {}
+        result: dict[str, Cpus] = {}
         for pod in self.source.spec.pod_allocations:
             texts = [one.allocations.get(CPU, "") for one in pod.container_allocations]
-            found[pod.uid] = cpu_assignment.union(_read(text) for text in texts)
-        return found
+            result[pod.uid] = cpu_assignment.union(_read(text) for text in texts)
+        return result
 
     @cached_property
     def free(self) -> Cpus:
@@ -94,14 +94,14 @@ def decided(note: str) -> Cpus:
         return 0
 
 
-class Given(NamedTuple):
+class AssignedCpus(NamedTuple):
     """The cpus of each container of a task."""
 
     cpus: tuple[Cpus, ...]
     policy: str
 
 
-class CpuStock:
+class SessionCpus:
     """The cpus of all nodes in a session."""
 
     def __init__(
@@ -133,7 +133,7 @@ class CpuStock:
             is not None
         )
 
-    def choose(self, task: int, node: int, waits: bool, before: Given | None) -> Given | None:
+    def choose(self, task: int, node: int, waits: bool, before: AssignedCpus | None) -> AssignedCpus | None:
         """The cpus for a task; none on a node that does not align."""
         report = self._reports.get(node)
         if report is None or not report.is_static or report.policy == cpu_assignment.NONE:
@@ -141,9 +141,9 @@ class CpuStock:
         if before is not None and not cpu_assignment.union(before.cpus) & ~self.free(node, waits):
             return before
         cpus = self.ask(node, self._counts(task), waits)
-        return None if cpus is None else Given(cpus, report.policy)
+        return None if cpus is None else AssignedCpus(cpus, report.policy)
 
-    def count(self, node: int, given: Given, waits: bool, sign: int) -> None:
+    def count(self, node: int, given: AssignedCpus, waits: bool, sign: int) -> None:
         """Take the cpus, or (-1) give them back."""
         cpus = cpu_assignment.union(given.cpus)
         for taken in (self._later,) if waits else (self._later, self._now):
@@ -169,7 +169,7 @@ class CpuStock:
                 cpus |= decided(one.notes.get(names.TOPOLOGY_DECISION, ""))
         return cpus & ~self._reports[node].reserved
 
-    def _holders(self, node: int) -> tuple[Holder, ...]:
+    def _holders(self, node: int) -> tuple[AssignedPod, ...]:
         return self._cluster.snapshot.nodes.holders[node] or ()
 
     def _base(self, node: int) -> tuple[Cpus, Cpus]:

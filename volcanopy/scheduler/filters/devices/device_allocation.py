@@ -18,7 +18,7 @@ Find = Callable[[devices.ExactRequest], Suitable]
 
 
 @dataclass(frozen=True)
-class Ask:
+class DeviceRequest:
     """One request of one claim: what may satisfy it, the best first, each under the name that results carry."""
 
     claim: int
@@ -26,7 +26,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Given:
+class AllocatedDevice:
     """A device that a request was given."""
 
     claim: int
@@ -35,31 +35,31 @@ class Given:
     item: Item
 
 
-class _TooMuchError(Exception):
+class _BudgetExceededError(Exception):
     """The steps are used up."""
 
 
-def asks(claims: Sequence[devices.ResourceClaim]) -> list[Ask]:
+def asks(claims: Sequence[devices.ResourceClaim]) -> list[DeviceRequest]:
     """The requests of all claims, in order."""
-    found = []
+    result = []
     for number, claim in enumerate(claims):
         for request in claim.spec.devices.requests:
             if request.first_available:
                 options = tuple((f"{request.name}/{one.name}", one) for one in request.first_available)
             else:
                 options = ((request.name, request.exactly or request),)
-            found.append(Ask(number, options))
-    return found
+            result.append(DeviceRequest(number, options))
+    return result
 
 
 def allocate(
     claims: Sequence[devices.ResourceClaim], find: Find, is_free: Callable[[DeviceId], bool]
-) -> tuple[list[Given] | None, str]:
+) -> tuple[list[AllocatedDevice] | None, str]:
     """A device for everything that unallocated claims ask for, or None with the fault that kept from looking, if any."""
     search = _Search(claims, find, is_free)
     try:
         return (search.given, "") if search.place(0) else (None, search.fault)
-    except _TooMuchError:
+    except _BudgetExceededError:
         return None, "there are too many ways to share out the devices: fewer requests in one pod would help"
 
 
@@ -73,7 +73,7 @@ class _Search:
         self._used: set[DeviceId] = set()
         self._had: set[tuple[int, DeviceId]] = set()
         self._steps = 0
-        self.given: list[Given] = []
+        self.given: list[AllocatedDevice] = []
         self.fault = ""
 
     def place(self, number: int) -> bool:
@@ -91,8 +91,8 @@ class _Search:
                     return True
             else:
                 items = [item for item in suitable.items if item.whole]
-                wanted = max(request.count, 1)
-                if len(items) >= wanted and self._take(number, name, request, items, 0, wanted):
+                requested = max(request.count, 1)
+                if len(items) >= requested and self._take(number, name, request, items, 0, requested):
                     return True
         return False
 
@@ -124,13 +124,13 @@ class _Search:
     def _try(self, number: int, name: str, request: devices.ExactRequest, item: Item) -> bool:
         self._steps += 1
         if self._steps > EFFORT:
-            raise _TooMuchError
+            raise _BudgetExceededError
         claim = self._asks[number].claim
         if not request.admin_access and (item.id in self._used or not self._is_free(item.id)):
             return False
         if (claim, item.id) in self._had:
             return False
-        one = Given(claim, name, request, item)
+        one = AllocatedDevice(claim, name, request, item)
         if not self._agrees(one):
             return False
         self.given.append(one)
@@ -145,7 +145,7 @@ class _Search:
         if not one.request.admin_access:
             self._used.discard(one.item.id)
 
-    def _agrees(self, one: Given) -> bool:
+    def _agrees(self, one: AllocatedDevice) -> bool:
         """Whether a device goes with those that were given already, as the claim's constraints say."""
         for constraint in self._constraints[one.claim]:
             if not _concerns(constraint, one.name):

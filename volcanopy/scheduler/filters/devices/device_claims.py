@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from volcanopy.api import devices
-from volcanopy.scheduler.filters.assumed_claims import Books
+from volcanopy.scheduler.filters.assumed_claims import AssumedClaims
 from volcanopy.scheduler.filters.devices import device_inventory
-from volcanopy.scheduler.filters.devices.device_allocation import Given, allocate
+from volcanopy.scheduler.filters.devices.device_allocation import AllocatedDevice, allocate
 from volcanopy.scheduler.filters.traits import node_affinity
 from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -49,17 +49,17 @@ class Needs:
 class Devices:
     """The questions about devices in one session."""
 
-    def __init__(self, cluster: Cluster, books: Books) -> None:
+    def __init__(self, cluster: Cluster, books: AssumedClaims) -> None:
         self._cluster, self._books = cluster, books
         self._traits = cluster.traits
-        self._supplies = cluster.snapshot.supplies
+        self._supplies = cluster.snapshot.claim_tables
         self._inventory = device_inventory.take_stock(self._supplies.offers, self._traits)
         self._needs: dict[int, Needs] = {}
         self._leaving: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def cache_key(self, task: TaskView) -> bytes | None:
         """Equal for tasks of one shape whose own claims are alike; None for tasks that have none of their own."""
-        own = [wanted.key for wanted in pod_claims.devices(task.pod) if wanted.own]
+        own = [requested.key for requested in pod_claims.devices(task.pod) if requested.own]
         if not own:
             return None
         problem = self._of(task).problem
@@ -129,16 +129,16 @@ class Devices:
 
     def _read(self, task: TaskView) -> Needs:
         needs = Needs()
-        for wanted in pod_claims.devices(task.pod):
-            claim = self._supplies.device_claims.get(wanted.key)
-            name = wanted.key.partition("/")[2]
-            if not wanted.own:
-                needs.shared.add(wanted.key)
-            if not wanted.key:
-                needs.problem = f'waiting for the resourceclaim of "{wanted.name}" to be created'
+        for requested in pod_claims.devices(task.pod):
+            claim = self._supplies.device_claims.get(requested.key)
+            name = requested.key.partition("/")[2]
+            if not requested.own:
+                needs.shared.add(requested.key)
+            if not requested.key:
+                needs.problem = f'waiting for the resourceclaim of "{requested.name}" to be created'
             elif claim is None:
                 needs.problem = f'resourceclaim "{name}" not found'
-            elif wanted.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
+            elif requested.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
                 needs.problem = f'resourceclaim "{name}" was not created for the pod'
             elif claim.metadata.deletion_timestamp is not None:
                 needs.problem = f'resourceclaim "{name}" is being deleted'
@@ -162,18 +162,18 @@ class Devices:
     # What can be had
 
     def _unavailable(self, claims: list[Claim], rows: Rows) -> Iterator[NodeRejection]:
-        refused: dict[tuple[str, bool], list[int]] = {}
+        rejected: dict[tuple[str, bool], list[int]] = {}
         for place, node in enumerate(rows.tolist()):
             result, fault = self._allocate(claims, node, leaving=False)
             if result is None:
                 temporary = not fault and self._allocate(claims, node, leaving=True)[0] is not None
-                refused.setdefault((fault or NOTHING, temporary), []).append(place)
-        for (reason, temporary), places in refused.items():
+                rejected.setdefault((fault or NOTHING, temporary), []).append(place)
+        for (reason, temporary), places in rejected.items():
             mask = np.zeros(len(rows), dtype=np.bool_)
             mask[places] = True
             yield NodeRejection(reason, mask, temporary=temporary, final=reason != NOTHING)
 
-    def _allocate(self, claims: list[Claim], node: int, leaving: bool) -> tuple[list[Given] | None, str]:
+    def _allocate(self, claims: list[Claim], node: int, leaving: bool) -> tuple[list[AllocatedDevice] | None, str]:
         """Devices for claims on a node; with ``leaving`` those of pods that leave are taken as free."""
         own = {claim.metadata.key for claim in claims}
         if leaving:
@@ -197,7 +197,7 @@ class Devices:
             tasks = self._cluster.snapshot.tasks
             rows = np.flatnonzero(self._books.claiming & (ledger.status == Status.RELEASING))
             uids = {tasks.pods[row].metadata.uid for row in rows.tolist()}
-            keys = {wanted.key for row in rows.tolist() for wanted in pod_claims.devices(tasks.pods[row])}
+            keys = {requested.key for row in rows.tolist() for requested in pod_claims.devices(tasks.pods[row])}
             known = self._supplies.device_claims
             found = {
                 key for key in keys if key in known and all(one.uid in uids for one in known[key].status.reserved_for)
@@ -205,13 +205,15 @@ class Devices:
             self._leaving = (ledger.changes, frozenset(found))
         return self._leaving[1]
 
-    def _chosen(self, claim: Claim, given: list[Given]) -> tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None]:
+    def _chosen(
+        self, claim: Claim, given: list[AllocatedDevice]
+    ) -> tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None]:
         ids = tuple(one.item.id for one in given if not one.request.admin_access)
         names = tuple(one.item.id[2] for one in given)
         choice = DeviceChoice(claim.metadata.key, claim.metadata.uid, self._allocation(claim, given), names)
         return choice, ids, device_inventory.reach((one.item for one in given), self._inventory)
 
-    def _allocation(self, claim: Claim, given: list[Given]) -> dict[str, Any]:
+    def _allocation(self, claim: Claim, given: list[AllocatedDevice]) -> dict[str, Any]:
         """What is written as the claim's ``status.allocation``."""
         results, config = [], []
         for one in given:
@@ -224,17 +226,17 @@ class Devices:
             results.append(result)
         for name, request in {one.name: one.request for one in given}.items():
             kind = self._supplies.offers.classes[request.device_class_name]
-            config += [{"source": "FromClass", "requests": [name], **said} for said in kind.spec.config]
+            config += [{"source": "FromClass", "requests": [name], **text} for text in kind.spec.config]
         names = {one.name for one in given} | {one.name.partition("/")[0] for one in given}
-        for said in claim.spec.devices.config:
-            if not said.get("requests") or names & set(said["requests"]):
-                config.append({"source": "FromClaim", **said})
+        for text in claim.spec.devices.config:
+            if not text.get("requests") or names & set(text["requests"]):
+                config.append({"source": "FromClaim", **text})
         allocation: dict[str, Any] = {"devices": {"results": results} | ({"config": config} if config else {})}
         selector = _selector(given)
         return allocation | ({"nodeSelector": selector} if selector else {})
 
 
-def _selector(given: list[Given]) -> dict[str, Any] | None:
+def _selector(given: list[AllocatedDevice]) -> dict[str, Any] | None:
     """Where the devices can be used, as a node selector; None for everywhere."""
     terms: dict[str, list[Any]] = {"matchExpressions": [], "matchFields": []}
     for one in given:
@@ -243,7 +245,7 @@ def _selector(given: list[Given]) -> dict[str, Any] | None:
             field_ = {"key": "metadata.name", "operator": "In", "values": [item.node]}
             return {"nodeSelectorTerms": [{"matchFields": [field_]}]}
         for term in item.selector.node_selector_terms if item.selector is not None else ():
-            for name, said in (("matchExpressions", term.match_expressions), ("matchFields", term.match_fields)):
-                terms[name] += [one for one in msgspec.to_builtins(said) if one not in terms[name]]
-    term_ = {name: said for name, said in terms.items() if said}
+            for name, text in (("matchExpressions", term.match_expressions), ("matchFields", term.match_fields)):
+                terms[name] += [one for one in msgspec.to_builtins(text) if one not in terms[name]]
+    term_ = {name: text for name, text in terms.items() if text}
     return {"nodeSelectorTerms": [term_]} if term_ else None

@@ -84,7 +84,7 @@ class Inventory:
         if kind is None:
             return Suitable(fault=f"device class {request.device_class_name} does not exist")
         texts = [one.cel.expression for one in (*kind.spec.selectors, *request.selectors) if one.cel is not None]
-        found = []
+        result = []
         for item in items:
             for text in texts:
                 verdict = expression(text).judge(item.id[0], item.traits)
@@ -94,8 +94,8 @@ class Inventory:
                     break
             else:
                 if _bears(request.tolerations, item.traits.taints):
-                    found.append(item)
-        return Suitable(tuple(found))
+                    result.append(item)
+        return Suitable(tuple(result))
 
     @property
     def is_local(self) -> bool:

@@ -74,7 +74,7 @@ def table(of_nodes: Sequence[Sequence[Card]]) -> Cards:
 
 
 @dataclass(frozen=True)
-class Want:
+class CardRequest:
     """What one container wants: so many different cards, and of each so much memory and so many percent of its cores.
 
     Memory is an amount, or with ``percent`` a part of the card's. ``whole`` cards are shared with nobody.
@@ -109,7 +109,7 @@ def choose(
     cards: Cards,
     taken: Sequence[Ints],
     nodes: Rows,
-    wants: Sequence[Want | None],
+    wants: Sequence[CardRequest | None],
     allowed: Mask,
     order: Order,
     rules: Rows,
@@ -151,7 +151,7 @@ def choose(
     return Chosen(fits, np.where(fits, score, 0.0), tuple(given), tuple(amounts))
 
 
-def _has_room(held: Ints, memory: Ints, slots: Ints, asked: Ints, want: Want) -> Mask:
+def _has_room(held: Ints, memory: Ints, slots: Ints, asked: Ints, want: CardRequest) -> Mask:
     """A card has a place, memory and cores left; one whose cores are all taken is full for those that want none, too."""
     can: Mask = (held[NUMBER] < slots) & (memory - held[MEMORY] >= asked) & (held[CORES] + want.cores <= ALL_CORES)
     if want.cores == 0:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.filters.pods.pod_counts import Census
+from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
 from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import NodeTraits, ShapeTable
@@ -36,7 +36,7 @@ def conflict(one: frozenset[Port], other: frozenset[Port]) -> bool:
     )
 
 
-def taken(shape: int, shapes: ShapeTable, traits: NodeTraits, census: Census) -> Callable[[Rows], Mask] | None:
+def taken(shape: int, shapes: ShapeTable, traits: NodeTraits, pod_counts: PodCounts) -> Callable[[Rows], Mask] | None:
     """Says of node rows whether a port that the shape wants is taken there; None if the shape wants none."""
     known = kept_of_shapes(traits, "host ports", shapes, lambda: _by_shape(shapes))
     own = known.get(shape)
@@ -46,9 +46,9 @@ def taken(shape: int, shapes: ShapeTable, traits: NodeTraits, census: Census) ->
     def values() -> Mask:
         rivals = np.zeros(len(shapes.specs), dtype=np.bool_)
         rivals[[number for number, ports in known.items() if conflict(own, ports)]] = True
-        return rivals[census.snapshot.tasks.shape]
+        return rivals[pod_counts.snapshot.tasks.shape]
 
-    tally = census.tally(("host ports", own), values, leaving=True)
+    tally = pod_counts.tally(("host ports", own), values, leaving=True)
     return lambda rows: tally.counts[rows] > 0
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcanopy.scheduler.filters.pods.pod_counts import Census, Tally
+from volcanopy.scheduler.filters.pods.pod_counts import PodCounts, Tally
 from volcanopy.scheduler.filters.traits.node_affinity import Domains, domains
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -28,21 +28,21 @@ class Said:
 
 
 def _said(shapes: ShapeTable) -> Said:
-    said = Said()
+    text = Said()
     for shape in shapes.with_terms:
         terms = shapes.terms[shape] or Terms()
         for term in terms.anti_affinity:
-            said.against.setdefault(term.selector, []).append((shape, term.topology_key))
+            text.against.setdefault(term.selector, []).append((shape, term.topology_key))
         for term in terms.preferred:
-            said.preferred.setdefault(term.selector, []).append((shape, term.topology_key, term.weight))
-    return said
+            text.preferred.setdefault(term.selector, []).append((shape, term.topology_key, term.weight))
+    return text
 
 
 class InterPod:
     """Inter-pod affinity in one session."""
 
-    def __init__(self, cluster: Cluster, census: Census) -> None:
-        self._census = census
+    def __init__(self, cluster: Cluster, pod_counts: PodCounts) -> None:
+        self._pod_counts = pod_counts
         self._traits = cluster.traits
         self._shapes = cluster.snapshot.shapes
 
@@ -74,7 +74,7 @@ class InterPod:
             return None
         return _any_there(
             [
-                (self._census.of_selector(term.selector, leaving=True), domains(term.topology_key, self._traits))
+                (self._pod_counts.of_selector(term.selector, leaving=True), domains(term.topology_key, self._traits))
                 for term in dict.fromkeys(terms)
             ]
         )
@@ -85,7 +85,7 @@ class InterPod:
         against = self._said.against
         for selector in task.matched & against.keys():
             for shape, topology in against[selector]:
-                if self._census.living(shape):
+                if self._pod_counts.living(shape):
                     shapes_by_topology.setdefault(topology, set()).add(shape)
         if not shapes_by_topology:
             return None
@@ -101,14 +101,18 @@ class InterPod:
         parts: list[tuple[Tally, Domains, int]] = []
         if task.terms is not None:
             parts += [
-                (self._census.of_selector(term.selector, leaving=True), self._domains(term.topology_key), term.weight)
+                (
+                    self._pod_counts.of_selector(term.selector, leaving=True),
+                    self._domains(term.topology_key),
+                    term.weight,
+                )
                 for term in task.terms.preferred
             ]
         weights: dict[str, dict[int, int]] = {}
         preferred = self._said.preferred
         for selector in task.matched & preferred.keys():
             for shape, topology, weight in preferred[selector]:
-                if self._census.living(shape):
+                if self._pod_counts.living(shape):
                     by_shape = weights.setdefault(topology, {})
                     by_shape[shape] = by_shape.get(shape, 0) + weight
         parts += [(self._weighed(by_shape), self._domains(key), 1) for key, by_shape in sorted(weights.items())]
@@ -136,30 +140,30 @@ class InterPod:
     def _matching_all(self, terms: tuple[Term, ...]) -> Tally:
         numbers = tuple(sorted({term.selector for term in terms}))
         if len(numbers) == 1:
-            return self._census.of_selector(numbers[0], leaving=True)
-        masks = self._census.snapshot.tasks.selectors
+            return self._pod_counts.of_selector(numbers[0], leaving=True)
+        masks = self._pod_counts.snapshot.tasks.selectors
 
         def values() -> Mask:
             together: Mask = np.logical_and.reduce([masks[number] for number in numbers])
             return together
 
-        return self._census.tally(("all selectors", numbers), values, leaving=True)
+        return self._pod_counts.tally(("all selectors", numbers), values, leaving=True)
 
     def _of_shapes(self, shapes: frozenset[int]) -> Tally:
         def values() -> Mask | Ints:
             flags = np.zeros(len(self._shapes.specs), dtype=np.bool_)
             flags[list(shapes)] = True
-            return self._census.by_shape(flags)
+            return self._pod_counts.by_shape(flags)
 
-        return self._census.tally(("shapes", shapes), values, leaving=True)
+        return self._pod_counts.tally(("shapes", shapes), values, leaving=True)
 
     def _weighed(self, weights: dict[int, int]) -> Tally:
         def values() -> Mask | Ints:
             column = np.zeros(len(self._shapes.specs), dtype=np.int64)
             column[list(weights)] = list(weights.values())
-            return self._census.by_shape(column)
+            return self._pod_counts.by_shape(column)
 
-        return self._census.tally(("weighed shapes", frozenset(weights.items())), values, leaving=True)
+        return self._pod_counts.tally(("weighed shapes", frozenset(weights.items())), values, leaving=True)
 
 
 def _any_there(parts: list[tuple[Tally, Domains]]) -> Callable[[Rows], Mask]:

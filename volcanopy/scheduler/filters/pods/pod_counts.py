@@ -29,8 +29,8 @@ _FEW = 8
 class Tally:
     """Counts of one kind of task: per node, and per domain of each topology that was asked about."""
 
-    def __init__(self, census: "Census", values: Mask | Ints, leaving: bool) -> None:
-        self._census = census
+    def __init__(self, pod_counts: "PodCounts", values: Mask | Ints, leaving: bool) -> None:
+        self._pod_counts = pod_counts
         self._values = values
         self._members: Rows = np.flatnonzero(values)
         self._leaving = leaving
@@ -55,11 +55,11 @@ class Tally:
         return sums
 
     def _renew(self) -> None:
-        census = self._census
-        now = census.changes
+        pod_counts = self._pod_counts
+        now = pod_counts.changes
         if self._seen == now:
             return
-        touched = set(census.touched_since(self._seen).tolist()) if self._seen != NONE else set()
+        touched = set(pod_counts.touched_since(self._seen).tolist()) if self._seen != NONE else set()
         if self._seen == NONE or len(touched) > _FEW:
             self._recount()
         else:
@@ -69,14 +69,14 @@ class Tally:
 
     def _recount(self) -> None:
         members = self._members
-        here = self._census.present(members, self._leaving)
-        nodes = self._census.node[members][here]
+        here = self._pod_counts.present(members, self._leaving)
+        nodes = self._pod_counts.node[members][here]
         values = None if self._values.dtype == np.bool_ else self._values[members][here]
-        self._counts = np.bincount(nodes, weights=values, minlength=self._census.size).astype(np.int64)
+        self._counts = np.bincount(nodes, weights=values, minlength=self._pod_counts.size).astype(np.int64)
         self._sums.clear()
 
     def _mend(self, node: int) -> None:
-        count = int(self._values[self._census.on_node(node, self._leaving)].sum())
+        count = int(self._values[self._pod_counts.on_node(node, self._leaving)].sum())
         change = count - int(self._counts[node])
         if change:
             self._counts[node] = count
@@ -86,7 +86,7 @@ class Tally:
                     sums[place] += change
 
 
-class Census:
+class PodCounts:
     """The tallies of one session."""
 
     def __init__(self, cluster: Cluster) -> None:

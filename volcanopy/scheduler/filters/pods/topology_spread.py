@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.filters.pods.pod_counts import Census, Tally
+from volcanopy.scheduler.filters.pods.pod_counts import PodCounts, Tally
 from volcanopy.scheduler.filters.traits import node_affinity, taints
 from volcanopy.scheduler.filters.traits.node_affinity import Domains
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -45,8 +45,8 @@ class _Constraint:
 class Spreading:
     """Topology spread in one session."""
 
-    def __init__(self, cluster: Cluster, census: Census) -> None:
-        self._census = census
+    def __init__(self, cluster: Cluster, pod_counts: PodCounts) -> None:
+        self._pod_counts = pod_counts
         self._traits = cluster.traits
 
     def unlabelled(self, task: TaskView) -> Callable[[Rows], Mask] | None:
@@ -67,9 +67,9 @@ class Spreading:
             mask = np.zeros(len(rows), dtype=np.bool_)
             for one in constraints:
                 sums = one.sums()
-                found = one.counted.populated
-                enough = len(found) >= one.spread.min_domains
-                least = int(sums[found].min()) if enough and len(found) else 0
+                result = one.counted.populated
+                enough = len(result) >= one.spread.min_domains
+                least = int(sums[result].min()) if enough and len(result) else 0
                 places = one.topology.places[rows]
                 mask |= (places != 0) & (sums[places] + one.own - least > one.spread.max_skew)
             return mask
@@ -98,7 +98,7 @@ class Spreading:
             return []
         # The two lists are of one length and order: the terms are read off the spec's constraints.
         pairs = zip(task.terms.spread, task.spec.topology_spread_constraints, strict=True)
-        chosen = [(spread, said) for spread, said in pairs if spread.required == required]
+        chosen = [(spread, text) for spread, text in pairs if spread.required == required]
         if not chosen:
             return []
         topologies = [node_affinity.domains(spread.topology_key, self._traits) for spread, _ in chosen]
@@ -106,12 +106,12 @@ class Spreading:
         return [
             _Constraint(
                 spread=spread,
-                tally=None if _is_empty(said) else self._census.of_selector(spread.selector, leaving=False),
+                tally=None if _is_empty(text) else self._pod_counts.of_selector(spread.selector, leaving=False),
                 topology=topology,
                 counted=self._counted(task.spec, spread, topology, labelled),
                 own=int(spread.selector in task.matched),
             )
-            for (spread, said), topology in zip(chosen, topologies, strict=True)
+            for (spread, text), topology in zip(chosen, topologies, strict=True)
         ]
 
     def _counted(self, spec: core.PodSpec, spread: Spread, topology: Domains, labelled: Mask) -> Domains:

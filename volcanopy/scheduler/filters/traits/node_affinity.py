@@ -33,8 +33,8 @@ class Domains:
     @cached_property
     def populated(self) -> Rows:
         """The groups that have a node."""
-        found = np.flatnonzero(np.bincount(self.places, minlength=self.size))
-        return found[found > 0]
+        result = np.flatnonzero(np.bincount(self.places, minlength=self.size))
+        return result[result > 0]
 
 
 def domains(key: str, traits: NodeTraits) -> Domains:

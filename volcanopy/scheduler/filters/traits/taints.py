@@ -64,9 +64,9 @@ def kept_off(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> li
     """The taints that keep a pod off nodes: each with the (N,) mask of the nodes on which it is the first to."""
     known = kinds(traits)
     first = [untolerated(tolerations, spec) for spec in known.specs]
-    found = {(taint.key, taint.value): taint for taint in first if taint is not None}
+    result = {(taint.key, taint.value): taint for taint in first if taint is not None}
     answer = []
-    for name, taint in found.items():
+    for name, taint in result.items():
         verdicts = np.array([one is not None and (one.key, one.value) == name for one in first], dtype=np.bool_)
         answer.append((taint, verdicts[known.codes]))
     return answer

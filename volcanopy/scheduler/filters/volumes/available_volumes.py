@@ -13,7 +13,7 @@ from volcanopy.scheduler.model.snapshot import NodeTraits
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-class Shelf:
+class AvailableVolumes:
     """P volumes that claims of a class may get, the best first."""
 
     def __init__(self, volumes: tuple[storage.PersistentVolume, ...], traits: NodeTraits) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.filters.pods.pod_counts import Census
+from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
 from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
 from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import NodeTraits, ShapeTable
@@ -43,7 +43,7 @@ def conflict(mine: tuple[Disk, ...], theirs: tuple[Disk, ...]) -> bool:
     return any(a[0] == b[0] and a[1] & b[1] and not (a[2] and b[2]) for a in mine for b in theirs)
 
 
-def taken(shape: int, shapes: ShapeTable, traits: NodeTraits, census: Census) -> Callable[[Rows], Mask] | None:
+def taken(shape: int, shapes: ShapeTable, traits: NodeTraits, pod_counts: PodCounts) -> Callable[[Rows], Mask] | None:
     """Says of node rows whether a disk that the shape wants is taken there; None if the shape wants none."""
     known = kept_of_shapes(traits, "disks", shapes, lambda: _by_shape(shapes))
     own = known.get(shape)
@@ -53,9 +53,9 @@ def taken(shape: int, shapes: ShapeTable, traits: NodeTraits, census: Census) ->
     def values() -> Mask:
         rivals = np.zeros(len(shapes.specs), dtype=np.bool_)
         rivals[[number for number, disks in known.items() if conflict(own, disks)]] = True
-        return rivals[census.snapshot.tasks.shape]
+        return rivals[pod_counts.snapshot.tasks.shape]
 
-    tally = census.tally(("disks", own), values, leaving=True)
+    tally = pod_counts.tally(("disks", own), values, leaving=True)
     return lambda rows: tally.counts[rows] > 0
 
 

@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 
 from volcanopy.api import storage
-from volcanopy.scheduler.filters.assumed_claims import Books
+from volcanopy.scheduler.filters.assumed_claims import AssumedClaims
 from volcanopy.scheduler.filters.volumes import volume_matching, volume_topology
-from volcanopy.scheduler.filters.volumes.available_volumes import Shelf
+from volcanopy.scheduler.filters.volumes.available_volumes import AvailableVolumes
 from volcanopy.scheduler.filters.volumes.volume_users import Users
 from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_claims
-from volcanopy.scheduler.model.claim_tables import Supplies
+from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.plan import VolumeChoice
 from volcanopy.scheduler.model.resources import Mask, Rows
 
@@ -74,17 +74,17 @@ class _Options:
 class Volumes:
     """The questions about volumes in one session."""
 
-    def __init__(self, cluster: Cluster, books: Books, rules: Rules) -> None:
+    def __init__(self, cluster: Cluster, books: AssumedClaims, rules: Rules) -> None:
         self._cluster, self._books, self._rules = cluster, books, rules
         self._traits = cluster.traits
-        self._supplies: Supplies = cluster.snapshot.supplies
+        self._supplies: ClaimTables = cluster.snapshot.claim_tables
         self._users = Users(cluster, books.claiming)
         self._needs: dict[int, Needs] = {}
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: dict[str, AvailableVolumes] = {}
 
     def cache_key(self, task: TaskView) -> bytes | None:
         """Equal for tasks of one shape whose own claims are alike; None for tasks that have none of their own."""
-        own = [wanted.key for wanted in pod_claims.volumes(task.pod) if wanted.own]
+        own = [requested.key for requested in pod_claims.volumes(task.pod) if requested.own]
         if not own:
             return None
         problem = self._of(task).problem
@@ -149,9 +149,11 @@ class Volumes:
             taken = [choice.volume for choice, _ in given.values()]
             reached = {}
             for claim in left:
-                shelf = self._shelf(claim)
-                places = shelf.open(claim, taken)
-                reached[claim.metadata.key] = [shelf.names[one] for one in places[shelf.reach[places, node]].tolist()]
+                available = self._available(claim)
+                places = available.open(claim, taken)
+                reached[claim.metadata.key] = [
+                    available.names[one] for one in places[available.reach[places, node]].tolist()
+                ]
             made = {claim.metadata.key: bool(self._makeable(claim)[0][node]) for claim in left}
             matched = volume_matching.match(left, reached, lambda one: made[one.metadata.key]) or {}
             uids = {claim.metadata.key: claim.metadata.uid for claim in left}
@@ -167,18 +169,18 @@ class Volumes:
         return known
 
     def _read(self, task: TaskView) -> Needs:
-        needs, supplies = Needs(), self._supplies
-        for wanted in pod_claims.volumes(task.pod):
-            name = wanted.key.partition("/")[2]
-            claim = supplies.claims.get(wanted.key)
-            needs.shared |= not wanted.own
+        needs, claim_tables = Needs(), self._supplies
+        for requested in pod_claims.volumes(task.pod):
+            name = requested.key.partition("/")[2]
+            claim = claim_tables.claims.get(requested.key)
+            needs.shared |= not requested.own
             if claim is None:
                 needs.problem = (
                     f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-                    if wanted.own
+                    if requested.own
                     else f'persistentvolumeclaim "{name}" not found'
                 )
-            elif wanted.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
+            elif requested.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
                 needs.problem = f'persistentvolumeclaim "{name}" was not created for the pod'
             elif claim.metadata.deletion_timestamp is not None:
                 needs.problem = f'persistentvolumeclaim "{name}" is being deleted'
@@ -191,17 +193,17 @@ class Volumes:
         return needs
 
     def _read_claim(self, needs: Needs, claim: Claim) -> None:
-        supplies, key = self._supplies, claim.metadata.key
+        claim_tables, key = self._supplies, claim.metadata.key
         if storage.EXCLUSIVE in claim.spec.access_modes:
             needs.exclusive.append(key)
         if claim.spec.volume_name:
-            volume = supplies.volumes.get(claim.spec.volume_name)
+            volume = claim_tables.volumes.get(claim.spec.volume_name)
             if volume is None:
                 needs.problem = NO_VOLUME
                 return
             needs.bound.append((claim, volume))
         else:
-            made_by = supplies.classes.get(claim.spec.storage_class_name)
+            made_by = claim_tables.classes.get(claim.spec.storage_class_name)
             if made_by is None or not made_by.waits:
                 needs.problem = UNBOUND
                 return
@@ -237,27 +239,32 @@ class Volumes:
         """The nodes on which claims cannot all have a volume."""
         taken = [choice.volume for choice, _ in self._books.volume_choices().values()]
         made = [self._makeable(claim) for claim in claims]
-        shelves = [self._shelf(claim) for claim in claims]
-        places = [shelf.open(claim, taken) for shelf, claim in zip(shelves, claims, strict=True)]
+        shelves = [self._available(claim) for claim in claims]
+        places = [available.open(claim, taken) for available, claim in zip(shelves, claims, strict=True)]
         without_room = np.zeros(len(rows), dtype=np.bool_)
         served = np.ones(len(rows), dtype=np.bool_)
-        for (where, short), shelf, open_ in zip(made, shelves, places, strict=True):
-            has_one: Mask = np.asarray(shelf.reach[open_].any(axis=0))[rows]
+        for (where, short), available, open_ in zip(made, shelves, places, strict=True):
+            has_one: Mask = np.asarray(available.reach[open_].any(axis=0))[rows]
             served &= has_one | where[rows]
             without_room |= ~has_one & short[rows]
         if len(claims) > 1 and any(len(open_) for open_ in places):
             options = [
-                _Options(claim, [shelf.names[one] for one in open_.tolist()], shelf.reach[open_][:, rows], where[rows])
-                for claim, shelf, open_, (where, _) in zip(claims, shelves, places, made, strict=True)
+                _Options(
+                    claim,
+                    [available.names[one] for one in open_.tolist()],
+                    available.reach[open_][:, rows],
+                    where[rows],
+                )
+                for claim, available, open_, (where, _) in zip(claims, shelves, places, made, strict=True)
             ]
             served &= _shared_out(options, served)
         yield NodeRejection(NO_SPACE, ~served & without_room, final=True)
         yield NodeRejection(BIND_CONFLICT, ~served & ~without_room, final=True)
 
-    def _shelf(self, claim: Claim) -> Shelf:
+    def _available(self, claim: Claim) -> AvailableVolumes:
         name = claim.spec.storage_class_name
         if name not in self._shelves:
-            self._shelves[name] = Shelf(self._supplies.open_volumes.get(name, ()), self._traits)
+            self._shelves[name] = AvailableVolumes(self._supplies.open_volumes.get(name, ()), self._traits)
         return self._shelves[name]
 
     def _set_apart(self, claim: Claim) -> list[storage.PersistentVolume]:
@@ -307,9 +314,9 @@ class Volumes:
                 here, then = self._users.nodes_of(key)
                 now = now - np.isin(rows, list(here))
                 later = later - np.isin(rows, list(then))
-        refused = later > limit[rows]
-        yield NodeRejection(FULL, refused)
-        yield NodeRejection(FULL, (now > limit[rows]) & ~refused, temporary=True)
+        rejected = later > limit[rows]
+        yield NodeRejection(FULL, rejected)
+        yield NodeRejection(FULL, (now > limit[rows]) & ~rejected, temporary=True)
 
 
 def _shared_out(options: list[_Options], served: Mask) -> Mask:

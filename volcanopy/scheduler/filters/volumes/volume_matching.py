@@ -19,13 +19,13 @@ def asked_size(claim: storage.PersistentVolumeClaim) -> int:
 
 def suits(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
     """Whether an open volume of the claim's class can be its volume."""
-    wanted, offered = claim.spec, volume.spec
+    requested, offered = claim.spec, volume.spec
     return (
         size(volume) >= asked_size(claim)
-        and wanted.volume_mode == offered.volume_mode
-        and (wanted.volume_attributes_class_name or None) == (offered.volume_attributes_class_name or None)
-        and set(wanted.access_modes) <= set(offered.access_modes)
-        and _selected(wanted.selector, volume)
+        and requested.volume_mode == offered.volume_mode
+        and (requested.volume_attributes_class_name or None) == (offered.volume_attributes_class_name or None)
+        and set(requested.access_modes) <= set(offered.access_modes)
+        and _selected(requested.selector, volume)
     )
 
 

@@ -9,7 +9,7 @@ from volcanopy.api import core, quantity, storage
 from volcanopy.scheduler.filters.traits import node_affinity
 from volcanopy.scheduler.filters.traits.trait_cache import kept
 from volcanopy.scheduler.filters.volumes.volume_matching import asked_size
-from volcanopy.scheduler.model.claim_tables import Supplies
+from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.resources import Mask, Rows, frozen
 from volcanopy.scheduler.model.snapshot import NodeTraits
 
@@ -52,8 +52,8 @@ def outside_zone(volume: storage.PersistentVolume, traits: NodeTraits) -> Mask |
 
     A node that says nothing at all about its zone or region is in every one.
     """
-    said = {key: value for key, value in volume.metadata.labels.items() if key in ZONES}
-    if not said:
+    text = {key: value for key, value in volume.metadata.labels.items() if key in ZONES}
+    if not text:
         return None
 
     def make() -> Mask:
@@ -61,14 +61,14 @@ def outside_zone(volume: storage.PersistentVolume, traits: NodeTraits) -> Mask |
         for key in ZONES:
             silent &= traits.label(key)[0] < 0
         fits = np.ones(len(traits.objects), dtype=np.bool_)
-        for key, value in said.items():
+        for key, value in text.items():
             wanted = core.Requirement(key=key, operator="In", values=tuple(value.split("__")))
             fits &= node_affinity.any_term((core.NodeSelectorTerm(match_expressions=(wanted,)),), traits)
         mask = ~fits & ~silent
         frozen(mask)
         return mask
 
-    return kept(traits, "volume zones", _ENCODE(said), make)
+    return kept(traits, "volume zones", _ENCODE(text), make)
 
 
 def of_class(made_by: storage.StorageClass, traits: NodeTraits) -> Mask:
@@ -87,23 +87,23 @@ def of_class(made_by: storage.StorageClass, traits: NodeTraits) -> Mask:
 
 
 def with_capacity(
-    claim: storage.PersistentVolumeClaim, made_by: storage.StorageClass, supplies: Supplies, traits: NodeTraits
+    claim: storage.PersistentVolumeClaim, made_by: storage.StorageClass, claim_tables: ClaimTables, traits: NodeTraits
 ) -> Mask | None:
     """(N,): the nodes for which the driver has room for the claim's volume; None where it does not tell."""
-    driver = supplies.csi_drivers.get(made_by.provisioner)
+    driver = claim_tables.csi_drivers.get(made_by.provisioner)
     if driver is None or not driver.spec.storage_capacity:
         return None
     size = asked_size(claim)
     mask = np.zeros(len(traits.objects), dtype=np.bool_)
-    for _, one in sorted(supplies.capacities.items()):
+    for _, one in sorted(claim_tables.capacities.items()):
         if one.storage_class_name == made_by.metadata.name and _room(one) >= size and one.node_topology is not None:
             mask |= _chosen(one.node_topology, traits)
     return mask
 
 
 def _room(capacity: storage.CSIStorageCapacity) -> int:
-    said = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    return -1 if said is None else quantity.amount("storage", said)
+    text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    return -1 if text is None else quantity.amount("storage", text)
 
 
 def _chosen(selector: core.LabelSelector, traits: NodeTraits) -> Mask:

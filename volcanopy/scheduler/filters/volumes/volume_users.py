@@ -48,7 +48,7 @@ class Users:
         known = self._counts.get(driver)
         changes = self._ledger.changes
         if known is None:
-            there = self._cluster.snapshot.supplies.attached.get(driver, {})
+            there = self._cluster.snapshot.claim_tables.attached.get(driver, {})
             names = self._cluster.snapshot.nodes.names
             now = np.fromiter((there.get(name, 0) for name in names), np.int64, len(names))
             later = now.copy()
@@ -68,8 +68,8 @@ class Users:
             status = self._ledger.status[row]
             if not ON_NODE[status] and status != Status.PIPELINED:
                 continue
-            for wanted in pod_claims.volumes(tasks.pods[row]):
-                volume = self.volume(wanted.key)
+            for requested in pod_claims.volumes(tasks.pods[row]):
+                volume = self.volume(requested.key)
                 if volume is not None and volume[0] == driver:
                     there.add(volume[1])
                     if status != Status.RELEASING:
@@ -78,17 +78,17 @@ class Users:
 
     def volume(self, key: str) -> tuple[str, str] | None:
         """The driver's volume behind a claim, None where nobody counts it."""
-        supplies = self._cluster.snapshot.supplies
-        claim = supplies.claims.get(key)
+        claim_tables = self._cluster.snapshot.claim_tables
+        claim = claim_tables.claims.get(key)
         if claim is None:
             return None
-        made_by = supplies.classes.get(claim.spec.storage_class_name)
-        return volume_behind(claim, supplies.volumes.get(claim.spec.volume_name), made_by)
+        made_by = claim_tables.classes.get(claim.spec.storage_class_name)
+        return volume_behind(claim, claim_tables.volumes.get(claim.spec.volume_name), made_by)
 
     def limit(self, driver: str) -> Ints | None:
         """(N,): how many volumes of a driver each node bears; None if no node says so."""
         if driver not in self._limits:
-            nodes: Mapping[str, storage.CSINode] = self._cluster.snapshot.supplies.csi_nodes
+            nodes: Mapping[str, storage.CSINode] = self._cluster.snapshot.claim_tables.csi_nodes
             names = self._cluster.snapshot.nodes.names
             self._limits[driver] = np.fromiter(
                 (_bears(nodes.get(name), driver) for name in names), np.int64, len(names)
