@@ -104,5 +104,5 @@ def test_nobody_leaves_for_a_job_that_has_gone() -> None:
     assert [effect.pod for effect in plan.of(Evict)] == ["default/v-0"]
     assert recheck(plan, basis, seen(*things), {"gang"}).plan is plan
     left = recheck(plan, basis, seen(*things, without=frozenset({"a-0"})), {"gang"})
-    assert left.dropped == {"default/a": "pod default/v-0 is evicted for default/a, which gets no place"}
+    assert left.dropped == {"default/a": "pod default/v-0 is evicted for default/a, which gets no node"}
     assert left.plan.of(Evict) == []

@@ -49,28 +49,28 @@ def wrong(text: str, *effects: Effect, promised: str = "") -> list[str]:
         ([bind("a-0", "n9"), bind("a-1", "n9")], "pod default/a-0 is bound to node n9, which does not exist"),
         ([bind("x-0", "n1")], "pod default/x-0 is bound but does not exist"),
         ([bind("b-0", "n1")], "pod default/b-0 is bound but is not waiting for a node"),
-        ([bind("d-0", "n1")], "pod default/d-0 is bound although a scheduling gate holds it back"),
+        ([bind("d-0", "n1")], "pod default/d-0 is bound although it has a scheduling gate"),
         ([bind("a-0", "n2"), bind("a-1", "n2")], "node n2 is overcommitted: 4 of 2 cpu"),
-        ([bind("a-0", "n1")], "gang default/a is split: 1 of the 2 pods that it needs have a node"),
+        ([bind("a-0", "n1")], "gang default/a is split: 1/2 required pods have a node"),
         (
             [bind("r-x-0", "n1"), bind("r-x-1", "n1")],
-            "gang default/r is split: 0 of the 1 pods that its task y needs have a node",
+            "gang default/r is split: 0/1 required pods of task y have a node",
         ),
         ([bind("c-0", "n1"), bind("c-1", "n2")], "queue small is over its capability: 2 of 1 cpu"),
         ([Evict("default/a-0", "test")], "pod default/a-0 is evicted but does not run"),
         ([Evict("default/b-0", "x"), Evict("default/b-0", "x")], "pod default/b-0 is evicted 2 times"),
-        ([Evict("kube-system/k-0", "test")], "pod kube-system/k-0 is evicted although the cluster needs it"),
+        ([Evict("kube-system/k-0", "test")], "pod kube-system/k-0 is evicted although it is a critical pod"),
         ([Evict("default/p-0", "test")], "pod default/p-0 is evicted although it is not preemptable"),
         ([nominate("a-0", "n9")], "pod default/a-0 is nominated to node n9, which does not exist"),
         (
             [nominate("a-0", "n2"), nominate("a-1", "n2")],
             "node n2 is promised to more than it can carry: 4 of 2 cpu",
         ),
-        ([evict("b-0", "preempt")], "pod default/b-0 is evicted for nobody"),
-        ([evict("b-0", "preempt", "a")], "pod default/b-0 is evicted for default/a, which gets no place"),
+        ([evict("b-0", "preempt")], "pod default/b-0 is evicted without a preemptor"),
+        ([evict("b-0", "preempt", "a")], "pod default/b-0 is evicted for default/a, which gets no node"),
         (
             [evict("b-0", "preempt", "a"), nominate("a-0", "n2")],
-            "pod default/b-0 is evicted for default/a, which cannot start: 1 of the 2 pods that it needs have a place",
+            "pod default/b-0 is evicted for default/a, which cannot start: 1/2 required pods have a node",
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_an_eviction_that_pays_is_sound() -> None:
     kept = text.replace("high: 2 x cpu=1", "high: 2 x cpu=1 nominated=n1")
     assert wrong(kept, *moves) == []  # the room has been theirs before this plan, which need not say so again
     assert wrong(kept, *moves, nominate("a-0", "")) == [
-        "pod default/low-0 is evicted for default/a, which cannot start: 1 of the 2 pods that it needs have a place"
+        "pod default/low-0 is evicted for default/a, which cannot start: 1/2 required pods have a node"
     ]
 
 
@@ -170,7 +170,7 @@ def test_nobody_takes_what_others_are_guaranteed() -> None:
 def test_reclaiming_leaves_queues_what_they_are_guaranteed() -> None:
     moves = (evict("a-0", "reclaim", "c"), evict("a-1", "reclaim", "c"), nominate("c-0", "n1"), nominate("c-1", "n1"))
     assert wrong(QUEUES, *moves, promised="capacity:tree capacity:reclaim") == [
-        "queue p is pushed below its guarantee: 1 of 2 cpu"
+        "queue p drops below its guarantee: 1 of 2 cpu"
     ]
     assert wrong(QUEUES, *moves, promised="capacity:flat capacity:reclaim") == []
     assert wrong(QUEUES, moves[0], moves[2], promised="capacity:tree capacity:reclaim") == []
@@ -178,10 +178,10 @@ def test_reclaiming_leaves_queues_what_they_are_guaranteed() -> None:
     assert wrong(QUEUES, *among_relatives, promised="capacity:reclaim capacity:tree") == []
     flat = "node n1 cpu=2\nqueue q guarantee.cpu=2\njob v queue=q min=0: 2 x cpu=1 on=n1\njob a: 1 x cpu=1"
     assert wrong(flat, evict("v-0", "reclaim", "a"), nominate("a-0", "n1"), promised="proportion:reclaim") == [
-        "queue q is pushed below its guarantee: 1 of 2 cpu"
+        "queue q drops below its guarantee: 1 of 2 cpu"
     ]
     assert wrong(flat, evict("v-0", "preempt"), promised="proportion:reclaim") == [
-        "pod default/v-0 is evicted for nobody"
+        "pod default/v-0 is evicted without a preemptor"
     ]
 
 
@@ -206,7 +206,7 @@ def test_admitted_jobs_fit_the_quotas_of_their_namespace() -> None:
     )
     a, b = (SetPodGroup(f"default/{name}", "Inqueue") for name in "ab")
     assert wrong(text, b) == []
-    assert wrong(text, a, b) == ["resource quota default/z is promised beyond its limit: 5 of 4 cpu"]
+    assert wrong(text, a, b) == ["resourcequota default/z is exceeded by reservations: 5 of 4 cpu"]
     assert wrong(text, a, b, promised="gang") == []
 
 

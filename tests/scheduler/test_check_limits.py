@@ -51,12 +51,12 @@ def test_what_stays_within_the_limits_is_sound(effects: tuple[Effect, ...]) -> N
 @pytest.mark.parametrize(
     ("effects", "sentence"),
     [
-        ((bind("a-1"), bind("a-2")), "user ana in queue lab holds 3 cpu and may hold 2"),
-        ((bind("a-1"), bind("over-0")), "user ana in queue lab holds 3 cpu and may hold 2"),
-        ((bind("a-1"), Nominate("default/over-0", "n1")), "user ana in queue lab holds 3 cpu and may hold 2"),
-        ((bind("b-2"), bind("d-0")), "group phd in queue lab holds 4 cpu and may hold 3"),
-        ((admit("c"),), "user bo in queue lab runs 2 jobs and may run 1"),
-        ((admit("d"), admit("e", "Running")), "queue lab runs 5 jobs and may run 4"),
+        ((bind("a-1"), bind("a-2")), "user ana in queue lab has 3 cpu allocated, limit is 2"),
+        ((bind("a-1"), bind("over-0")), "user ana in queue lab has 3 cpu allocated, limit is 2"),
+        ((bind("a-1"), Nominate("default/over-0", "n1")), "user ana in queue lab has 3 cpu allocated, limit is 2"),
+        ((bind("b-2"), bind("d-0")), "group phd in queue lab has 4 cpu allocated, limit is 3"),
+        ((admit("c"),), "user bo in queue lab runs 2 jobs, maxRunningJobs is 1"),
+        ((admit("d"), admit("e", "Running")), "queue lab runs 5 jobs, maxRunningJobs is 4"),
     ],
 )
 def test_what_goes_beyond_a_limit_is_told(effects: tuple[Effect, ...], sentence: str) -> None:

@@ -193,8 +193,8 @@ def test_the_oracle_knows_who_is_stopped() -> None:
     wrong = violations(
         seen, Plan((Bind("default/a-1", "n1", "default/a"), Evict("default/a-0", "drain", "default/a"))), ()
     )
-    assert "pod default/a-1 is given a place although queue q is stopped" in wrong
-    assert "pod default/a-0 is drained, and no queue that it is in is" in wrong
+    assert "pod default/a-1 is placed although queue q is held" in wrong
+    assert "pod default/a-0 is drained although none of its queues is" in wrong
     assert violations(seen, Plan((SetPodGroup("default/b", "Inqueue"),)), ()) == [
-        "job default/b is admitted although queue q is stopped"
+        "job default/b is admitted although queue q is held"
     ]

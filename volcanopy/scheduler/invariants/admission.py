@@ -36,7 +36,7 @@ def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
             asked = sum(_asks(snapshot, row).get(name, 0) for row in [*newcomers, *before])
             if asked + used.get(name, 0) > hard[name]:
                 amounts = f"{quantity.text(name, asked + used.get(name, 0))} of {quantity.text(name, hard[name])}"
-                result.append(f"resource quota {quota.metadata.key} is promised beyond its limit: {amounts} {name}")
+                result.append(f"resourcequota {quota.metadata.key} is exceeded by reservations: {amounts} {name}")
     return result
 
 

@@ -38,10 +38,10 @@ def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, taker: d
     reference = volume.spec.claim_ref
     holder = "" if reference is None else f"{reference.namespace}/{reference.name}"
     if taker.setdefault(choice.volume, choice.claim) != choice.claim or holder not in {"", choice.claim}:
-        yield f"claim {choice.claim} gets volume {choice.volume}, which is another's"
+        yield f"claim {choice.claim} gets volume {choice.volume}, which is bound to another claim"
     affinity = volume.spec.node_affinity
     if affinity is not None and not _admits(affinity.required, snapshot, bind.node):
-        yield f"pod {bind.pod} is bound to {bind.node}, from where its volume {choice.volume} cannot be reached"
+        yield f"pod {bind.pod} is bound to {bind.node}, which cannot reach volume {choice.volume}"
 
 
 def _devices(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:

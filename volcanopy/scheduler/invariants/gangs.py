@@ -28,7 +28,7 @@ def split(moves: Moves) -> list[str]:
     of_role = _count(snapshot.tasks.role, ready | idle, len(roles.names))
     minimum = jobs.min_available[affected]
     result = [
-        f"gang {jobs.keys[job]} is split: {there[job]} of the {jobs.min_available[job]} pods that it needs have a node"
+        f"gang {jobs.keys[job]} is split: {there[job]}/{jobs.min_available[job]} required pods have a node"
         for job in affected[there[affected] + may_follow[affected] < minimum].tolist()
     ]
     short = np.flatnonzero((of_role < roles.minimum) & np.isin(roles.job, affected))
@@ -36,8 +36,8 @@ def split(moves: Moves) -> list[str]:
         job = int(roles.job[role])
         if jobs.min_available[job] >= sum(int(roles.minimum[one]) for one in jobs.roles[job]):
             result.append(
-                f"gang {jobs.keys[job]} is split: {of_role[role]} of the {roles.minimum[role]} pods that its task"
-                f" {roles.names[role]} needs have a node"
+                f"gang {jobs.keys[job]} is split: {of_role[role]}/{roles.minimum[role]} required pods of task"
+                f" {roles.names[role]} have a node"
             )  # a job that is content with fewer than its roles together need is not bound by them
     return result
 
@@ -50,7 +50,7 @@ def unpaid(moves: Moves, whole: bool) -> list[str]:
         if evict.preemptor:
             preemptors.setdefault(evict.preemptor, evict.pod)
         elif action_of(evict.reason) in _PAID_FOR:
-            result.append(f"pod {evict.pod} is evicted for nobody")
+            result.append(f"pod {evict.pod} is evicted without a preemptor")
     if not preemptors:
         return result
     placed = {str(jobs.keys[job]): job for job in np.unique(snapshot.tasks.job[moves.placed]).tolist() if job != NONE}
@@ -59,11 +59,11 @@ def unpaid(moves: Moves, whole: bool) -> list[str]:
     for preemptor, pod in sorted(preemptors.items()):
         job = placed.get(preemptor)
         if job is None:
-            result.append(f"pod {pod} is evicted for {preemptor}, which gets no place")
+            result.append(f"pod {pod} is evicted for {preemptor}, which gets no node")
         elif whole and counts[job] < jobs.min_available[job]:
             result.append(
-                f"pod {pod} is evicted for {preemptor}, which cannot start: {counts[job]} of the {jobs.min_available[job]}"
-                " pods that it needs have a place"
+                f"pod {pod} is evicted for {preemptor}, which cannot start: {counts[job]}/{jobs.min_available[job]}"
+                " required pods have a node"
             )
     return result
 

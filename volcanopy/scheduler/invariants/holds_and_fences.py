@@ -17,17 +17,17 @@ def started_though_stopped(moves: Moves, plan: Plan) -> list[str]:
     }
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         if evict.reason == "drain" and not _stopped_by(snapshot, _queue_of(snapshot, row), ("HoldAndDrain",)):
-            result.append(f"pod {evict.pod} is drained, and no queue that it is in is")
+            result.append(f"pod {evict.pod} is drained although none of its queues is")
     if not stopped:
         return result
     for row in moves.bound.tolist() + moves.nominated.tolist():
         by = stopped.get(_queue_of(snapshot, row), "")
         if by:
-            result.append(f"pod {tasks.keys[row]} is given a place although queue {by} is stopped")
+            result.append(f"pod {tasks.keys[row]} is placed although queue {by} is held")
     admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"}
     for row, key in enumerate(jobs.keys.tolist()) if admitted else ():
         if key in admitted and jobs.phase[row] == "Pending" and int(jobs.queue[row]) in stopped:
-            result.append(f"job {key} is admitted although queue {stopped[int(jobs.queue[row])]} is stopped")
+            result.append(f"job {key} is admitted although queue {stopped[int(jobs.queue[row])]} is held")
     return result
 
 

@@ -115,7 +115,7 @@ def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], l
         elif settled[place]:
             result.append(f"pod {bind.pod} is bound but is not waiting for a node")
         elif gated[place]:
-            result.append(f"pod {bind.pod} is bound although a scheduling gate holds it back")
+            result.append(f"pod {bind.pod} is bound although it has a scheduling gate")
         if node is None:
             result.append(f"pod {bind.pod} is bound to node {bind.node}, which does not exist")
     sound = {row: node for row, node in zip(at, on, strict=True) if row is not None and node is not None}

@@ -117,7 +117,7 @@ def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
     for queue, dim in zip(*np.nonzero(short.T), strict=True):
         resource = axis.names[dim]
         has, owed = (quantity.text(resource, int(table[dim, queue])) for table in (held, least))
-        result.append(f"queue {queues.names[queue]} is pushed below its guarantee: {has} of {owed} {resource}")
+        result.append(f"queue {queues.names[queue]} drops below its guarantee: {has} of {owed} {resource}")
     return result
 
 

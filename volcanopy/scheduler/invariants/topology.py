@@ -49,7 +49,7 @@ def _of_group(snapshot: Snapshot, name: str, asked: core.NetworkTopology | None,
         return
     spans = _tier_of(table, {int(table.of_node[node]) for node in nodes if node != NONE})
     if spans is not None and spans > tier:
-        yield f"{name} spans tier {spans} of the network and may span tier {tier} at most"
+        yield f"{name} spans network tier {spans}, highestTierAllowed is {tier}"
 
 
 def _tier_of(table: HyperNodeTable, rows: set[int]) -> int | None:

@@ -42,13 +42,15 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
         inside = _below(snapshot, row)
         most = queue.spec.max_running_jobs
         if most is not None and inside[new].any() and int(counted[inside].sum()) > most:
-            found.append(f"queue {queue.metadata.name} runs {int(counted[inside].sum())} jobs and may run {most}")
+            found.append(
+                f"queue {queue.metadata.name} runs {int(counted[inside].sum())} jobs, maxRunningJobs is {most}"
+            )
         touched = np.concatenate((new, gaining))
         for who, members, entry in _subjects(queue.spec, snapshot.jobs, inside, touched[inside[touched]]):
             where = f"{who} in queue {queue.metadata.name}"
             most, jobs = entry.max_running_jobs, int(counted[members].sum())
             if most is not None and members[new].any() and jobs > most:
-                found.append(f"{where} runs {jobs} jobs and may run {most}")
+                found.append(f"{where} runs {jobs} jobs, maxRunningJobs is {most}")
             found += _over(snapshot, where, entry, held[:, members].sum(axis=1), added[:, members].sum(axis=1))
     return found
 
@@ -58,7 +60,7 @@ def _over(snapshot: Snapshot, where: str, entry: core.QueueLimit, held: Ints, ad
         dim = snapshot.axis.index[name]
         if added[dim] > 0 and held[dim] > most:
             has, may = (quantity.text(name, int(units)) for units in (held[dim], most))
-            yield f"{where} holds {has} {name} and may hold {may}"
+            yield f"{where} has {has} {name} allocated, limit is {may}"
 
 
 def _limits(spec: core.QueueSpec) -> bool:

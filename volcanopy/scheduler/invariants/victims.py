@@ -20,7 +20,7 @@ def protected(moves: Moves, kept: Kept) -> list[str]:
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         pod, action = moves.snapshot.tasks.pods[row], action_of(evict.reason)
         if kept("conformance", action) and _is_critical(pod):
-            result.append(f"pod {evict.pod} is evicted although the cluster needs it")
+            result.append(f"pod {evict.pod} is evicted although it is a critical pod")
         if kept("cdp", action) and _is_hot(moves, row, pod):
             result.append(f"pod {evict.pod} is evicted before its cooldown time is over")
     return result
