@@ -18,6 +18,8 @@ _ENQUEUED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 _LIMITS = frozenset({Gate.LIMITS, Gate.SHARE, Gate.CAPABILITY})
 """Gates whose order among themselves depends on the configured plugins."""
 _QUANTITIES = ("requested", "allocated", "reserved", "tentative", "deserved", "limit")
+_OPTIONAL = frozenset({"reserved", "tentative"})
+"""Quantities that are left out if they are zero."""
 
 
 def is_enqueued(group: core.PodGroup | None) -> bool:
@@ -119,6 +121,10 @@ def _shortages(amounts: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
         if name not in available and name not in limit:
             continue
         if quantity.parse(requested) > quantity.parse(available.get(name, "0")):
-            values = [f"{key} {amounts[key][name]}" for key in _QUANTITIES if name in amounts.get(key, {})]
+            values = [
+                f"{key} {amounts[key][name]}"
+                for key in _QUANTITIES
+                if name in amounts.get(key, {}) and not (key in _OPTIONAL and str(amounts[key][name]) == "0")
+            ]
             shortages.append(f"{name} {', '.join(values)}")
     return shortages
