@@ -11,7 +11,7 @@ from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
@@ -66,7 +66,7 @@ def _decided(case: Case) -> tuple[Snapshot, Plan]:
 def sound(case: Case, dice: Random) -> list[str]:
     """No plan does what no plan may do."""
     snapshot, plan = _decided(case)
-    return violations(snapshot, plan, promises(_config(case.document)))
+    return violations(snapshot, plan, enforced_invariants(_config(case.document)))
 
 
 def orderless(case: Case, dice: Random) -> list[str]:
@@ -95,7 +95,7 @@ def resting(case: Case, dice: Random) -> list[str]:
     """
     config = _without_shuffle(_config(case.document))
     unfolding = Unfolding(_objects(case.world), config, replaced=bool(dice.randint(0, 1)))
-    promised, owed = promises(config), dict[str, str]()
+    promised, owed = enforced_invariants(config), dict[str, str]()
     plans: list[Plan] = []
     admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
     rationed = "pdb" in config.plugins and any(isinstance(thing, PodDisruptionBudget) for thing in _objects(case.world))

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.testing.notation import NOW, config, snapshot, world
@@ -221,7 +221,7 @@ def test_gangs_are_only_promised_whole_where_gang_is_configured() -> None:
 
 
 def test_a_configuration_promises_what_no_action_can_get_around() -> None:
-    assert promises(config("priority, gang, conformance | drf, proportion, pdb")) == {
+    assert enforced_invariants(config("priority, gang, conformance | drf, proportion, pdb")) == {
         "gang:ready",
         "conformance:drain",
         "conformance:preempt",
@@ -234,7 +234,7 @@ def test_a_configuration_promises_what_no_action_can_get_around() -> None:
         "proportion:flat",
         "proportion:reclaim",
     }  # not that preempting is for the more important: drf may name victims when the first tier names none
-    assert "priority:preempt" in promises(config("priority, gang, drf | proportion"))
-    assert "resourcequota:enqueue" in promises(config("resourcequota, gang | overcommit"))
-    assert "resourcequota:enqueue" not in promises(config("overcommit | resourcequota"))
-    assert "resourcequota:enqueue" not in promises(config("resourcequota", "allocate"))
+    assert "priority:preempt" in enforced_invariants(config("priority, gang, drf | proportion"))
+    assert "resourcequota:enqueue" in enforced_invariants(config("resourcequota, gang | overcommit"))
+    assert "resourcequota:enqueue" not in enforced_invariants(config("overcommit | resourcequota"))
+    assert "resourcequota:enqueue" not in enforced_invariants(config("resourcequota", "allocate"))

@@ -7,7 +7,7 @@ import pytest
 
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.testing.notation import config, snapshot
@@ -27,7 +27,7 @@ def decided(text: str, plugins: str | SchedulerConfig) -> Plan:
     conf = config(plugins, CHAIN)
     seen = snapshot(text)
     made = schedule(seen, conf)
-    assert violations(seen, made, promises(conf)) == []
+    assert violations(seen, made, enforced_invariants(conf)) == []
     return made
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.testing.cycles import Unfolding
@@ -27,7 +27,7 @@ def made(text: str, conf: SchedulerConfig) -> Plan:
     """The plan, which the oracle finds sound."""
     seen = snapshot(CLASSES + text)
     plan = schedule(seen, conf)
-    assert violations(seen, plan, promises(conf)) == []
+    assert violations(seen, plan, enforced_invariants(conf)) == []
     return plan
 
 

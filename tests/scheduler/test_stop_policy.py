@@ -3,7 +3,7 @@
 import pytest
 
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.testing.cycles import Unfolding
@@ -17,7 +17,7 @@ def made(text: str, plugins: str = "gang, priority, predicates", actions: str = 
     """The plan, which the oracle finds sound."""
     conf, seen = config(plugins, actions), snapshot(text)
     plan = schedule(seen, conf)
-    assert violations(seen, plan, promises(conf)) == []
+    assert violations(seen, plan, enforced_invariants(conf)) == []
     return plan
 
 

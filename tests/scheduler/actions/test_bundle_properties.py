@@ -15,7 +15,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -72,7 +72,7 @@ def test_every_plan_is_sound_and_the_world_comes_to_rest(text: str, chosen: Sche
     for _ in range(REST + 1):
         before = unfolding.snapshot()
         plans.append(unfolding.cycle())
-        assert violations(before, plans[-1], promises(chosen)) == []
+        assert violations(before, plans[-1], enforced_invariants(chosen)) == []
         if not plans[-1].of(Bind, Evict, Nominate):
             return
     pytest.fail("\n--\n".join(map(str, plans)))

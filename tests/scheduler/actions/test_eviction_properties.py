@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.testing.cycles import Unfolding
@@ -32,7 +32,7 @@ def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: Sched
     for _ in range(REST):
         seen = unfolding.snapshot()
         plan = unfolding.cycle()
-        assert violations(seen, plan, promises(unfolding.config)) == []
+        assert violations(seen, plan, enforced_invariants(unfolding.config)) == []
         promised = kept_for(plan)
         assert {effect.preemptor for effect in plan.of(Evict)} <= {effect.group for effect in plan.of(Nominate)}
         if promised:

@@ -5,7 +5,7 @@ from random import Random
 from tests.scheduler.properties import orderless, resting
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import parse
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
 from volcanopy.testing.cycles import Unfolding
@@ -77,7 +77,7 @@ def test_guarantees_are_kept_whichever_tier_names_victims() -> None:
     for plugins in ("gang, conformance | proportion", "gang, conformance, proportion", "gang, conformance, capacity"):
         seen = snapshot(text.format(3))
         assert moves(text.format(3), plugins, "reclaim") == [], plugins
-        assert violations(seen, decide(text.format(3), plugins, "reclaim"), promises(config(plugins))) == []
+        assert violations(seen, decide(text.format(3), plugins, "reclaim"), enforced_invariants(config(plugins))) == []
     assert moves(text.format(2), "gang, conformance | proportion", "reclaim") != []
 
 
@@ -184,7 +184,7 @@ def test_a_gang_for_which_others_left_is_not_broken_by_the_next_action() -> None
         """
     document = 'actions: "preempt, gangreclaim"\ntiers: [{plugins: [{name: conformance}, {name: gang}]}]'
     chosen = parse(document, builtin())
-    assert violations(snapshot(text), decide(text, chosen), promises(chosen)) == []
+    assert violations(snapshot(text), decide(text, chosen), enforced_invariants(chosen)) == []
 
 
 def test_room_kept_for_a_job_is_not_kept_twice_once_its_pods_are_on_it() -> None:

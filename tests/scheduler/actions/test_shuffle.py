@@ -7,7 +7,7 @@ import numpy as np
 from tests.scheduler.plugins.scene import seen
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import parse
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.framework.plugin import NoArguments, Plugin
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Evict, Plan
@@ -60,7 +60,7 @@ def shuffled(*tiers: str) -> Plan:
     config = parse("\n".join(lines), registry)
     snapshot = seen(TEXT)
     plan = schedule(snapshot, config, registry)
-    assert violations(snapshot, plan, promises(config)) == []
+    assert violations(snapshot, plan, enforced_invariants(config)) == []
     return plan
 
 

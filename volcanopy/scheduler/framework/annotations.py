@@ -1,7 +1,7 @@
-"""What pods say in annotations, where it matters to hooks over nodes.
+"""Pod annotations that node hooks depend on.
 
-Annotations are no part of a task's shape: equal tasks of one role may say different things. A plugin that reads one
-takes its answers to ``likeness`` and ``scope`` from here, and is then asked apart about those who say something else.
+Annotations are not part of a task's shape: tasks of one role may have different values. A plugin that reads an annotation
+takes its ``cache_key`` and ``scope`` from here, so that tasks with other values have results of their own.
 """
 
 from collections.abc import Callable, Hashable
@@ -16,27 +16,27 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
 
 Reader = Callable[[core.Pod], Hashable]
-"""Reads what a pod says; equal for pods that say the same, None for those that say nothing."""
+"""Reads the value from a pod; equal for pods with equal values, None without a value."""
 
 
 class Notes:
-    """What the pods of one session say about one matter."""
+    """The values of one kind of annotation on the pods of one session."""
 
     def __init__(self, cluster: Cluster, read: Reader) -> None:
         self._cluster = cluster
         self._read = read
 
     def of(self, task: TaskView) -> Hashable:
-        """What the task's pod says."""
+        """Return the value of the task's pod."""
         return self._read(task.pod)
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """What the task says, and whether the others of its role say the same; None if none of them says anything."""
-        mixed, said = self._is_mixed(task), self._read(task.pod)
-        return (said, mixed) if mixed or said is not None else None
+        """Return the task's value, and whether its role has several; None if no pod of the role has one."""
+        mixed, value = self._is_mixed(task), self._read(task.pod)
+        return (value, mixed) if mixed or value is not None else None
 
     def scope(self, task: TaskView, otherwise: Scope = Scope.COLUMNS) -> Scope:
-        """At least NODE for tasks whose like say something else, so that they are not placed as one run."""
+        """Return at least NODE for tasks of roles with several values, so that they are not placed as one run."""
         return max(otherwise, Scope.NODE) if self._is_mixed(task) else otherwise
 
     def _is_mixed(self, task: TaskView) -> bool:
@@ -45,12 +45,14 @@ class Notes:
 
     @cached_property
     def _mixed(self) -> frozenset[tuple[int, int]]:
-        """The roles, each with its job, of which pending tasks say different things."""
+        """The roles, each with its job, whose pending tasks have different values."""
         tasks = self._cluster.snapshot.tasks
         rows = np.flatnonzero(tasks.status == Status.PENDING)
-        said = [self._read(pod) for pod in tasks.pods[rows].tolist()]
-        if all(one is None for one in said):
+        value = [self._read(pod) for pod in tasks.pods[rows].tolist()]
+        if all(value is None for value in value):
             return frozenset()
         first: dict[tuple[int, int], Hashable] = {}
         places = zip(tasks.job[rows].tolist(), tasks.role[rows].tolist(), strict=True)
-        return frozenset(place for place, one in zip(places, said, strict=True) if first.setdefault(place, one) != one)
+        return frozenset(
+            place for place, value in zip(places, value, strict=True) if first.setdefault(place, value) != value
+        )

@@ -1,6 +1,6 @@
-"""How the answers of many plugins become one: Volcano's rules, as named values.
+"""Combination of the results of several plugins: Volcano's rules, by name.
 
-Plugins stand in tiers. ``Tiers`` holds, for one hook, the bound methods of the plugins that answer it, tier by tier, in
+Plugins are in tiers. ``Tiers`` contains, for one hook, the bound methods of the plugins that implement it, tier by tier, in
 the order of the configuration file.
 """
 
@@ -17,7 +17,7 @@ Tiers = tuple[tuple[Method, ...], ...]
 
 
 def flat(tiers: Tiers) -> tuple[Method, ...]:
-    """All methods, in order."""
+    """Return all methods, in order."""
     return tuple(method for tier in tiers for method in tier)
 
 
@@ -28,13 +28,13 @@ def lexicographic(tiers: Tiers) -> Method:
 
 
 def columns(tiers: Tiers) -> Method:
-    """The columns of keys, the most important first."""
+    """The arrays of keys, the most important first."""
     methods = flat(tiers)
     return lambda *asked: [method(*asked) for method in methods]
 
 
 def first(tiers: Tiers) -> Method:
-    """The first answer that is not None."""
+    """The first result that is not None."""
     methods = flat(tiers)
     if len(methods) == 1:
         return methods[0]
@@ -50,7 +50,7 @@ def first(tiers: Tiers) -> Method:
 
 
 def every(tiers: Tiers) -> Method:
-    """All must agree; nobody asked is agreement."""
+    """All must agree; without plugins the result is True."""
     methods = flat(tiers)
     if len(methods) == 1:
         return methods[0]
@@ -58,18 +58,18 @@ def every(tiers: Tiers) -> Method:
 
 
 def each(tiers: Tiers) -> Method:
-    """All are told."""
+    """All are called."""
     methods = flat(tiers)
 
-    def tell(*asked: Any) -> None:
+    def ask(*asked: Any) -> None:
         for method in methods:
             method(*asked)
 
-    return tell
+    return ask
 
 
 def largest(tiers: Tiers) -> Method:
-    """The largest number, 0 of none."""
+    """The largest number; 0 without plugins."""
     methods = flat(tiers)
     if len(methods) == 1:
         return methods[0]
@@ -77,21 +77,21 @@ def largest(tiers: Tiers) -> Method:
 
 
 def first_tier(tiers: Tiers) -> Method:
-    """All of the first tier that has anyone to ask must agree; with nobody at all the answer is no."""
+    """All of the first tier with plugins must agree; without plugins the result is False."""
     methods = next((tier for tier in tiers if tier), ())
     return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
 
 
 def unanimous(tiers: Tiers) -> Method:
-    """All must agree; with nobody to ask the answer is no."""
+    """All must agree; without plugins the result is False."""
     methods = flat(tiers)
     return lambda *asked: bool(methods) and all(method(*asked) for method in methods)
 
 
 def vote(tiers: Tiers) -> Method:
-    """The first rejection met decides; a tier that permits ends the vote; silence permits.
+    """The first rejection decides; a tier that permits ends the vote; without votes the result is to permit.
 
-    Of a rejection that yields the rest is still heard: one that does not goes before it.
+    After a rejection that yields the remaining plugins are still asked: one that does not yield has precedence.
     """
     tiers = tuple(tier for tier in tiers if tier)
 
@@ -114,10 +114,9 @@ def vote(tiers: Tiers) -> Method:
 
 
 def intersect(tiers: Tiers, protect: Method | None = None) -> Method:
-    """The victims that all plugins of a tier name, in the order of the first; the first tier that leaves any decides.
+    """The victims that all plugins of a tier select, in the order of the first; the first tier that leaves any decides.
 
-    A plugin that names none at all makes its tier name none. ``protect`` leaves those of the victims that may go
-    whichever tier names them.
+    A plugin that selects none makes its tier select none. ``protect`` filters the victims of every tier.
     """
     tiers = tuple(tier for tier in tiers if tier)
 
@@ -142,7 +141,7 @@ def intersect(tiers: Tiers, protect: Method | None = None) -> Method:
 
 
 def union(tiers: Tiers) -> Method:
-    """The rows that any plugin of a tier names, each once; the first tier that names any decides."""
+    """The rows that any plugin of a tier selects, without duplicates; the first tier that selects any decides."""
     tiers = tuple(tier for tier in tiers if tier)
 
     def ask(candidates: Rows) -> Rows:
@@ -169,10 +168,10 @@ def narrow(tiers: Tiers) -> Method:
     return ask
 
 
-def refusals(tiers: Tiers) -> Method:
-    """Every refusal of every plugin."""
+def rejections(tiers: Tiers) -> Method:
+    """Every rejection of every plugin."""
     methods = flat(tiers)
-    return lambda *asked: [refusal for method in methods for refusal in method(*asked)]
+    return lambda *asked: [rejection for method in methods for rejection in method(*asked)]
 
 
 def total(tiers: Tiers) -> Method:
@@ -222,7 +221,7 @@ RULES: dict[str, Callable[[Tiers], Method]] = {
     "intersect": intersect,
     "union": union,
     "narrow": narrow,
-    "refusals": refusals,
+    "rejections": rejections,
     "total": total,
     "block total": block_total,
     "merged": merged,

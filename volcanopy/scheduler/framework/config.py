@@ -1,6 +1,6 @@
 """The scheduler's configuration: Volcano's file format, read strictly.
 
-Everything in the file is checked when it is read: an unknown action, plugin, switch or argument is refused in one
+Everything in the file is checked when it is read: an unknown action, plugin, switch or argument is an error with one
 sentence that names it and what was probably meant. Nothing is ignored, nothing fails later.
 """
 
@@ -81,7 +81,7 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
     try:
         document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        raise ConfigError(f"the scheduler configuration is not YAML: {_one_line(error)}") from error
+        raise ConfigError(f"the scheduler configuration is not YAML: {_single_line(error)}") from error
     if not isinstance(document, dict):
         raise ConfigError("the scheduler configuration must be a mapping with the keys actions and tiers")
     _known_keys("the scheduler configuration", document, ("actions", "tiers", "configurations", "metrics"))
@@ -95,7 +95,7 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
         action_arguments=_action_arguments(document.get("configurations") or [], registry),
         metrics=_metrics(document.get("metrics")),
     )
-    _refuse_conflicts(config)
+    _reject_conflicts(config)
     return config
 
 
@@ -104,10 +104,10 @@ def default(registry: Registry) -> SchedulerConfig:
     return parse(DEFAULT, registry)
 
 
-def _actions(said: Any, registry: Registry) -> tuple[str, ...]:
-    if not isinstance(said, str) or not said.strip():
+def _actions(value: Any, registry: Registry) -> tuple[str, ...]:
+    if not isinstance(value, str) or not value.strip():
         raise ConfigError('actions: must name the actions in order, such as "enqueue, allocate, backfill"')
-    names = tuple(name.strip() for name in said.split(",") if name.strip())
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
     for name in names:
         if name not in registry.actions:
             raise ConfigError(f"actions: unknown action {name!r}{_meant(name, registry.actions)}")
@@ -143,11 +143,11 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
     )
 
 
-def _arguments(path: str, said: Any, model: type[Arguments]) -> Arguments:
-    if not isinstance(said, dict):
+def _arguments(path: str, value: Any, model: type[Arguments]) -> Arguments:
+    if not isinstance(value, dict):
         raise ConfigError(f"{path}: must be a mapping")
     try:
-        return model.model_validate(said)
+        return model.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -155,11 +155,11 @@ def _arguments(path: str, said: Any, model: type[Arguments]) -> Arguments:
             *outer, last = first["loc"]
             known = _fields(model, outer)
             raise ConfigError(f"{path}: unknown argument {where!r}{_meant(str(last), known)}") from None
-        said_value = first.get("input")
+        value = first.get("input")
         message = str(first["msg"]).removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
         place = f"{path}.{where}" if where else path
-        raise ConfigError(f"{place}: {message}, not {said_value!r}" if where else f"{place}: {message}") from None
+        raise ConfigError(f"{place}: {message}, not {value!r}" if where else f"{place}: {message}") from None
 
 
 def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
@@ -175,9 +175,9 @@ def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _metrics(said: Any) -> metrics_source.Metrics | None:
+def _metrics(value: Any) -> metrics_source.Metrics | None:
     try:
-        return metrics_source.read(said)
+        return metrics_source.read(value)
     except ValidationError as error:
         where, fault, message = metrics_source.complaint(error)
         if fault == "extra_forbidden":
@@ -188,11 +188,11 @@ def _metrics(said: Any) -> metrics_source.Metrics | None:
         raise ConfigError(f"metrics: {error}") from None
 
 
-def _action_arguments(said: Any, registry: Registry) -> dict[str, Mapping[str, Any]]:
-    if not isinstance(said, list):
+def _action_arguments(value: Any, registry: Registry) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(value, list):
         raise ConfigError("configurations: must be a list of entries with a name and arguments")
     arguments: dict[str, Mapping[str, Any]] = {}
-    for number, entry in enumerate(said):
+    for number, entry in enumerate(value):
         path = f"configurations[{number}]"
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise ConfigError(f"{path}: must be a mapping with a name")
@@ -214,7 +214,7 @@ def _action_arguments(said: Any, registry: Registry) -> dict[str, Mapping[str, A
     return arguments
 
 
-def _refuse_conflicts(config: SchedulerConfig) -> None:
+def _reject_conflicts(config: SchedulerConfig) -> None:
     for number, tier in enumerate(config.tiers):
         names = {plugin.name for plugin in tier}
         if "proportion" in names and any(plugin.name == "drf" and plugin.hierarchy for plugin in tier):
@@ -238,5 +238,5 @@ def _meant(word: str, known: Iterable[str]) -> str:
     return f"; known are: {', '.join(known)}" if known else "; it takes none"
 
 
-def _one_line(error: Exception) -> str:
+def _single_line(error: Exception) -> str:
     return " ".join(str(error).split())

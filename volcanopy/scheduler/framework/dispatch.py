@@ -1,4 +1,4 @@
-"""The hooks of a session's plugins, combined: each is one function, typed as the specification in ``plugin``."""
+"""The combined hooks of the plugins of a session: each is one function, typed as the specification in ``plugin``."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 
 
 class Hooks:
-    """What the plugins together answer."""
+    """The combined hooks."""
 
     queue_order: Callable[[QueueView], tuple[Any, ...]]
     job_order: Callable[[Rows], list[Any]]
@@ -92,31 +92,31 @@ class Hooks:
         """The hooks that no plugin answers."""
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
-        """The keys of ``job_order`` of each of these job rows."""
+        """Return the keys of ``job_order`` of each of these job rows."""
         columns = [column.tolist() for column in self.job_order(jobs)]
         return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
 
     def will_start(self, job: JobView) -> bool:
-        """Whether a job starts once the room that is being freed is free: whoever would wait with less, nobody objects."""
+        """Return whether a job can start once evicted pods have terminated, and no plugin votes against it."""
         enough = self.shortfall(job) <= job.waiting_count
         return enough and all(method(job).value >= 0 for method in self._pipelined)
 
     @property
     def by_shape(self) -> bool:
-        """Whether the node hooks answer the same for all tasks of one shape."""
+        """Whether the node hooks return the same for all tasks of one shape."""
         return not self._cache_keys
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """Equal for tasks for which the node hooks answer the same."""
+        """Return a key that is equal for tasks for which the node hooks return the same."""
         shape = task.shape
         return (shape, *[cache_key(task) for cache_key in self._cache_keys]) if self._cache_keys else shape
 
     def rejections_are_static(self, task: TaskView) -> bool:
-        """Whether the nodes that predicates reject for the task are the same during the whole session."""
+        """Return whether predicates reject the same nodes for the task during the whole session."""
         return all(plugin.scope(task) is Scope.STATIC for plugin in self._rejecting)
 
     def scope(self, task: TaskView) -> Scope:
-        """The widest scope that a plugin claims for the task."""
+        """Return the widest scope that a plugin declares for the task."""
         key = self.cache_key(task)
         known = self._scopes.get(key)
         if known is None:

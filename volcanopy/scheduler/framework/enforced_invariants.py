@@ -1,7 +1,7 @@
-"""What a configuration promises: which plugins' promises no action can get around, as the oracle in ``check`` names them.
+"""The invariants that a configuration enforces, by the names that the checker uses (``plugin:part``).
 
-A plugin that is switched off for something promises nothing about it. Whoever only has a say in its own tier promises
-only if no other tier can decide without it; protections (``preemptable_at_all`` and ``reclaimable_at_all``) hold in every tier.
+A plugin that is switched off for a hook enforces nothing there. A plugin whose result counts in its own tier only enforces an
+invariant only if no other tier can decide without it; protections (``*_at_all``) are valid in every tier.
 """
 
 from volcanopy.scheduler.framework.config import PluginConfig, SchedulerConfig
@@ -23,30 +23,30 @@ _PARTS = {
     ("cdp", "preempt"): "enablePreemptable",
     ("cdp", "reclaim"): "enableReclaimable",
 }
-"""The parts of promises with the switch that takes each away."""
+"""The parts with the switch that turns each off."""
 
 
-def promises(config: SchedulerConfig) -> frozenset[str]:
-    """The promises in force, as ``plugin:part``."""
+def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
+    """Return the invariants in force, as ``plugin:part``."""
     entries = [entry for tier in config.tiers for entry in tier]
-    found = {
+    parts = {
         f"{name}:{part}"
         for (name, part), switch in _PARTS.items()
         if any(entry.name == name and switch not in entry.off for entry in entries)
     }
     for entry in entries:
         if entry.name == "capacity" and "enabledAllocatable" not in entry.off:
-            found.add("capacity:tree" if entry.hierarchy else "capacity:flat")
+            parts.add("capacity:tree" if entry.hierarchy else "capacity:flat")
         if entry.name == "drf" and entry.hierarchy:
-            found |= {"drf:tree"} if "enabledAllocatable" not in entry.off else set()
-            found |= {"drf:reclaim"} if "enableReclaimable" not in entry.off else set()
+            parts |= {"drf:tree"} if "enabledAllocatable" not in entry.off else set()
+            parts |= {"drf:reclaim"} if "enableReclaimable" not in entry.off else set()
     answering = [tier for tier in config.tiers if any(_answers(entry, "preemptable") for entry in tier)]
     if answering and all(_has(tier, "priority", "preemptable") for tier in answering):
-        found.add("priority:preempt")
+        parts.add("priority:preempt")
     voting = next((tier for tier in config.tiers if any(_answers(entry, "job_enqueueable") for entry in tier)), ())
     if "enqueue" in config.actions and _has(voting, "resourcequota", "job_enqueueable"):
-        found.add("resourcequota:enqueue")
-    return frozenset(found)
+        parts.add("resourcequota:enqueue")
+    return frozenset(parts)
 
 
 def _has(tier: tuple[PluginConfig, ...], name: str, hook: str) -> bool:

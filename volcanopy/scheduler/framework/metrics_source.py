@@ -1,6 +1,6 @@
-"""Where the nodes' real load comes from: the block ``metrics`` of the scheduler's configuration.
+"""The block ``metrics`` of the scheduler's configuration: the source of the measured load of nodes.
 
-Only the words are read here. Whoever runs the scheduler asks that source, and hands what it says to the state.
+This module only reads the block. The service queries the source and gives the results to the cluster cache.
 """
 
 from datetime import timedelta
@@ -16,31 +16,31 @@ _ELASTIC = "elasticsearch"
 
 
 class Metrics(Arguments):
-    """Whom to ask, and how often."""
+    """The source and the interval of the queries."""
 
     type: Literal["prometheus", "prometheus_adaptor", "metrics-server"]
     """A Prometheus server; the API server's ``custom.metrics.k8s.io``; or its ``metrics.k8s.io``."""
     address: str = ""
     """The URL of the Prometheus server."""
     interval: Duration = timedelta(seconds=30)
-    """How often it is asked."""
+    """The interval of the queries."""
     insecure: bool = Field(False, alias="tls.insecureSkipVerify")
-    """Whether a certificate that nobody vouches for is good enough."""
+    """Whether certificates that cannot be verified are accepted."""
 
     @field_validator("interval")
     @classmethod
-    def _is_above_zero(cls, said: timedelta) -> timedelta:
-        if said <= timedelta(0):
+    def _is_above_zero(cls, value: timedelta) -> timedelta:
+        if value <= timedelta(0):
             raise ValueError("must be a duration above zero such as 30s")
-        return said
+        return value
 
     @model_validator(mode="after")
     def _has_an_address(self) -> "Metrics":
         if self.type == "prometheus":
             if not self.address.startswith(("http://", "https://")):
-                said = f"not {self.address!r}" if self.address else "and is missing"
+                value = f"not {self.address!r}" if self.address else "and is missing"
                 raise ValueError(
-                    f"address must be the URL of the Prometheus server such as http://prometheus.monitoring:9090, {said}"
+                    f"address must be the URL of the Prometheus server such as http://prometheus.monitoring:9090, {value}"
                 )
         elif self.address:
             raise ValueError(
@@ -49,20 +49,20 @@ class Metrics(Arguments):
         return self
 
 
-def read(said: Any) -> Metrics | None:
-    """The block, None if there is none. Raises ValueError with one sentence, or pydantic's error for a single key."""
-    if not said:
+def read(value: Any) -> Metrics | None:
+    """Return the block, None without one. Raises ValueError with one sentence, or ValidationError for a single key."""
+    if not value:
         return None
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise ValueError("must be a mapping with the key type")
-    kind = said.get("type")
-    if kind == _ELASTIC or any(str(key).startswith(f"{_ELASTIC}.") for key in said):
+    kind = value.get("type")
+    if kind == _ELASTIC or any(str(key).startswith(f"{_ELASTIC}.") for key in value):
         raise ValueError(f"type {_ELASTIC} is not supported: use one of {', '.join(_SERVED)}")
-    return Metrics.model_validate(said)
+    return Metrics.model_validate(value)
 
 
 def complaint(error: ValidationError) -> tuple[str, str, str]:
-    """The first thing that is wrong: the key, pydantic's word for the fault, and the sentence."""
+    """Return the first error: the key, the type of the error, and the message."""
     first = error.errors()[0]
     message = str(first["msg"]).removeprefix("Value error, ")
     return ".".join(map(str, first["loc"])), str(first["type"]), message[:1].lower() + message[1:]

@@ -1,10 +1,10 @@
-"""What a plugin is: the hook specification.
+"""The hooks that a plugin can implement, with their types.
 
-The base class is the specification. Each hook is a method with a typed signature, a sentence that says what it decides,
-and a decorator that names how the answers of several plugins combine (:mod:`volcanopy.scheduler.framework.combine`) and which
+The base class is the specification. Each hook is a method with a typed signature, a description of its result, and a
+decorator that names how the results of several plugins are combined (:mod:`volcanopy.scheduler.framework.combine`) and which
 switch of the configuration file turns it off. A plugin overrides what it needs; nothing else is registered.
 
-An instance lives for one session. It sees a read-only :class:`~volcanopy.scheduler.ledger.views.Cluster`, and neither the
+An instance exists for one session. It sees a read-only :class:`~volcanopy.scheduler.ledger.views.Cluster`, and neither the
 session, nor a client, nor a clock.
 """
 
@@ -28,13 +28,13 @@ Key = float | int | str | tuple[Any, ...]
 
 
 class Arguments(BaseModel):
-    """The base of plugin arguments: a key that is not declared is refused when the configuration is read."""
+    """Base class of plugin arguments: a key that is not declared is an error when the configuration is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class NoArguments(Arguments):
-    """For plugins that take none."""
+    """For plugins without arguments."""
 
 
 class Scope(IntEnum):
@@ -51,7 +51,7 @@ class Scope(IntEnum):
 
 
 class Purpose(Enum):
-    """What a place in the network is looked for: to allocate room that is there, or to evict whom it takes."""
+    """What a hypernode is selected for: to allocate free resources, or to evict pods."""
 
     ALLOCATE = "allocate"
     EVICT = "evict"
@@ -59,9 +59,9 @@ class Purpose(Enum):
 
 @dataclass(frozen=True)
 class Vote:
-    """The answer of a voting hook: permit, abstain, or reject for a reason (and at which gate).
+    """The result of a voting hook: permit, abstain, or reject for a reason (and at which gate).
 
-    A rejection that ``yields`` is for want of free room only: it gives way to a queue's claim on its own share.
+    A rejection that ``yields`` is only for insufficient free resources: a deserved share has precedence over it.
     """
 
     value: int
@@ -75,16 +75,16 @@ ABSTAIN = Vote(0)
 
 
 def reject(gate: str, reason: Reason, yields: bool = False) -> Vote:
-    """A vote against, with the sentence that its owner will read (or what it is made of, :mod:`.messages`)."""
+    """Return a rejecting vote with its message, or with the parts of one (:mod:`.messages`)."""
     return Vote(-1, gate, reason, yields)
 
 
 @dataclass(frozen=True, eq=False)
 class NodeRejection:
-    """A predicate's no: the reason in kube-scheduler's words and the (M,) mask of the asked nodes that it refuses.
+    """A reason why a predicate rejects nodes, in kube-scheduler's wording, with the (M,) mask of the rejected nodes.
 
-    ``final``: evicting pods from such a node would not help. ``temporary``: it is over when those that leave have left, so
-    that the task can be meant for the node already. ``reserved_for``: the job that the node is reserved for, if any.
+    ``final``: evictions do not make the nodes feasible. ``temporary``: the nodes become feasible when the pods that terminate
+    there are gone, so that the task can be nominated already. ``reserved_for``: the job that the nodes are reserved for, if any.
     """
 
     reason: str
@@ -96,7 +96,7 @@ class NodeRejection:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why something may not be done: the gate that says so and the sentence for people, or what that is made of."""
+    """The gate that rejects something, with the message or its parts."""
 
     gate: str
     reason: Reason
@@ -104,7 +104,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class GangPreemptor:
-    """Who is to have the room of whole bundles of pods: a task of a gang, from jobs of its queue or ``across_queues`` queues."""
+    """The task of a gang for which bundles of pods are evicted: of jobs of its queue, or of jobs ``across_queues``."""
 
     task: TaskView
     across_queues: bool
@@ -112,7 +112,7 @@ class GangPreemptor:
 
 @dataclass(frozen=True)
 class Invalid:
-    """Why a job cannot take part in this cycle; ``unblocked_by`` says what is missing, ``numbers`` how many of what."""
+    """Why a job cannot take part in this cycle; ``unblocked_by`` states what is missing, ``numbers`` the counts."""
 
     reason: str
     message: str
@@ -126,7 +126,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Hook:
-    """The specification of one hook: its rule of combination and its switch in the configuration file, if it has one."""
+    """The specification of one hook: its combination rule, and its switch in the configuration file if it has one."""
 
     rule: Rule
     switch: str | None
@@ -146,11 +146,11 @@ A = TypeVar("A", bound=Arguments)
 
 
 def per_shape(task: TaskView) -> None:
-    """The ``cache_key`` of plugins whose answers about nodes depend on no more of a task than its shape."""
+    """The ``cache_key`` of plugins whose results for nodes depend on nothing but the shape of a task."""
 
 
 class Plugin(Generic[A]):
-    """One policy. Subclasses name themselves, declare their arguments, and override the hooks that they answer."""
+    """One policy. Subclasses set their name, declare their arguments, and override hooks."""
 
     name: ClassVar[str]
     arguments: ClassVar[type[Arguments]] = NoArguments
@@ -163,39 +163,39 @@ class Plugin(Generic[A]):
         self.open()
 
     def open(self) -> None:
-        """Reckon what holds for the whole session."""
+        """Compute what is valid for the whole session."""
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """What the predicate and node_order answers depend on besides the task's shape; by default on the task itself.
+        """Return what the results of predicate and node_order depend on besides the task's shape; by default the task itself.
 
-        Answers are shared by tasks of equal shape and key. ``cache_key = staticmethod(per_shape)`` shares them by shape.
+        Results are shared by tasks of equal shape and key. ``cache_key = staticmethod(per_shape)`` shares them by shape.
         """
         return task.row
 
     def scope(self, task: TaskView) -> Scope:
-        """How far a placement changes this plugin's predicate and node_order answers for the task."""
+        """Return which results of predicate and node_order for the task a placement changes."""
         return Scope.NODE
 
     # Order: keys, smaller first
 
     @hook("lexicographic", "enableQueueOrder")
     def queue_order(self, queue: QueueView) -> Key:
-        """Which queue takes the next turn."""
+        """Sort key of a queue: the first queue is considered next."""
         raise NotImplementedError
 
     @hook("columns", "enableJobOrder")
     def job_order(self, jobs: Rows) -> Ints | Floats | Mask:
-        """Which job of a queue takes the next turn: one key for each of the (M,) job rows."""
+        """Sort keys of the (M,) job rows: the first job of a queue is considered next."""
         raise NotImplementedError
 
     @hook("columns", "enableTaskOrder")
     def task_order(self, tasks: Rows) -> Ints | Floats:
-        """Which task of a job comes first: one key for each of the (M,) task rows."""
+        """Sort keys of the (M,) task rows within a job."""
         raise NotImplementedError
 
     @hook("lexicographic", "enabledSubJobOrder")
     def subjob_order(self, part: SubJobView) -> Key:
-        """Which sub-group of a job is placed next."""
+        """Sort key of a sub-group within a job."""
         raise NotImplementedError
 
     # Gates of a job
@@ -207,136 +207,136 @@ class Plugin(Generic[A]):
 
     @hook("vote", "enableJobEnqueued")
     def job_enqueueable(self, job: JobView) -> Vote:
-        """Whether the job may go from Pending to Inqueue: whether its pods shall be made."""
+        """Whether the job may change from Pending to Inqueue, so that its pods are created."""
         raise NotImplementedError
 
     @hook("each", "enableJobEnqueued")
     def job_enqueued(self, job: JobView) -> None:
-        """Take notice that the job goes to Inqueue."""
+        """Called when the job changes to Inqueue."""
         raise NotImplementedError
 
     @hook("every", "enableJobReady")
     def job_ready(self, job: JobView) -> bool:
-        """Whether the job has what it takes to start: its placements may be bound."""
+        """Whether the job can start: its placements may be bound."""
         raise NotImplementedError
 
     @hook("largest", "enableJobReady")
     def shortfall(self, job: JobView) -> int:
-        """At least how many more tasks must be placed before job_ready can become true."""
+        """The least number of further tasks that must be placed before job_ready can become true."""
         raise NotImplementedError
 
     @hook("vote", "enableJobPipelined")
     def job_pipelined(self, job: JobView) -> Vote:
-        """Whether the job will have what it takes once room that is being freed is free."""
+        """Whether the job can start once the evicted pods have terminated."""
         raise NotImplementedError
 
     @hook("every", "enabledSubJobReady")
     def subjob_ready(self, part: SubJobView) -> bool:
-        """Whether a sub-group of a job that divides has what it takes to start."""
+        """Whether a sub-group can start."""
         raise NotImplementedError
 
     @hook("vote", "enabledSubJobPipelined")
     def subjob_pipelined(self, part: SubJobView) -> Vote:
-        """Whether a sub-group will have what it takes once room that is being freed is free."""
+        """Whether a sub-group can start once the evicted pods have terminated."""
         raise NotImplementedError
 
     @hook("first_tier", "enableJobStarving")
     def job_starving(self, job: JobView) -> bool:
-        """Whether the job lacks tasks that others may have to leave for."""
+        """Whether pods may be evicted for the pending tasks of the job."""
         raise NotImplementedError
 
     @hook("first")
     def job_condition(self, job: JobView) -> GroupCondition | None:
-        """What the pod group's condition says when the session ends; its message, if empty, is the session's own."""
+        """The condition of the pod group at the end of the session; an empty message stands for the session's own."""
         raise NotImplementedError
 
     # Gates of a queue
 
     @hook("first", "enabledOverused")
     def overused(self, queue: QueueView) -> Rejection | None:
-        """Why the queue gets no further turn in this session."""
+        """Why nothing more is allocated to the queue in this session; None if it is not overused."""
         raise NotImplementedError
 
     @hook("first", "enableReservedNodes")
     def reservation(self, job: JobView) -> Mapping[str, str] | None:
-        """What is known of room that is kept until the job fits, by name; None if it is none that room is kept for.
+        """The details by name of a reservation that the job has until it fits; None if it has none.
 
-        For such a job want of free room is no reason not to admit it.
+        Insufficient free resources are no reason not to enqueue such a job.
         """
         raise NotImplementedError
 
     @hook("first", "enabledAllocatable")
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Why the queue may not take ``count`` more tasks equal to this one."""
+        """Why ``count`` more tasks equal to this one cannot be allocated to the queue; None if they can."""
         raise NotImplementedError
 
     @hook("every", "enablePreemptive")
     def preemptive(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
-        """Whether the queue may take room from others for these tasks."""
+        """Whether pods of other queues may be evicted for these tasks of the queue."""
         raise NotImplementedError
 
     @hook("unanimous", "enablePreemptive")
     def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
-        """Whether the queue's share covers that it holds this much in all; with nobody to say so it does not."""
+        """Whether this total amount is within the deserved share of the queue; False if no plugin implements it."""
         raise NotImplementedError
 
     @hook("first")
     def queue_shares(self) -> QueueShares | None:
-        """What the queues are due, for people to see: it is written into their statuses when the session ends."""
+        """The shares of all queues, which are written into their statuses when the session ends."""
         raise NotImplementedError
 
     @hook("lexicographic")
     def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> Key:
-        """Which queue has to give first when the queue ``reclaimer`` takes room back."""
+        """Sort key of the queues from which the queue ``reclaimer`` reclaims: the first one loses pods first."""
         raise NotImplementedError
 
     # Victims
 
     @hook("intersect", "enablePreemptable")
     def preemptable(self, preemptor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Which candidates the task may displace within its queue; None to abstain."""
+        """Which candidates of its queue the task may preempt; None to abstain."""
         raise NotImplementedError
 
     @hook("intersect", "enableReclaimable")
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Which candidates of other queues the task may displace; None to abstain."""
+        """Which candidates of other queues the task may reclaim from; None to abstain."""
         raise NotImplementedError
 
     @hook("narrow", "enablePreemptable")
     def preemptable_at_all(self, preemptor: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which of the victims that a tier agrees on may be displaced at all: a protection that holds in every tier."""
+        """Which victims that a tier agreed on may be preempted: a protection that is valid in every tier."""
         raise NotImplementedError
 
     @hook("narrow", "enableReclaimable")
     def reclaimable_at_all(self, reclaimer: TaskView, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which of the victims that a tier agrees on may be displaced at all: a protection that holds in every tier."""
+        """Which victims that a tier agreed on may be reclaimed: a protection that is valid in every tier."""
         raise NotImplementedError
 
     @hook("intersect")
     def unified_evictable(self, preemptor: GangPreemptor, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        """Which candidates a gang may displace, where whole bundles leave (gangpreempt, gangreclaim); None to abstain."""
+        """Which candidates a gang may evict in bundles (gangpreempt, gangreclaim); None to abstain."""
         raise NotImplementedError
 
     @hook("narrow")
     def unified_evictable_at_all(self, preemptor: GangPreemptor, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which of the victims that a tier agrees on a gang may displace at all: a protection that holds in every tier."""
+        """Which victims that a tier agreed on a gang may evict: a protection that is valid in every tier."""
         raise NotImplementedError
 
     @hook("union", "enabledVictim")
     def victim_tasks(self, running: Rows) -> Rows:
-        """Which of the running tasks, all given by their rows, shall leave their nodes, whoever comes there next."""
+        """Which of the running task rows are to be evicted without a preemptor."""
         raise NotImplementedError
 
     @hook("narrow", "enabledVictim")
     def evictable(self, victims: Sequence[TaskView]) -> Sequence[TaskView]:
-        """Which of the tasks that shall leave their nodes may do so."""
+        """Which of these victims may be evicted."""
         raise NotImplementedError
 
     # Nodes
 
-    @hook("refusals", "enablePredicate")
+    @hook("rejections", "enablePredicate")
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
-        """Which nodes the task cannot run on, and why not."""
+        """Which nodes the task cannot run on, and why."""
         raise NotImplementedError
 
     @hook("block total", "enableNodeOrder")
@@ -354,9 +354,9 @@ class Plugin(Generic[A]):
     def hypernode_gradient(
         self, requester: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
     ) -> Sequence[Rows] | None:
-        """In which of these hypernodes, all close enough, to try to place a job or sub-group: groups, the best first.
+        """In which of these feasible hypernodes to try to place a job or sub-group: groups, the best first.
 
-        None to leave it at the usual order, in which the lowest tiers come first.
+        None for the default order, the lowest tiers first.
         """
         raise NotImplementedError
 
@@ -372,7 +372,7 @@ class Plugin(Generic[A]):
 
     @hook("first")
     def bind_claims(self, task: TaskView, node: int) -> Claims | None:
-        """What must be settled of the pod's claims on volumes and devices before it is bound to this node."""
+        """What must be allocated to the claims of the pod on volumes and devices before it is bound to this node."""
         raise NotImplementedError
 
 
@@ -393,16 +393,16 @@ SWITCHES: frozenset[str] = frozenset(
         "enabledVictim",
     }
 )
-"""Every ``enable*`` key of the configuration file; those of hooks that no plugin of ours answers are accepted and idle."""
+"""Every ``enable*`` key of the configuration file; those of hooks that no built-in plugin implements are accepted."""
 
 
 def overrides(plugin: "Plugin[Any]", name: str) -> bool:
-    """Whether a plugin answers a hook."""
+    """Return whether a plugin implements a hook."""
     kind: Any = type(plugin)
     return name in _overridden(kind)
 
 
 @lru_cache(maxsize=256)
 def _overridden(kind: Any) -> frozenset[str]:
-    """The hooks that a class of plugins answers: each session asks about all of them."""
+    """Return the hooks that a class of plugins implements."""
     return frozenset(name for name in HOOKS if getattr(kind, name) is not getattr(Plugin, name))

@@ -1,6 +1,6 @@
-"""The cluster as plugins see it: nodes as columns, and everything else by name.
+"""Read-only views of the cluster for plugins: nodes and tasks as columns, and everything else by name.
 
-Like all views these are read-only and show the session as it is at the moment of asking.
+They show the session as it is at the time of the call.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,10 +57,10 @@ class TasksView:
 
 
 class NodesView:
-    """Some nodes, as columns. ``rows`` are their row numbers.
+    """Some nodes, as columns.
 
-    The same row may stand in a view several times, each time with another number of equal tasks taken as placed on it:
-    this is how a run of equal tasks is asked about in one call. A hook that reads only these columns need not care.
+    A row may be in a view several times, each time with another number of equal tasks counted as placed on it: this is how a run
+    of equal tasks is scored in one call. A hook that reads only the columns need not care.
     """
 
     __slots__ = (
@@ -98,31 +98,31 @@ class NodesView:
 
     @property
     def allocatable(self) -> Columns:
-        """What each node can hand out in all."""
+        """Allocatable resources of each node."""
         if self._allocatable is None:
             self._allocatable = self._ledger.columns(self._of(self._ledger.snapshot.nodes.allocatable.values))
         return self._allocatable
 
     @property
     def used(self) -> Columns:
-        """What the tasks on each node take."""
+        """Allocated to the tasks on each node."""
         if self._used is None:
             self._used = self._ledger.columns(self._with_extra(self._of(self._ledger.used), +1))
         return self._used
 
     @property
     def idle(self) -> Columns:
-        """What each node has left."""
+        """Allocatable and not used."""
         return self._ledger.columns(self._with_extra(self._of(self._ledger.idle), -1))
 
     @property
     def future_idle(self) -> Columns:
-        """What each node will have left when those that leave are gone and those that wait for their room are in."""
+        """Idle once evicted pods have terminated and the tasks that wait for them are placed."""
         return self._ledger.columns(self._with_extra(self._of(self._ledger.future), -1))
 
     @property
     def nonzero(self) -> Ints:
-        """(2, M): cpu and memory in use, with kube-scheduler's defaults for containers that request none."""
+        """(2, M): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
         if self._nonzero is None:
             taken = self._of(self._ledger.nonzero)
             if self._extra is not None and self._task_nonzero is not None:
@@ -131,7 +131,7 @@ class NodesView:
         return self._nonzero
 
     def _of(self, table: Ints) -> Ints:
-        """The columns of these nodes. The mode only spares numpy a copy of the rows: they are all valid."""
+        """Return the columns of these nodes. All rows are valid: the mode spares numpy a copy of them."""
         return table.take(self._rows, axis=1, mode="clip")
 
     def _with_extra(self, values: Ints, sign: int) -> Ints:
@@ -141,26 +141,26 @@ class NodesView:
 
 
 class PluginQueries(Protocol):
-    """What all plugins of a session say together, for one that has to reckon with the others."""
+    """Combined results of all plugins of a session, for a plugin that depends on the others."""
 
     def infeasible_nodes(self, task: TaskView) -> Mask:
-        """(N,): the nodes on which the task cannot be whoever leaves there."""
+        """(N,): the nodes on which the task cannot run, whatever is evicted there."""
         ...
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Any:
-        """Why the queue may not take ``count`` more tasks equal to this one: a Rejection, None if it may."""
+        """A Rejection if ``count`` more tasks equal to this one cannot be allocated to the queue, else None."""
         ...
 
     def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
-        """Those of the others, of the same queue, that could be made to leave for the task."""
+        """Return the other tasks of the queue that the task may preempt."""
         ...
 
 
 class Cluster:
-    """All that a plugin may read: the snapshot's tables, and views of things as the session has moved them."""
+    """All that a plugin may read: the tables of the snapshot, and views of the current state of the session."""
 
     queries: PluginQueries
-    """The other plugins' say; not there yet while plugins are opened."""
+    """The other plugins; not available in ``open``."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -179,17 +179,17 @@ class Cluster:
 
     @property
     def now(self) -> datetime:
-        """The moment of the snapshot."""
+        """The time of the snapshot."""
         return self._ledger.snapshot.now
 
     @property
     def total(self) -> Resources:
-        """What all nodes together can hand out."""
+        """The sum of the allocatable resources of all nodes."""
         return Resources(self.axis, self._ledger.snapshot.total)
 
     @property
     def traits(self) -> NodeTraits:
-        """Labels, taints and images of the nodes, with a memo that lives as long as they hold."""
+        """Labels, taints and images of the nodes, with a memo that is valid as long as they do not change."""
         return self._ledger.snapshot.nodes.traits
 
     @property
@@ -198,32 +198,32 @@ class Cluster:
         return LedgerView(self._ledger)
 
     def task(self, row: int) -> TaskView:
-        """One task."""
+        """Return one task."""
         return TaskView(self._ledger, row)
 
     def job(self, row: int) -> JobView:
-        """One job."""
+        """Return one job."""
         return JobView(self._ledger, row)
 
     def parts(self, job: JobView) -> tuple[SubJobView, ...]:
-        """The sub-groups of a job in the order of their keys; of a job that does not divide one, which is all of it."""
+        """Return the sub-groups of a job in the order of their keys; a job without sub-groups is one itself."""
         return parts(self._ledger, job)
 
     def part_of(self, task: TaskView) -> SubJobView | None:
-        """The sub-group that a task is in."""
+        """Return a task's sub-group."""
         job = task.job
         return None if job is None else part_of(self._ledger, job, task.row)
 
     def spanned(self, tasks: Rows) -> int:
-        """The lowest hypernode that holds all of these tasks that have a place; NONE if there are none."""
+        """Return the lowest hypernode that contains all of these tasks that have a node; NONE if none has."""
         return spanned(self._ledger, tasks)
 
     def queue(self, row: int) -> QueueView:
-        """One queue."""
+        """Return one queue."""
         return QueueView(self._ledger, row)
 
     def nodes(self, rows: Rows | None = None) -> NodesView:
-        """Some nodes, all if no rows are given."""
+        """Return some nodes, by default all."""
         return NodesView(self._ledger, np.arange(len(self.snapshot.nodes)) if rows is None else rows)
 
     def jobs(self) -> Iterator[JobView]:
@@ -270,7 +270,7 @@ class LedgerView:
     idle = _Column[Ints]()
     """(R, nodes): allocatable and not used."""
     future = _Column[Ints]()
-    """(R, nodes): idle once evicted pods are gone and the tasks that wait for their room are there."""
+    """(R, nodes): idle once evicted pods have terminated and the tasks that wait for them are placed."""
     job_counts = _Column[Ints]()
     """(statuses, jobs): tasks of each status."""
     job_best_effort = _Column[Ints]()

@@ -1,4 +1,4 @@
-"""How important jobs look to other queues: the priority by which they are seen from outside their queue.
+"""Cross-queue priorities: the priority of a job in comparison with jobs of other queues.
 
 A fenced queue shows its offset and nothing of its jobs; one without a fence shows what each of its jobs, as seen in the
 queue itself, has of priority, with the offset added. So it goes on upwards: two queues look at each other's jobs where
@@ -15,11 +15,11 @@ from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import Status
 
 _NOBODY = -(2**50)
-"""What a queue shows in which nobody waits: less than any priority."""
+"""The priority of a queue without waiting jobs: less than any other."""
 
 
 class Precedence:
-    """The seen priorities of a session. Nothing is reckoned where no queue has an offset or opens its fence."""
+    """The seen priorities of a session. Nothing is computed where no queue has an offset or opens its fence."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -29,12 +29,12 @@ class Precedence:
         self._children: dict[int, list[int]] = {}
 
     def begin(self) -> None:
-        """An action begins: everyone who waits has another turn."""
+        """Start an action: all waiting jobs count again."""
         self._passed.clear()
         self._lines = None
 
     def pass_over(self, job: int) -> None:
-        """A job has had its turn in this action, and got nothing: its queue is no longer looked at for its sake."""
+        """Ignore a job that was considered in this action and got nothing."""
         if self.matters:
             self._passed.add(job)
 
@@ -84,7 +84,7 @@ class Precedence:
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """How the jobs of one queue and those of each other queue look to each other where their lines meet.
+    """The priorities of the jobs of one queue and of each other queue at the queue above both.
 
     Each is seen as a constant, with its own priority added where nothing fences that off.
     """
@@ -108,12 +108,12 @@ class Outlook:
 
 
 def outlook(queues: QueueTable, own: int) -> Outlook | None:
-    """How a queue and all others look to each other; None if no priorities are seen anywhere."""
+    """Return the priorities of a queue against all others; None without cross-queue priorities."""
     offsets = queues.terms.offsets
     if offsets is None:
         return None
     count = len(queues)
-    found = Outlook(
+    outlook = Outlook(
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         np.ones(count, np.bool_),
@@ -124,12 +124,15 @@ def outlook(queues: QueueTable, own: int) -> Outlook | None:
     for other in range(count):
         theirs = queues.lines[other].tolist()
         shared = set(mine) & set(theirs)
-        found.nearness[other] = len(shared)
-        for line, constant, is_open in ((theirs, found.theirs, found.theirs_open), (mine, found.mine, found.mine_open)):
+        outlook.nearness[other] = len(shared)
+        for line, constant, is_open in (
+            (theirs, outlook.theirs, outlook.theirs_open),
+            (mine, outlook.mine, outlook.mine_open),
+        ):
             for row in line:
                 if row in shared:
                     break
                 if offsets.fenced[row]:
                     constant[other], is_open[other] = 0, False
                 constant[other] += offsets.offset[row]
-    return found
+    return outlook

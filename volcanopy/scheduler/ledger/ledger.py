@@ -1,8 +1,8 @@
-"""The session's mutable columns: who is where, and all the sums that follow from it.
+"""The mutable columns of a session: the status and node of each task, and all sums that follow from them.
 
-A ledger starts as a copy of its snapshot's columns. Every total that a policy may want is kept here once, per node, job,
-role and queue; no plugin keeps its own books. Only :mod:`volcanopy.scheduler.ledger.statement` writes it, through
-:meth:`Ledger.move` and :meth:`Ledger.place`, and each write can be taken back exactly.
+A ledger starts as a copy of its snapshot's columns. Every total that a policy needs is kept here once, per node, job, role and
+queue. Only :mod:`volcanopy.scheduler.ledger.statement` writes it, through :meth:`Ledger.move` and :meth:`Ledger.place`, and
+each write can be undone exactly.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 
 
 class Changes:
-    """Row numbers in the order in which something happened to them, a row as often as it did."""
+    """Row numbers in the order of the changes to them, once for each change."""
 
     __slots__ = ("_count", "_rows")
 
@@ -28,12 +28,12 @@ class Changes:
         return self._count
 
     def __getitem__(self, part: slice) -> Rows:
-        found: Rows = self._rows[: self._count][part]
-        found.setflags(write=False)
-        return found
+        rows: Rows = self._rows[: self._count][part]
+        rows.setflags(write=False)
+        return rows
 
     def add(self, row: int) -> None:
-        """Something happened to one row."""
+        """Add a change of one row."""
         try:
             self._rows[self._count] = row
         except IndexError:
@@ -42,7 +42,7 @@ class Changes:
         self._count += 1
 
     def extend(self, rows: Rows) -> None:
-        """Something happened to some rows."""
+        """Add a change of each of some rows."""
         end = self._count + len(rows)
         if end > len(self._rows):
             self._grow(len(rows))
@@ -81,7 +81,7 @@ class Ledger:
         self._taken: Ints = np.ascontiguousarray(taken.T)
         """(S, 3R + 2): what a task of each shape adds to the sheet of its node."""
         self.is_plain = not self.releasing.any()
-        """Whether no room is, or was in this session, on its way from one task to another: idle and future are equal."""
+        """Whether idle and future are equal: no pod terminates, and no task waits for one, or did in this session."""
         self.job_counts: Ints = jobs.counts.copy()
         self.job_best_effort: Ints = jobs.best_effort.copy()
         self.job_allocated: Ints = jobs.allocated.values.copy()
@@ -94,17 +94,17 @@ class Ledger:
         np.add.at(self.queue_allocated.T, jobs.queue[known], jobs.allocated.values.T[known])
         np.add.at(self.queue_pending.T, jobs.queue[known], jobs.pending.values.T[known])
         self.tree_allocated: Ints = snapshot.queues.rolled_up(self.queue_allocated)
-        """What each queue holds together with the queues below it."""
+        """Allocated to each queue and the queues below it."""
         self.queue_inqueue: Ints = np.zeros_like(self.queue_allocated)
-        """What jobs that were enqueued in this session will ask for: their minimal resources."""
+        """The minimal resources of the jobs that were enqueued in this session."""
         self.tree_inqueue: Ints = np.zeros_like(self.queue_allocated)
         """The same for each queue together with the queues below it."""
         self.touched = Changes()
-        """The nodes whose columns changed, in the order of the changes: what was asked of them before is stale."""
+        """The nodes whose columns changed, in the order of the changes."""
         self.moved = Changes()
         """The tasks whose status or node changed, in the order of the changes."""
         self.pools = Pools.of(snapshot)
-        """What those hold whom limits in queues are about; None if there are no such limits."""
+        """The usage of users and groups that limits in queues apply to; None without such limits."""
         self.evictions: dict[int, str] = {}
         """The tasks that this session evicts, each with the reason."""
         self._request = requests
@@ -139,7 +139,7 @@ class Ledger:
         self.node[tasks] = nodes
 
     def place_one(self, task: int, node: int, status: Status) -> None:
-        """As :meth:`place` of one task that requests something, to a status that holds room of the node."""
+        """As :meth:`place` of one task that requests something, to a status with resources of the node."""
         table = self.snapshot.tasks
         shape, job, role = int(table.shape[task]), int(table.job[task]), int(table.role[task])
         self._sheet[:, node] += self._taken[shape]
@@ -155,13 +155,13 @@ class Ledger:
         self.node[task] = node
 
     def unplace(self, tasks: Rows, nodes: Rows, status: Status) -> None:
-        """Take :meth:`place` back."""
+        """Undo :meth:`place`."""
         self._move_run(tasks, nodes, Status.PENDING, status, -1)
         self.status[tasks] = Status.PENDING
         self.node[tasks] = NONE
 
     def relabel(self, tasks: Rows, before: Status, after: Status) -> None:
-        """Change the status of tasks of one job and role between statuses that hold the same room."""
+        """Change the status of tasks of one job and role between statuses with the same resources of the node."""
         table, first, count = self.snapshot.tasks, tasks[0], len(tasks)
         job, role = table.job[first], table.role[first]
         self.status[tasks] = after
@@ -213,7 +213,7 @@ class Ledger:
             self.future[:, node] += request
 
     def _shift_many(self, shape: int, where: Rows, times: Ints, status: Status) -> None:
-        """Count tasks of one shape on nodes, ``times`` on each, negative for no longer; not for such as are leaving."""
+        """Count tasks of one shape on nodes, ``times`` on each, negative to remove; not for releasing tasks."""
         if status == Status.PIPELINED:
             self.is_plain = False
             amounts = self._requests[shape][:, None] * times
@@ -243,7 +243,7 @@ class Ledger:
             self._hold(job, request if sign > 0 else -request)
 
     def _hold(self, job: int, amount: Ints) -> None:
-        """Count an amount as held by a job, its queue and the queues above."""
+        """Count an amount as allocated to a job, its queue and the queues above."""
         self.job_allocated[:, job] += amount
         if self.pools is not None:
             self.pools.hold(job, amount)
@@ -254,16 +254,16 @@ class Ledger:
                 self.tree_allocated[:, row] += amount
 
     def reserve(self, queue: int, amount: Ints) -> None:
-        """Count what a job that is enqueued will ask for."""
+        """Count the minimal resources of a job that is enqueued."""
         self.queue_inqueue[:, queue] += amount
         self.tree_inqueue[:, self.snapshot.queues.lines[queue]] += amount[:, None]
 
     def state_of(self, node: int) -> bytes:
-        """Equal for nodes that have as much, and have as much of everything in use, free, and free later."""
+        """Return a key that is equal for nodes whose columns are equal."""
         return self._sheet[:, node].tobytes()
 
     def free(self, dims: Rows, nodes: Rows) -> Ints:
-        """(dims, nodes): the room that can be taken now: idle, and not spoken for by tasks that wait for other room."""
+        """(dims, nodes): the resources that can be allocated now: idle, and not needed by pipelined tasks."""
         where = np.ix_(dims, nodes)
         return self.idle[where] if self.is_plain else np.minimum(self.idle[where], self.future[where])
 
@@ -273,5 +273,5 @@ class Ledger:
         return idle if self.is_plain else np.minimum(idle, self.future.take(nodes, axis=1, mode="clip"))
 
     def columns(self, values: Ints) -> Columns:
-        """One of the ledger's tables with names."""
+        """Return one of the ledger's tables with names."""
         return Columns(self.snapshot.axis, values)

@@ -1,7 +1,7 @@
-"""All of these operations, or none.
+"""Operations on the ledger that are committed or rolled back together.
 
-A statement moves the ledger at once and remembers how to move it back. Within ``with session.statement() as statement:``
-whatever was not committed or kept is undone when the block is left, also by an exception.
+A statement changes the ledger at once and records how to undo the change. At the end of ``with session.statement() as
+statement:`` whatever was not committed or kept is undone, also after an exception.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ Undo = Callable[[], None]
 
 
 class Statement:
-    """A list of operations on the ledger that stand or fall together."""
+    """A list of operations on the ledger that are committed or rolled back together."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._undo: list[Undo] = []
         self.placed: list[tuple[Rows, Rows]] = []
-        """Tasks given room that is free, with their nodes, in order."""
+        """Tasks placed on free resources, with their nodes, in order."""
         self.evicted: list[tuple[int, str]] = []
-        """Tasks that leave, with the reason, in order."""
+        """Evicted tasks with the reason, in order."""
 
     def __enter__(self) -> Self:
         return self
@@ -39,65 +39,65 @@ class Statement:
         return len(self._undo)
 
     def allocate(self, task: int, node: int) -> None:
-        """Give a pending task room that is free."""
+        """Place a pending task on free resources."""
         self.allocate_run(self._ledger.single(task), self._ledger.single(node))
 
     def allocate_run(self, tasks: Rows, nodes: Rows) -> None:
-        """Give equal pending tasks of one job room that is free, the first task on the first node and so on."""
+        """Place equal pending tasks of one job on free resources, the first task on the first node and so on."""
         self._ledger.place(tasks, nodes, Status.ALLOCATED)
         self._undo.append(lambda: self._ledger.unplace(tasks, nodes, Status.ALLOCATED))
         self.placed.append((tasks, nodes))
         self._undo.append(self._forget_placed)
 
     def pipeline(self, task: int, node: int) -> None:
-        """Give a pending task room that is being freed."""
+        """Place a pending task on resources of pods that terminate."""
         self._move(task, Status.PIPELINED, node)
 
     def run(self, task: int, node: int) -> None:
-        """Show a pending task as one that runs already: to look at the time after, and to be rolled back."""
+        """Set a pending task to running, to evaluate the state after the evictions; to be rolled back."""
         self._move(task, Status.RUNNING, node)
 
     def evict(self, task: int, reason: str) -> None:
-        """Make a running task leave."""
+        """Evict a running task."""
         self._move(task, Status.RELEASING, int(self._ledger.node[task]))
         self._ledger.evictions[task] = reason
         self.evicted.append((task, reason))
         self._undo.append(lambda: self._forget_eviction(task))
 
     def spare(self, task: int) -> None:
-        """Let a task stay that this statement was going to evict."""
+        """Cancel an eviction of this statement."""
         place = next(place for place, (row, _) in enumerate(self.evicted) if row == task)
-        said = self.evicted.pop(place)
+        eviction = self.evicted.pop(place)
         self._move(task, Status(int(self._ledger.snapshot.tasks.status[task])), int(self._ledger.node[task]))
         del self._ledger.evictions[task]
-        self._undo.append(lambda: self._recall(place, said))
+        self._undo.append(lambda: self._recall(place, eviction))
 
     def withdraw(self, task: int) -> None:
-        """Take a task off its node again: it is pending, and the room is as if it had never been there."""
+        """Remove a placement of this statement: the task is pending again."""
         self._move(task, Status.PENDING, NONE)
 
     def checkpoint(self) -> int:
-        """A mark to roll back to."""
+        """Return a mark to roll back to."""
         return len(self._undo)
 
     def rollback(self, mark: int = 0) -> None:
-        """Take back everything since the mark."""
+        """Undo everything since the mark."""
         while len(self._undo) > mark:
             self._undo.pop()()
 
     def keep(self) -> None:
-        """Let the operations stand in this session without carrying them out."""
+        """Keep the operations in this session, outside the plan."""
         self._undo.clear()
 
     def commit(self) -> None:
-        """Let the operations stand: tasks with free room are on their way to their nodes."""
+        """Keep the operations: tasks on free resources are binding."""
         for tasks, _ in self.placed:
             self._ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
         self._undo.clear()
 
-    def _recall(self, place: int, said: tuple[int, str]) -> None:
-        self.evicted.insert(place, said)
-        self._ledger.evictions[said[0]] = said[1]
+    def _recall(self, place: int, eviction: tuple[int, str]) -> None:
+        self.evicted.insert(place, eviction)
+        self._ledger.evictions[eviction[0]] = eviction[1]
 
     def _move(self, task: int, status: Status, node: int) -> None:
         before, node_before = self._ledger.move(task, status, node)

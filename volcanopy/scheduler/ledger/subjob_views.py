@@ -1,7 +1,7 @@
 """Sub-groups of a job, as views, and how close together a job and each of its sub-groups must run.
 
 A job whose group has no sub-group policies is one sub-group: all of it. Otherwise each mark is a sub-group, and the pods
-that no policy captures form one more that wants any of them.
+that no policy matches form one more.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ class SubJobView:
 
     @property
     def policy(self) -> core.SubGroupPolicy | None:
-        """The policy that makes it one; None for the tasks that none captures."""
+        """Its policy; None for the tasks that no policy matches."""
         return None if self.mark is None else self.job.group.spec.sub_group_policy[self.mark.policy]
 
     @property
@@ -52,12 +52,12 @@ class SubJobView:
 
     @property
     def order(self) -> int:
-        """Its place among the sub-groups of its policy, if its pods say a number; else 0."""
+        """Its index among the sub-groups of its policy if its pods have one, else 0."""
         return 0 if self.mark is None else self.mark.order
 
     @property
     def topology(self) -> core.NetworkTopology | None:
-        """How close together its tasks must run; as its job's where no policy captures them."""
+        """Its network topology; that of its job where no policy matches."""
         policy = self.policy
         return self.job.group.spec.network_topology if policy is None else policy.network_topology
 
@@ -88,12 +88,12 @@ class SubJobView:
 
     @property
     def ready_count(self) -> int:
-        """Tasks that have a place or have succeeded."""
+        """Tasks that have a node or have succeeded."""
         return int(READY[self._ledger.status[self.rows]].sum())
 
     @property
     def waiting_count(self) -> int:
-        """Tasks placed on room that is being freed."""
+        """Tasks that wait for evicted pods to terminate."""
         return int((self._ledger.status[self.rows] == Status.PIPELINED).sum())
 
     @property
@@ -104,12 +104,12 @@ class SubJobView:
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough of its tasks have a place."""
+        """Whether enough of its tasks have a node."""
         return self.ready_count + self.best_effort_pending >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether enough of its tasks have a place, counting those that is being freed."""
+        """Whether enough of its tasks have a node, counting those that wait for evicted pods."""
         return self.waiting_count + self.ready_count + self.best_effort_pending >= self.min_available
 
     @property
@@ -119,7 +119,7 @@ class SubJobView:
 
     @property
     def spanned(self) -> int:
-        """The lowest hypernode that holds all of its tasks that have a place; NONE if there are none."""
+        """The lowest hypernode that contains all of its tasks with a node; NONE if none has."""
         return spanned(self._ledger, self.rows)
 
 
@@ -128,11 +128,11 @@ def parts(ledger: Ledger, job: JobView) -> tuple[SubJobView, ...]:
     if not job.group.spec.sub_group_policy:
         return (SubJobView(ledger, job, None, job.tasks()),)
     marks = ledger.snapshot.tasks.marks
-    found = [
+    subjobs = [
         SubJobView(ledger, job, None if mark == NONE else marks[mark], rows)
         for mark, rows in ledger.snapshot.parts(job.row).items()
     ]
-    return tuple(sorted(found, key=lambda part: (part.number, part.key)))
+    return tuple(sorted(subjobs, key=lambda part: (part.number, part.key)))
 
 
 def part_of(ledger: Ledger, job: JobView, task: int) -> SubJobView:
@@ -150,15 +150,15 @@ def job_tier(ledger: Ledger, job: JobView) -> int | None:
 
 
 def spanned(ledger: Ledger, tasks: Rows) -> int:
-    """The lowest hypernode that holds all of these tasks that have a place, be it one that is being freed; NONE if none has."""
+    """Return the lowest hypernode that contains all of these tasks with a node, also pipelined ones; NONE if none has."""
     placed = tasks[_PLACED[ledger.status[tasks]]]
     return ledger.snapshot.hypernodes.spanned(ledger.node[placed].astype(np.intp))
 
 
-def lacking(job: JobView, found: Sequence[SubJobView], counts: Callable[[SubJobView], bool]) -> str:
+def lacking(job: JobView, subjobs: Sequence[SubJobView], counts: Callable[[SubJobView], bool]) -> str:
     """The name of a policy of the job which has fewer sub-groups that count than it needs; empty if none has."""
     for number, policy in enumerate(job.group.spec.sub_group_policy):
         least = policy.min_sub_groups or 0
-        if least and sum(1 for part in found if part.number == number and counts(part)) < least:
+        if least and sum(1 for part in subjobs if part.number == number and counts(part)) < least:
             return policy.name or f"number {number}"
     return ""

@@ -1,7 +1,7 @@
-"""What those hold whom the limits in queues are about, as a session moves it: a part of the ledger.
+"""Usage of users, groups and queues that limits in queues apply to, as the session changes it: a part of the ledger.
 
-A *pool* is what one limit is about: a queue's jobs, or one user's or group's in a queue and the queues below it. Jobs of
-one queue and one submitter are in the same pools: they are of one *kind*. A session without limits has no pools at all.
+A *pool* is the subject of one limit: the jobs of a queue, or of one user or group in a queue and the queues below it. Jobs of
+one queue and one submitter are in the same pools: they are of one *kind*. A session without limits has no pools.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _HOLDING = np.flatnonzero(HOLDING)
 
 
 class Pools:
-    """How much each pool holds and how many of its jobs are admitted. A job that holds room counts as admitted."""
+    """The allocated amounts and the admitted jobs of each pool. A job with allocated resources counts as admitted."""
 
     def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
         jobs, submitters = snapshot.jobs, snapshot.jobs.submitters
@@ -40,7 +40,7 @@ class Pools:
         """By kind: the pools that limit amounts."""
         for pair in pairs.tolist():
             row, submitter = divmod(pair, len(submitters))
-            mine = [self._number(numbers, *one) for one in limits.of(row, submitters[submitter])]
+            mine = [self._number(numbers, *limited) for limited in limits.of(row, submitters[submitter])]
             self.counting.append(tuple(pool for pool in mine if self.caps[pool].jobs is not None))
             self.bounding.append(tuple(pool for pool in mine if self.caps[pool].amounts))
         self.counting.append(())
@@ -58,7 +58,7 @@ class Pools:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self | None:
-        """The pools of a snapshot; None if no queue limits anybody."""
+        """Return the pools of a snapshot; None if no queue has limits."""
         limits = snapshot.queues.terms.limits
         return None if limits is None else cls(snapshot, limits)
 
@@ -89,48 +89,50 @@ class Pools:
         return None
 
     def admit(self, job: int) -> None:
-        """Count a job as admitted, and what it will ask for as promised."""
+        """Count a job as admitted, and its minimal resources as reserved."""
         kind = int(self.kind[job])
         if not self._counts[job]:
             self._counts[job] = True
             for pool in self.counting[kind]:
                 self.admitted[pool] += 1
         for pool in self.bounding[kind]:
-            promised = self.promised[pool]
+            reserved = self.reserved[pool]
             for place, (dim, _) in enumerate(self.caps[pool].amounts):
-                promised[place] += int(self.asks[dim, job])
+                reserved[place] += int(self.requested[dim, job])
 
-    def promises_too_much(self, job: int, spared: Callable[[int], Ints] | None = None) -> int | None:
-        """The first pool that cannot promise what a job will ask for, beside what it holds and has promised.
+    def exceeding_reservations(self, job: int, spared: Callable[[int], Ints] | None = None) -> int | None:
+        """Return the first pool whose limit the job's request exceeds, beside what is allocated and reserved.
 
-        ``spared`` says what (R,) of the pool's could be taken from others of it for the job.
+        ``spared`` returns what (R,) of a pool could be evicted for the job.
         """
         for pool in self.bounding[int(self.kind[job])]:
             gone: Ints | None = None
-            table = zip(self.caps[pool].amounts, self.held[pool], self.promised[pool], strict=True)
-            for (dim, most), held, promised in table:
-                asked = int(self.asks[dim, job])
-                if asked and held + promised + asked > most:
+            table = zip(self.caps[pool].amounts, self.held[pool], self.reserved[pool], strict=True)
+            for (dim, most), held, reserved in table:
+                asked = int(self.requested[dim, job])
+                if asked and held + reserved + asked > most:
                     gone = spared(pool) if spared is not None and gone is None else gone
-                    if gone is None or held + promised + asked - int(gone[dim]) > most:
+                    if gone is None or held + reserved + asked - int(gone[dim]) > most:
                         return pool
         return None
 
     @cached_property
-    def asks(self) -> Ints:
-        """(R, J): what each job needs to start and does not hold yet; what scheduling gates hold back is not asked for."""
+    def requested(self) -> Ints:
+        """(R, J): what each job needs to start beyond its allocation, without what scheduling gates hold back."""
         jobs = self._snapshot.jobs
         lacking: Ints = np.maximum(jobs.min_resources.values - jobs.allocated.values - self._snapshot.gated, 0)
         return lacking
 
     @cached_property
-    def promised(self) -> list[list[int]]:
-        """By pool: what admitted jobs will ask for beside what they hold, of each amount that is limited."""
-        return self._sums(np.where(self._snapshot.jobs.phase == "Inqueue", self.asks, 0))
+    def reserved(self) -> list[list[int]]:
+        """By pool: what admitted jobs will request beyond their allocation, of each limited resource."""
+        return self._sums(np.where(self._snapshot.jobs.phase == "Inqueue", self.requested, 0))
 
     def members(self, pool: int) -> Mask:
         """(J,): the jobs of a pool."""
-        mine = [pool in one or pool in other for one, other in zip(self.counting, self.bounding, strict=True)]
+        mine = [
+            pool in limited or pool in bounded for limited, bounded in zip(self.counting, self.bounding, strict=True)
+        ]
         return np.array(mine, dtype=np.bool_)[self.kind]
 
     def admitted_in(self, pool: int) -> Rows:
@@ -157,12 +159,12 @@ class Pools:
             column = np.zeros(len(self.counting), dtype=np.int64)
             np.add.at(column, self.kind, amounts[dim])
             sums[dim] = column.tolist()
-        found = [[0] * len(cap.amounts) for cap in self.caps]
+        sums_of_pools = [[0] * len(cap.amounts) for cap in self.caps]
         for kind, pools in enumerate(self.bounding):
             for pool in pools:
                 for place, (dim, _) in enumerate(self.caps[pool].amounts):
-                    found[pool][place] += sums[dim][kind]
-        return found
+                    sums_of_pools[pool][place] += sums[dim][kind]
+        return sums_of_pools
 
 
 def _admitted(snapshot: Snapshot) -> Mask:

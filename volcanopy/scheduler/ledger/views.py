@@ -1,7 +1,6 @@
-"""What plugins see: read-only views of the snapshot and the ledger, one for each kind of thing.
+"""Read-only views of tasks, jobs, roles and queues.
 
-A view is a row number with a name for each column. Views are made when they are asked for and always show the ledger as
-it is at that moment.
+A view is a row number with a property for each column. It shows the ledger as it is at the time of the call.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +35,7 @@ class TaskView:
 
     @property
     def pod(self) -> core.Pod:
-        """The pod itself, for what no column holds."""
+        """The pod itself, for what is not in a column."""
         pod: core.Pod = self._ledger.snapshot.tasks.pods[self.row]
         return pod
 
@@ -57,7 +56,7 @@ class TaskView:
 
     @property
     def terms(self) -> Terms | None:
-        """What the task says about other pods, if anything."""
+        """Inter-pod affinity and spread terms of the task, if any."""
         return self._ledger.snapshot.shapes.terms[self.shape]
 
     @property
@@ -67,7 +66,7 @@ class TaskView:
 
     @property
     def request(self) -> Resources:
-        """What the task takes of a node."""
+        """The resources that the task requests."""
         return Resources(self._ledger.snapshot.axis, self._ledger.request(self.row))
 
     @property
@@ -82,7 +81,7 @@ class TaskView:
 
     @property
     def status(self) -> Status:
-        """Where the task stands now."""
+        """The current status."""
         return Status(int(self._ledger.status[self.row]))
 
     @property
@@ -92,7 +91,7 @@ class TaskView:
 
     @property
     def nominated(self) -> int:
-        """The row of the node whose room was freed for this task, NONE without one."""
+        """The row of the node that the task is nominated to, NONE without one."""
         return int(self._ledger.snapshot.tasks.nominated[self.row])
 
     @property
@@ -153,28 +152,28 @@ class RoleView:
 
     @property
     def valid(self) -> int:
-        """Tasks that are there, or can still be."""
+        """Tasks that exist and have not failed."""
         return int(self._ledger.role_counts[_VALID, self.row].sum())
 
     @property
     def ready(self) -> int:
-        """Tasks that have a place, or have succeeded, or need none to speak of."""
+        """Tasks that have a node, have succeeded, or request nothing."""
         ledger = self._ledger
         return int(ledger.role_counts[_READY, self.row].sum() + ledger.role_best_effort[self.row])
 
     @property
     def holding(self) -> int:
-        """Tasks that hold room."""
+        """Tasks with allocated resources."""
         return int(self._ledger.role_counts[_HOLDING, self.row].sum())
 
     @property
     def pending(self) -> int:
-        """Tasks that wait for a place."""
+        """Tasks without a node."""
         return int(self._ledger.role_counts[Status.PENDING, self.row])
 
     @property
     def pipelined(self) -> int:
-        """Tasks that have a place which is being freed."""
+        """Tasks that wait for evicted pods to terminate."""
         return int(self._ledger.role_counts[Status.PIPELINED, self.row])
 
 
@@ -194,7 +193,7 @@ class JobView:
 
     @property
     def group(self) -> core.PodGroup:
-        """The pod group itself, for what no column holds."""
+        """The pod group itself, for what is not in a column."""
         group: core.PodGroup = self._ledger.snapshot.jobs.groups[self.row]
         return group
 
@@ -225,18 +224,18 @@ class JobView:
 
     @property
     def preemptable(self) -> bool:
-        """Whether the pod group offers itself for eviction."""
+        """Whether the pod group is declared preemptable."""
         return bool(self._ledger.snapshot.jobs.preemptable[self.row])
 
     @property
     def min_resources(self) -> Resources | None:
-        """What the gang needs to start, None if the pod group does not say."""
+        """What the gang needs to start, None if the pod group does not specify it."""
         jobs = self._ledger.snapshot.jobs
         return jobs.min_resources.row(self.row) if jobs.has_min_resources[self.row] else None
 
     @property
     def allocated(self) -> Resources:
-        """What the job's tasks hold, or will hold on room that is being freed."""
+        """Allocated to the job's tasks, including those that wait for evicted pods to terminate."""
         return Resources(self._ledger.snapshot.axis, self._ledger.job_allocated[:, self.row].copy())
 
     @property
@@ -251,7 +250,7 @@ class JobView:
 
     @property
     def tally(self) -> tuple[bytes, int, int]:
-        """Equal for jobs that need as many tasks and have as many of each status."""
+        """Equal for jobs with the same minimum and the same number of tasks of each status."""
         ledger = self._ledger
         row = self.row
         least, idle = ledger.snapshot.jobs.min_available[row], ledger.job_best_effort[row]
@@ -259,24 +258,24 @@ class JobView:
 
     @property
     def ready_count(self) -> int:
-        """Tasks that have a place or have succeeded."""
+        """Tasks that have a node or have succeeded."""
         counts = self._ledger.job_counts[:, self.row].tolist()
         return sum([counts[status] for status in _READY])
 
     @property
     def valid_count(self) -> int:
-        """Tasks that are there for the gang, or can still be."""
+        """Tasks that count for the gang, or can still do so."""
         counts = self._ledger.job_counts[:, self.row].tolist()
         return sum([counts[status] for status in _VALID])
 
     @property
     def scheduled_count(self) -> int:
-        """Tasks that the API server knows to have a node, or to be over."""
+        """Tasks that are bound or finished according to the API server."""
         return int(self._ledger.job_counts[_SCHEDULED, self.row].sum())
 
     @property
     def waiting_count(self) -> int:
-        """Tasks placed on room that is being freed."""
+        """Tasks that wait for evicted pods to terminate."""
         return int(self._ledger.job_counts[Status.PIPELINED, self.row])
 
     @property
@@ -286,17 +285,17 @@ class JobView:
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have a place for the gang to start."""
+        """Whether enough tasks have a node for the gang to start."""
         return self.ready_count + self.best_effort_pending >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether the gang can start once room that is being freed is free."""
+        """Whether the gang can start once evicted pods have terminated."""
         return self.waiting_count + self.ready_count + self.best_effort_pending >= self.min_available
 
     @property
     def is_starving(self) -> bool:
-        """Whether the gang lacks members even with those that wait for freed room."""
+        """Whether the gang lacks members even with those that wait for evicted pods to terminate."""
         return self.waiting_count + self.ready_count < self.min_available
 
     def tasks(self, *statuses: Status) -> Rows:
@@ -331,17 +330,17 @@ class QueueView:
 
     @property
     def priority(self) -> int:
-        """Larger goes first."""
+        """Larger comes first."""
         return int(self._ledger.snapshot.queues.priority[self.row])
 
     @property
     def is_open(self) -> bool:
-        """Whether the queue takes jobs."""
+        """Whether the queue accepts jobs."""
         return bool(self._ledger.snapshot.queues.is_open[self.row])
 
     @property
     def in_turn(self) -> bool:
-        """Whether its jobs are served strictly in turn: while the first gets nothing, nobody behind it does."""
+        """Whether the queue is FIFO: while its first job cannot be placed, no other is."""
         queue = self.object
         return queue is not None and queue.spec.dequeue_strategy == "fifo"
 
@@ -357,17 +356,17 @@ class QueueView:
 
     @property
     def reclaimable(self) -> bool:
-        """Whether other queues may take back what this one holds."""
+        """Whether other queues may reclaim from this one."""
         return bool(self._ledger.snapshot.queues.reclaimable[self.row])
 
     @property
     def allocated(self) -> Resources:
-        """What the queue's own jobs hold, or will hold on room that is being freed."""
+        """Allocated to the queue's own jobs, including tasks that wait for evicted pods to terminate."""
         return Resources(self._ledger.snapshot.axis, self._ledger.queue_allocated[:, self.row].copy())
 
     @property
     def inqueue(self) -> Resources:
-        """What jobs enqueued in this session will ask for."""
+        """The minimal resources of the jobs that were enqueued in this session."""
         return Resources(self._ledger.snapshot.axis, self._ledger.queue_inqueue[:, self.row].copy())
 
 

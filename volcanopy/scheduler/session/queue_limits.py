@@ -87,10 +87,10 @@ class QueueLimits(Plugin[NoArguments]):
         if not self._ledger.snapshot.jobs.has_min_resources[job.row]:
             return None
         evictable = (lambda pool: self._lower_priority_allocated(pool, job)) if self._preempts else None
-        pool = self._pools.promises_too_much(job.row, evictable)
+        pool = self._pools.exceeding_reservations(job.row, evictable)
         if pool is None:
             return None
-        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.asks[:, job.row], 1, admission=True))
+        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.requested[:, job.row], 1, admission=True))
 
     def is_submitter_limit(self, rejection: Rejection | None) -> bool:
         """Return whether a rejection is by a limit of the job's user or group, which jobs behind it need not share."""
@@ -130,7 +130,7 @@ class QueueLimits(Plugin[NoArguments]):
             limit=tuple(most for _, most in amounts),
             allocated=tuple(pools.held[pool]),
             requested=tuple(int(request[dim]) for dim, _ in amounts),
-            reserved=tuple(pools.promised[pool]) if admission else (),
+            reserved=tuple(pools.reserved[pool]) if admission else (),
             parts=count,
         )
 

@@ -30,7 +30,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig
-from volcanopy.scheduler.framework.enforced_invariants import promises
+from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
@@ -262,7 +262,7 @@ class Cycles:
     async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
         with self.measures.stage("recheck"):
             fresh = self._store.snapshot(_now(), plan.session)
-            left = await in_thread(recheck, plan, basis, fresh, promises(config))
+            left = await in_thread(recheck, plan, basis, fresh, enforced_invariants(config))
         for group, why in left.dropped.items():
             log.info("group left for the next cycle", session=plan.session, group=group, why=why)
         if left.dropped:
@@ -283,7 +283,7 @@ def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, meas
     with measures.stage("decide"):
         plan = schedule(snapshot, config, registry, measures)
     with measures.stage("judge"):
-        broken = violations(snapshot, plan, promises(config)) if plan.of(Bind, Evict) else []
+        broken = violations(snapshot, plan, enforced_invariants(config)) if plan.of(Bind, Evict) else []
     return _Decision(plan, broken, (time.monotonic() - started) * 1000)
 
 
