@@ -72,8 +72,8 @@ def test_who_wants_cpus_that_lie_together_asks_for_whole_ones(made: Json, expect
         ([task()], {"policies": [{"exitCode": 3, "action": "Foo"}]}, "spec.policies[0].action: "),
         ([task()], {"policies": [{"event": "PodRunning", "action": "AbortJob"}]}, "spec.policies[0].event: "),
         ([task()], {"policies": [{"event": "OutOfSync", "action": "AbortJob"}]}, "spec.policies[0].event: "),
-        ([task()], {"plugins": {"nope": []}}, "spec.plugins.nope: there is no job plugin 'nope'"),
-        ([task("worker")], {"plugins": {"mpi": []}}, "spec.plugins.mpi: the job has no task 'master'"),
+        ([task()], {"plugins": {"nope": []}}, 'spec.plugins.nope: Not found: job plugin "nope"'),
+        ([task("worker")], {"plugins": {"mpi": []}}, 'spec.plugins.mpi: Not found: task "master"'),
         ([task(dependsOn={"name": ["z"]})], {}, 'spec.tasks[0].dependsOn.name[0]: Not found: task "z"'),
         (
             [task("a", dependsOn={"name": ["b"]}), task("b", dependsOn={"name": ["a"]})],

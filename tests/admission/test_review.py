@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.admission.review import Context, mutate, review
+from volcanopy.api.model import quoted
 from volcanopy.api.scheduling_read import Queue
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 
@@ -98,7 +99,7 @@ def after(name: str, *others: str) -> Json:
         ),
         (
             job(plugins={"nope": []}),
-            [f"spec.plugins.nope: there is no job plugin 'nope': choose from {', '.join(JOB_PLUGINS)}"],
+            [f'spec.plugins.nope: Not found: job plugin "nope": job plugins are {quoted(JOB_PLUGINS)}'],
         ),
         (
             job(plugins={"env": ["--x"]}),
@@ -135,7 +136,7 @@ def after(name: str, *others: str) -> Json:
         (
             job(queue="nope", plugins={"nope": []}),
             [
-                f"spec.plugins.nope: there is no job plugin 'nope': choose from {', '.join(JOB_PLUGINS)}",
+                f'spec.plugins.nope: Not found: job plugin "nope": job plugins are {quoted(JOB_PLUGINS)}',
                 'spec.queue: Not found: queue "nope": create it or choose another queue',
             ],
         ),

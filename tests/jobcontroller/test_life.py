@@ -364,7 +364,7 @@ def test_an_admitted_gang_that_grows_is_not_said_to_wait_for_its_first_admission
 def test_an_unknown_plugin_keeps_the_job_waiting_and_says_so() -> None:
     world = World(job(plugins={"nope": []})).settle()
     assert (world.phase, world.pod_group) == ("Pending", None)
-    assert world.message.startswith("there is no job plugin 'nope': choose from env, svc, ssh, ")
+    assert world.message.startswith('Not found: job plugin "nope": job plugins are "env", "svc", "ssh", ')
 
 
 def test_unknown_reacts_once_to_each_time_the_group_becomes_unknown() -> None:

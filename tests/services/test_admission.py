@@ -66,7 +66,7 @@ async def test_every_problem_is_told_at_once(cluster: Cluster) -> None:
             await cluster.submit("bad", *circle, queue="nope", plugins={"svx": []})
         told = str(caught.value)
         assert "spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> a" in told
-        assert "spec.plugins.svx: there is no job plugin 'svx': choose from env, svc, ssh" in told
+        assert 'spec.plugins.svx: Not found: job plugin "svx": job plugins are "env", "svc", "ssh"' in told
         assert 'spec.queue: Not found: queue "nope"' in told
 
 

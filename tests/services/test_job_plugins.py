@@ -70,7 +70,7 @@ def test_plugins_of_others_come_after_ours() -> None:
     assert list(job_registry()) == [*JOB_PLUGINS, "dask"]
     job = {"metadata": {"name": "a"}, "spec": {"tasks": [task()], "plugins": {"dask": []}}}
     (problem,) = plugin_problems(BatchJob.read(job), job_registry())
-    assert "there is no job plugin" not in problem.message
+    assert "Not found: job plugin" not in problem.message
     assert issubclass(job_registry()["dask"], JobPlugin)
 
 

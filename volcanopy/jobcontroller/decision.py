@@ -16,7 +16,7 @@ from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
 from volcanopy.jobcontroller.policies import Happening, respond
-from volcanopy.jobcontroller.status import Move, entered, told
+from volcanopy.jobcontroller.status import Move, entered, with_reason
 
 _ENDING = frozenset({Action.COMPLETE_JOB, Action.TERMINATE_JOB})
 _SUBJECT = {Action.RESTART_TASK: "task", Action.RESTART_POD: "pod", Action.RESTART_PARTITION: "partition"}
@@ -36,7 +36,7 @@ class Decision:
         if self.status.state.phase is None:
             self.status = entered(self.status, Move(Phase.PENDING, "Created", "the job was created"), now)
         doomed = self.doomed(self.status)
-        staying = [one for one in members if one.name not in doomed]
+        staying = [member for member in members if member.name not in doomed]
         self._happened = list(happenings(job, job.status, staying, pod_group)) if self.phase in LIVE else []
 
     @property
@@ -48,17 +48,17 @@ class Decision:
     def doomed(self, status: BatchJobStatus) -> frozenset[str]:
         """Return the names of pods to delete: stopped, replaced, of an earlier version, or beyond the replicas."""
         if status.state.phase not in LIVE:
-            return frozenset(one.name for one in self.members if not one.ended)
+            return frozenset(member.name for member in self.members if not member.ended)
         replicas = {task.name: task.replicas for task in self.job.spec.tasks}
         return frozenset(
-            one.name
-            for one in self.members
-            if one.index >= replicas.get(one.task, 0)
-            or (one.version < status.version and not one.ended)
-            or any(one.replaced_by(restart) for restart in status.restarts)
+            member.name
+            for member in self.members
+            if member.index >= replicas.get(member.task, 0)
+            or (member.version < status.version and not member.ended)
+            or any(member.replaced_by(restart) for restart in status.restarts)
         )
 
-    def obey(self, commands: Sequence[Command]) -> list[Command]:
+    def execute(self, commands: Sequence[Command]) -> list[Command]:
         """Reject Commands that cannot be executed, and execute the first one that can.
 
         Returns the handled Commands: the others are handled when the new status has been observed.
@@ -106,23 +106,23 @@ class Decision:
 
     def _wake(self) -> None:
         """Drop delayed actions whose cause no longer exists, and apply those that are due."""
-        running = {one.name for one in self.members if one.phase == "Running" and not one.leaving}
+        running = {member.name for member in self.members if member.phase == "Running" and not member.leaving}
         unknown = self._pod_group is not None and self._pod_group.status.phase == "Unknown"
         keep: list[DelayedAction] = []
         due: list[DelayedAction] = []
-        for one in self.status.delayed:
-            recovered = one.event in {Event.POD_FAILED, Event.POD_EVICTED} and one.pod in running
-            if recovered or (one.event is Event.UNKNOWN and not unknown) or self.phase not in LIVE:
+        for entry in self.status.delayed:
+            recovered = entry.event in {Event.POD_FAILED, Event.POD_EVICTED} and entry.pod in running
+            if recovered or (entry.event is Event.UNKNOWN and not unknown) or self.phase not in LIVE:
                 continue
-            (due if one.due <= self.now else keep).append(one)
+            (due if entry.due <= self.now else keep).append(entry)
         if len(keep) != len(self.status.delayed):
             self.status = self.status.model_copy(update={"delayed": keep})
-        tries = {one.name: one.retry for one in self.members}
-        for one in due:
-            retry = tries.get(one.pod, self.status.retry_count)
-            about = Happening(one.event, one.task, one.partition, one.pod, retry=retry, message=_since(one))
+        tries = {member.name: member.retry for member in self.members}
+        for entry in due:
+            retry = tries.get(entry.pod, self.status.retry_count)
+            about = Happening(entry.event, entry.task, entry.partition, entry.pod, retry=retry, message=_since(entry))
             if self.phase in LIVE and not self._covered(about):
-                self._act(one.action, about, one.event)
+                self._act(entry.action, about, entry.event)
 
     def _delay(self, happening: Happening, action: Action, delay: timedelta) -> None:
         if happening.event is Event.POD_PENDING:
@@ -135,8 +135,8 @@ class Decision:
                 self.again = min(self.again or due, due)
             return
         about = (happening.task, happening.pod)
-        standing = [one for one in self.status.delayed if (one.task, one.pod) == about]
-        if any(one.action is action for one in standing):
+        standing = [entry for entry in self.status.delayed if (entry.task, entry.pod) == about]
+        if any(entry.action is action for entry in standing):
             return
         new = DelayedAction(
             action=action,
@@ -147,18 +147,18 @@ class Decision:
             pod=happening.pod,
             uid=happening.uid,
         )
-        others = [one for one in self.status.delayed if (one.task, one.pod) != about]
+        others = [entry for entry in self.status.delayed if (entry.task, entry.pod) != about]
         self.status = self.status.model_copy(update={"delayed": [*others, new]})
         self.events.append(RecordEvent("Normal", "ActionDelayed", f"{happening.message}: {action} in {delay}"))
 
     def _covered(self, happening: Happening) -> bool:
         """Return whether the pods of the event are being replaced already."""
         return any(
-            happening.retry < one.before
-            and one.task in {"", happening.task}
-            and one.partition in {"", happening.partition}
-            and one.pod in {"", happening.pod}
-            for one in self.status.restarts
+            happening.retry < restart.before
+            and restart.task in {"", happening.task}
+            and restart.partition in {"", happening.partition}
+            and restart.pod in {"", happening.pod}
+            for restart in self.status.restarts
         )
 
     def _act(self, action: Action, about: Happening, reason: str) -> None:
@@ -180,13 +180,13 @@ class Decision:
             retry += step.costs_retry
             version += 1
             restarts = [Restart(before=retry)] if step.stop is Stop.ALL else []
-        delayed = [one for one in self.status.delayed if not _meant(action, about, one)]
+        delayed = [entry for entry in self.status.delayed if not _meant(action, about, entry)]
         self.status = self.status.model_copy(
             update={"retry_count": retry, "version": version, "restarts": restarts, "delayed": delayed}
         )
         message = f"{about.message}: restart {retry}" if step.costs_retry else about.message
         if self.phase is step.to:
-            self.status = told(self.status, reason, message)
+            self.status = with_reason(self.status, reason, message)
         else:
             self.status = entered(self.status, Move(step.to, reason, message), self.now)
 

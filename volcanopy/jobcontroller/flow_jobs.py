@@ -134,10 +134,10 @@ class Waiting:
         for task_name, knocks in _knocks(probe, pods):
             if (task := tasks.get(task_name)) is None:
                 continue
-            answered = sum(seen.answers.get(one, False) for one in knocks.values())
+            answered = sum(seen.answers.get(knock, False) for knock in knocks.values())
             needed = max(task.needed, 1)
             if answered < needed:
-                self.knocks += [one for one in knocks.values() if not seen.answers.get(one, False)]
+                self.knocks += [knock for knock in knocks.values() if not seen.answers.get(knock, False)]
                 what = next(map(str, knocks.values()), "no address")
                 self.reasons.append(
                     f'waiting for job "{target}": {answered}/{needed} pods of task "{task_name}" ready ({what})'
@@ -148,9 +148,9 @@ def _asked_tasks(probe: Probe | None) -> set[str]:
     if probe is None:
         return set()
     return {
-        *(one.task_name for one in probe.http_get_list),
-        *(one.task_name for one in probe.tcp_socket_list),
-        *(one.task_name for one in probe.task_status_list),
+        *(entry.task_name for entry in probe.http_get_list),
+        *(entry.task_name for entry in probe.tcp_socket_list),
+        *(entry.task_name for entry in probe.task_status_list),
     }
 
 
@@ -158,7 +158,7 @@ def _knocks(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, 
     """For each HTTP or TCP entry of a probe its task, and the question to each of the task's pods that has an address."""
     there = [
         (pod.metadata.annotations.get(names.TASK_SPEC, ""), pod)
-        for pod in sorted(pods, key=lambda one: one.metadata.name)
+        for pod in sorted(pods, key=lambda pod: pod.metadata.name)
         if pod.status.pod_ip and not pod.metadata.deletion_timestamp and pod.status.phase == "Running"
     ]
     for get in probe.http_get_list:

@@ -123,7 +123,7 @@ def _unit(name: str) -> str:
 
 
 def min_resources(tasks: Sequence[TaskSpec], member: int, priorities: Mapping[str, int]) -> Amounts:
-    """What the pods that are needed to start ask for together, in base units.
+    """Return the total requests of the pods that are needed to start, in base units.
 
     They are the ``member`` pods that matter most: those that the tasks demand before others, and of tasks with a higher
     priority class first.

@@ -24,10 +24,10 @@ def happenings(
     ``members`` are the pods of the job without those that are being replaced or exceed the replicas.
     """
     for task in job.spec.tasks:
-        mine = [one for one in members if one.task == task.name]
-        yield from _of_pods(one for one in mine if one.version == status.version and not one.leaving)
+        mine = [member for member in members if member.task == task.name]
+        yield from _of_pods(member for member in mine if member.version == status.version and not member.leaving)
         yield from _lost(job, status, task, mine)
-        yield from _of_task(status, task, [one for one in mine if not one.leaving])
+        yield from _of_task(status, task, [member for member in mine if not member.leaving])
     if pod_group is not None and pod_group.status.phase == "Unknown" and not status.pod_group_unknown:
         yield Happening(Event.UNKNOWN, message="some pods of the running job are unschedulable")
     if 0 < status.observed_generation < job.metadata.generation:
@@ -35,35 +35,35 @@ def happenings(
 
 
 def _of_pods(members: Iterable[Member]) -> Iterator[Happening]:
-    for one in members:
-        if one.phase == "Failed":
-            yield _about(Event.POD_FAILED, one, one.failure)
-        elif one.phase == "Pending":
-            yield _about(Event.POD_PENDING, one, f"pod {one.name} is pending")
+    for member in members:
+        if member.phase == "Failed":
+            yield _about(Event.POD_FAILED, member, member.failure)
+        elif member.phase == "Pending":
+            yield _about(Event.POD_PENDING, member, f"pod {member.name} is pending")
 
 
-def _about(event: Event, one: Member, message: str) -> Happening:
-    uid = one.pod.metadata.uid
-    codes = one.exit_codes if event is Event.POD_FAILED else ()
-    return Happening(event, one.task, one.partition, one.name, uid, codes, one.retry, message)
+def _about(event: Event, member: Member, message: str) -> Happening:
+    uid = member.pod.metadata.uid
+    codes = member.exit_codes if event is Event.POD_FAILED else ()
+    return Happening(event, member.task, member.partition, member.name, uid, codes, member.retry, message)
 
 
 def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[Happening]:
     """Yield pods that the status counts and that are deleted or terminating."""
     counted = status.task_status_count.get(task.name)
     known = min(sum(counted.phase.values()) if counted else 0, task.replicas)
-    staying = {one.name for one in mine if not one.leaving}
+    staying = {member.name for member in mine if not member.leaving}
     lost = known - len(staying)
     if lost <= 0:
         return
-    leaving = {one.name: one for one in mine if one.leaving}
+    leaving = {member.name: member for member in mine if member.leaving}
     gone = [pod_name(job, task, index) for index in range(task.replicas)]
     absent = sorted((name for name in gone if name not in staying), key=lambda name: name not in leaving)
     for name in absent[:lost]:
-        one = leaving.get(name)
-        partition = one.partition if one else _partition(task, gone.index(name))
-        uid = one.pod.metadata.uid if one else ""
-        retry = one.retry if one else status.retry_count
+        member = leaving.get(name)
+        partition = member.partition if member else _partition(task, gone.index(name))
+        uid = member.pod.metadata.uid if member else ""
+        retry = member.retry if member else status.retry_count
         message = f"pod {name} was deleted"
         yield Happening(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, message)
 
@@ -73,9 +73,9 @@ def _partition(task: TaskSpec, index: int) -> str:
 
 
 def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[Happening]:
-    done = [one for one in mine if one.phase == "Succeeded"]
+    done = [member for member in mine if member.phase == "Succeeded"]
     if task.replicas and len(done) >= task.replicas:
-        about = max(done, key=lambda one: one.version)
+        about = max(done, key=lambda member: member.version)
         yield Happening(
             Event.TASK_COMPLETED,
             task.name,
@@ -85,9 +85,9 @@ def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> 
             message=f'all pods of task "{task.name}" succeeded',
             old=about.version < status.version,
         )
-    alive = [one for one in mine if not one.ended and one.version == status.version]
-    restarts = sum(one.container_restarts for one in alive)
+    alive = [member for member in mine if not member.ended and member.version == status.version]
+    restarts = sum(member.container_restarts for member in alive)
     if restarts >= max(task.max_retry, 1):
-        worst = max(alive, key=lambda one: one.container_restarts)
+        worst = max(alive, key=lambda member: member.container_restarts)
         message = f'maxRetry of task "{task.name}" reached ({restarts}/{max(task.max_retry, 1)} container restarts)'
         yield Happening(Event.TASK_FAILED, task.name, worst.partition, worst.name, retry=worst.retry, message=message)

@@ -1,4 +1,4 @@
-"""What the objects of a job are called, and how they say whose they are."""
+"""Names and owner references of the objects of a job."""
 
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.model import Json

@@ -16,7 +16,7 @@ class Member:
     """A pod of a job: which one of which task, made at which version and retry of the job.
 
     ``phase`` is the pod's phase, ``leaving`` whether it is being deleted (by whomever), ``ended`` whether it has run to
-    its end, well or not. They are read once, because a large job asks for them very often.
+    its end, well or not. They are read once, because large jobs use them very often.
     """
 
     __slots__ = ("ended", "index", "leaving", "name", "phase", "pod", "retry", "task", "version")
@@ -45,7 +45,9 @@ class Member:
     def exit_codes(self) -> tuple[int, ...]:
         """The exit codes of its containers that failed, each once, in the order of the containers."""
         status = self.pod.status
-        ends = (one.state.terminated for one in (*status.init_container_statuses, *status.container_statuses))
+        ends = (
+            container.state.terminated for container in (*status.init_container_statuses, *status.container_statuses)
+        )
         return tuple(dict.fromkeys(end.exit_code for end in ends if end is not None and end.exit_code))
 
     @property
@@ -60,7 +62,9 @@ class Member:
     def container_restarts(self) -> int:
         """How often its containers have been restarted on the spot."""
         status = self.pod.status
-        return sum(one.restart_count for one in (*status.init_container_statuses, *status.container_statuses))
+        return sum(
+            container.restart_count for container in (*status.init_container_statuses, *status.container_statuses)
+        )
 
     def replaced_by(self, restart: Restart) -> bool:
         """Whether this pod is among those that a restart replaces."""

@@ -22,8 +22,8 @@ _LABEL_VALUE_LENGTH = 63
 def started_tasks(job: BatchJob, members: Sequence[Member]) -> list[TaskSpec]:
     """The tasks that need not wait (any more) for others; ``members`` are the pods that stay."""
     counts: dict[str, int] = {}
-    for one in members:
-        counts[one.task] = counts.get(one.task, 0) + one.ready
+    for member in members:
+        counts[member.task] = counts.get(member.task, 0) + member.ready
     ready = frozenset(task.name for task in job.spec.tasks if counts.get(task.name, 0) >= task.needed)
     return [task for task in job.spec.tasks if _may_start(task, ready, counts)]
 
@@ -51,7 +51,7 @@ def missing_pods(
 
 
 def pod(job: BatchJob, status: BatchJobStatus, task: TaskSpec, index: int, plugins: Sequence[JobPlugin[Any]]) -> Json:
-    """The manifest of one pod, after all plugins had their say."""
+    """The manifest of one pod, after all plugins."""
     template = deepcopy(task.template)
     metadata = template.get("metadata") or {}
     made: Json = {

@@ -109,7 +109,7 @@ def reconcile_queue(queue: Queue, seen: QueueObserved) -> QueuePlan:
     if queue.metadata.deletion_timestamp is not None:
         return QueuePlan()
     course = _Course(queue, seen)
-    done = course.obey(oldest_first(seen.commands))
+    done = course.execute(oldest_first(seen.commands))
     course.follow_parent()
     course.drain()
     marking: list[QueueEffect] = [*_marking(queue, course.marked)]
@@ -144,7 +144,7 @@ class _Course:
         parent = self.seen.parent
         return parent if parent is not None and state_of(parent) in SHUT else None
 
-    def obey(self, commands: Sequence[Command]) -> list[Command]:
+    def execute(self, commands: Sequence[Command]) -> list[Command]:
         """Execute or reject Commands; return those that are handled."""
         for position, command in enumerate(commands):
             if self._must_wait(command):

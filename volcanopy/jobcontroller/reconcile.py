@@ -42,14 +42,14 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plug
 from volcanopy.jobcontroller.pods import claim_name, claims, missing_pods, started_tasks
 from volcanopy.jobcontroller.status import (
     ADMITTED,
-    arrival,
     as_json,
     count,
     entered,
+    next_phase,
+    pending_reason,
     running_message,
-    told,
-    why_waiting,
     with_counts,
+    with_reason,
 )
 
 Plugins = Sequence[JobPlugin[Any]]
@@ -68,7 +68,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     members = observed.members(job)
     plugins, broken = _plugins(job, registry)
     decision = Decision(job, members, observed.pod_group, now)
-    obeyed = decision.obey(oldest_first(observed.commands))
+    obeyed = decision.execute(oldest_first(observed.commands))
     decision.react()
     group = _current(observed.pod_group, decision.status)
     status = _settled(job, decision, group, now, plugins, broken, observed.trouble)
@@ -79,16 +79,22 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
         effects.append(UpdateStatus(as_json(status)))
         effects += _announced(job.status, status)
     effects += decision.events
-    effects += [DeleteCommand(one.metadata.name, one.metadata.uid) for one in obeyed]
+    effects += [DeleteCommand(command.metadata.name, command.metadata.uid) for command in obeyed]
     doomed = decision.doomed(status)
-    effects += [DeletePod(one.name, one.pod.metadata.uid) for one in members if one.name in doomed and not one.leaving]
+    effects += [
+        DeletePod(member.name, member.pod.metadata.uid)
+        for member in members
+        if member.name in doomed and not member.leaving
+    ]
     if status.state.phase not in LIVE:
         effects += _cleared(observed.pod_group)
         if settled and status.state.phase in STOPPED:
             effects += _dismantled(status, plugins)
     elif not broken:
-        effects += _missing_objects(job, status, observed, [one for one in members if one.name not in doomed], plugins)
-    return JobPlan(tuple(effects), _soonest(end, decision.again, *(one.due for one in status.delayed)))
+        effects += _missing_objects(
+            job, status, observed, [member for member in members if member.name not in doomed], plugins
+        )
+    return JobPlan(tuple(effects), _soonest(end, decision.again, *(action.due for action in status.delayed)))
 
 
 def _end_of_life(job: BatchJob) -> datetime | None:
@@ -131,7 +137,7 @@ def _settled(
     status = decision.status
     counts = count(decision.members, decision.doomed(status))
     for _ in Phase:
-        move = arrival(job.spec, status, counts)
+        move = next_phase(job.spec, status, counts)
         if move is None:
             break
         status = entered(status, move, now)
@@ -139,14 +145,14 @@ def _settled(
     status = with_counts(status, counts)
     if status.state.phase is Phase.PENDING:
         if broken or trouble:
-            status = told(status, "PluginError" if broken else "FailedSync", broken or trouble)
+            status = with_reason(status, "PluginError" if broken else "FailedSync", broken or trouble)
         else:
-            status = told(status, *why_waiting(job, group, counts))
+            status = with_reason(status, *pending_reason(job, group, counts))
     elif status.state.phase is Phase.RUNNING:
-        status = told(status, status.state.reason, running_message(job.spec, counts))
+        status = with_reason(status, status.state.reason, running_message(job.spec, counts))
     restarts = status.restarts
     if status.state.phase is not Phase.RESTARTING:
-        restarts = [one for one in restarts if any(member.replaced_by(one) for member in decision.members)]
+        restarts = [restart for restart in restarts if any(member.replaced_by(restart) for member in decision.members)]
     return status.model_copy(
         update={
             "min_available": job.spec.needed,
@@ -165,7 +171,7 @@ def _controlled(job: BatchJob, status: BatchJobStatus, plugins: Plugins, broken:
         return status.controlled_resources
     claimed = [claim_name(job, number, volume) for number, volume in enumerate(job.spec.volumes)]
     at_work = sorted(plugin.name for plugin in plugins)
-    return {f"plugin-{name}": name for name in at_work} | {f"volume-pvc-{one}": one for one in claimed}
+    return {f"plugin-{name}": name for name in at_work} | {f"volume-pvc-{claim}": claim for claim in claimed}
 
 
 def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[RecordEvent]:
@@ -207,7 +213,7 @@ def _missing_objects(
         effect = ApplyObject(needed.manifest, _digest(needed.manifest), needed.ssh_keys)
         if observed.applied.get(effect.key) != effect.digest:
             yield effect
-    started = started_tasks(job, [one for one in staying if not one.leaving])
+    started = started_tasks(job, [member for member in staying if not member.leaving])
     existing = observed.pod_group
     if existing is None:
         yield CreatePodGroup(pod_group(job, status, started, observed.priorities))

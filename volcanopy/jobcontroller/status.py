@@ -48,16 +48,16 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
     by_task: dict[str, dict[str, int]] = {}
     first_failed: dict[str, Member] = {}
     terminating = 0
-    for one in members:
-        if one.leaving or one.name in doomed:
+    for member in members:
+        if member.leaving or member.name in doomed:
             terminating += 1
             continue
-        phase = one.phase if one.phase in phases else "Unknown"
+        phase = member.phase if member.phase in phases else "Unknown"
         phases[phase] += 1
-        of_task = by_task.setdefault(one.task, {})
+        of_task = by_task.setdefault(member.task, {})
         of_task[phase] = of_task.get(phase, 0) + 1
         if phase == "Failed":
-            first_failed.setdefault(one.task, one)
+            first_failed.setdefault(member.task, member)
     return Counts(
         phases["Pending"],
         phases["Running"],
@@ -108,7 +108,7 @@ class Move:
     message: str
 
 
-def arrival(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move | None:
+def next_phase(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move | None:
     """Return the transition that follows from the pods of a job, if there is one."""
     match status.state.phase:
         case Phase.PENDING:
@@ -129,12 +129,12 @@ def arrival(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move 
 def _started(spec: BatchJobSpec, counts: Counts) -> Move | None:
     if counts.started >= spec.needed:
         return Move(Phase.RUNNING, "Started", running_message(spec, counts))
-    if counts.started and counts.succeeded + counts.failed + _waiting_in_vain(spec, counts) == spec.replicas:
-        return _verdict(spec, counts)
+    if counts.started and counts.succeeded + counts.failed + _never_started(spec, counts) == spec.replicas:
+        return _final_phase(spec, counts)
     return None
 
 
-def _waiting_in_vain(spec: BatchJobSpec, counts: Counts) -> int:
+def _never_started(spec: BatchJobSpec, counts: Counts) -> int:
     """Return the number of pods of tasks that can never start because tasks they depend on have failed."""
 
     def lost(task: TaskSpec) -> bool:
@@ -158,7 +158,7 @@ def _waiting_in_vain(spec: BatchJobSpec, counts: Counts) -> int:
 
 def _unless_restarting(status: BatchJobStatus, move: Move | None) -> Move | None:
     """Return the transition, unless it is a failure while a delayed restart is pending."""
-    if move is not None and move.to is Phase.FAILED and any(one.action in RESTARTS for one in status.delayed):
+    if move is not None and move.to is Phase.FAILED and any(entry.action in RESTARTS for entry in status.delayed):
         return None
     return move
 
@@ -170,15 +170,15 @@ def _over(spec: BatchJobSpec, counts: Counts) -> Move | None:
         return None
     if spec.min_success is not None and counts.succeeded >= spec.min_success:
         return Move(Phase.COMPLETED, "Succeeded", f"{counts.succeeded}/{spec.min_success} required pods succeeded")
-    if counts.succeeded + counts.failed + _waiting_in_vain(spec, counts) == replicas:
-        return _verdict(spec, counts)
+    if counts.succeeded + counts.failed + _never_started(spec, counts) == replicas:
+        return _final_phase(spec, counts)
     if counts.pending > replicas - needed:
         ready = replicas - counts.pending
         return Move(Phase.PENDING, "TooFewPods", f"{ready}/{needed} required pods started")
     return None
 
 
-def _verdict(spec: BatchJobSpec, counts: Counts) -> Move:
+def _final_phase(spec: BatchJobSpec, counts: Counts) -> Move:
     """Return the final transition of a job whose pods are all finished."""
     if spec.needed >= sum(task.needed for task in spec.tasks):
         for task in spec.tasks:
@@ -218,7 +218,7 @@ def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus
     """Return the status after a transition; only the condition of the new phase is True."""
     now = now.replace(microsecond=0)
     state = JobState(phase=move.to, reason=move.reason, message=move.message, last_transition_time=now)
-    others = [_left(one, now) for one in status.conditions if one.type != move.to]
+    others = [_left(condition, now) for condition in status.conditions if condition.type != move.to]
     update: dict[str, Any] = {"state": state, "conditions": [*others, _condition(state)]}
     began = status.state.last_transition_time
     if status.state.phase is Phase.RUNNING and began:
@@ -226,10 +226,10 @@ def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus
     return status.model_copy(update=update)
 
 
-def told(status: BatchJobStatus, reason: str, message: str) -> BatchJobStatus:
+def with_reason(status: BatchJobStatus, reason: str, message: str) -> BatchJobStatus:
     """Return the status with another reason and message of its phase."""
     state = status.state.model_copy(update={"reason": reason, "message": message})
-    others = [one for one in status.conditions if one.type != state.phase]
+    others = [condition for condition in status.conditions if condition.type != state.phase]
     return status.model_copy(update={"state": state, "conditions": [*others, _condition(state)]})
 
 
@@ -249,7 +249,7 @@ def _condition(state: JobState) -> Condition:
     )
 
 
-def why_waiting(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[str, str]:
+def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[str, str]:
     """Return the reason and message of a pending job."""
     queue = job.spec.queue
     if group is None:
@@ -267,8 +267,12 @@ def why_waiting(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[
 
 
 def _latest(conditions: Sequence[SeenCondition]) -> SeenCondition | None:
-    """Return the latest condition with status True; of several at the same time the last one."""
-    holding = [(one.last_transition_time, number, one) for number, one in enumerate(conditions) if one.status == "True"]
+    """Return the latest condition with status True; of several at the same time the last condition."""
+    holding = [
+        (condition.last_transition_time, number, condition)
+        for number, condition in enumerate(conditions)
+        if condition.status == "True"
+    ]
     if not holding:
         return None
     return max(holding, key=lambda entry: (entry[0].timestamp() if entry[0] else 0.0, entry[1]))[2]

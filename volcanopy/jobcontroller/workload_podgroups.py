@@ -227,7 +227,9 @@ def pod_group(pod: LoosePod, owner: Owner, events: list[RecordEvent]) -> Json:
             "namespace": pod.metadata.namespace,
             "labels": {key: pod.metadata.labels[key] for key in _LABELS if key in pod.metadata.labels},
             "annotations": _notes(notes, own),
-            "ownerReferences": [_reference(one) for one in (pod.metadata.owner_references if not bare else ())]
+            "ownerReferences": [
+                _reference(reference) for reference in (pod.metadata.owner_references if not bare else ())
+            ]
             or [_reference(owner_of(pod))],
         },
         "spec": spec,

@@ -123,15 +123,15 @@ def test_every_problem_with_plugins_has_its_path() -> None:
     [
         (
             job(task("worker"), plugins={"mpi": []}),
-            "spec.plugins.mpi: the job has no task 'master', which --master says or defaults to: give it one of worker",
+            'spec.plugins.mpi: Not found: task "master" of argument --master: tasks of the job are "worker"',
         ),
         (
             job(task("master"), plugins={"pytorch": ["--worker=wrokers"]}),
-            "spec.plugins.pytorch: the job has no task 'wrokers', which --worker says or defaults to: give it one of master",
+            'spec.plugins.pytorch: Not found: task "wrokers" of argument --worker: tasks of the job are "master"',
         ),
         (
             job(task("a", 2), task("b"), plugins={"tensorflow": []}),
-            "spec.plugins.tensorflow: none of its tasks is one of ps, worker, chief, evaluator: say which is, by --worker for example",
+            "spec.plugins.tensorflow: none of its tasks is one of ps, worker, chief, evaluator: name one, for example with --worker",
         ),
         (
             job(named("head", 1, "main"), plugins={"ray": []}),
@@ -164,7 +164,7 @@ def test_every_problem_with_plugins_has_its_path() -> None:
         ),
         (
             job(task(replicas=50_000), plugins={"svc": ["--inject-hosts-env=false"]}),
-            "spec.plugins.svc: its hosts take 1577783 bytes, and a ConfigMap holds 1048576: shorten the names of the job and its tasks,"
+            "spec.plugins.svc: its hosts take 1577783 bytes, and the limit of a ConfigMap is 1048576: shorten the names of the job and its tasks,"
             " or divide the job",
         ),
     ],
@@ -180,7 +180,7 @@ def test_a_large_job_is_served_without_the_environment() -> None:
 def test_a_job_that_was_admitted_all_the_same_waits_and_says_why() -> None:
     world = World(job(task("worker"), plugins={"mpi": []})).settle()
     assert (world.phase, world.pods, world.objects) == ("Pending", {}, {})
-    assert world.message.startswith("the job has no task 'master'")
+    assert world.message.startswith('Not found: task "master"')
 
 
 class Told(Arguments):
@@ -218,5 +218,5 @@ def test_only_objects_that_the_controller_can_make_are_asked_for() -> None:
 
 
 def test_a_plugin_that_is_brought_and_missing_is_named() -> None:
-    with pytest.raises(PluginError, match="there is no job plugin 'next': choose from base"):
+    with pytest.raises(PluginError, match='Not found: job plugin "next": job plugins are "base"'):
         plugins_of(BatchJob.read(job(plugins={"base": []})), {"base": Base})

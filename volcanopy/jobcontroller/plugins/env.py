@@ -13,7 +13,7 @@ class EnvArguments(Arguments):
 
 
 class Env(JobPlugin[EnvArguments]):
-    """Tell every container the index of its pod within its task, in the environment."""
+    """Give every container the index of its pod within its task, in the environment."""
 
     name = "env"
 

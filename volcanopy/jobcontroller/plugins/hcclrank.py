@@ -42,5 +42,5 @@ class Hcclrank(JobPlugin[HcclrankArguments]):
 
 
 def _given(pod: Json) -> str:
-    entries = (entry for one in pod["spec"].get("containers") or () for entry in one.get("env") or ())
+    entries = (entry for variable in pod["spec"].get("containers") or () for entry in variable.get("env") or ())
     return next((entry["value"] for entry in entries if entry["name"] == "RANK" and entry.get("value")), "")

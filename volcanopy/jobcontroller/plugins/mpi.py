@@ -33,13 +33,13 @@ class MpiArguments(Arguments):
     worker: Annotated[str, Role()] = "worker"
     """The task that the processes are started in."""
     port: Port = 22
-    """The port that the ssh servers listen on; say it to plugin ssh, too."""
+    """The port that the ssh servers listen on; give it to plugin ssh, too."""
     slots: Annotated[int, Field(ge=1)] = 1
     """How many processes a worker takes, in the hostfile."""
 
 
 class Mpi(JobPlugin[MpiArguments]):
-    """Tell the master who the workers are: in ``MPI_HOST`` as a list, and in a hostfile, ``/etc/mpi/hostfile``.
+    """Give the master the names of the workers: in ``MPI_HOST`` as a list, and in a hostfile, ``/etc/mpi/hostfile``.
 
     The hostfile follows when the job is scaled. Where the list is longer than a variable may be (128 KiB), it is left out
     and the hostfile serves.

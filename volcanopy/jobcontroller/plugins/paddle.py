@@ -31,7 +31,7 @@ class Paddle(JobPlugin[PaddleArguments]):
     """Give every node the master's address, the number of nodes and its own rank, as the launcher reads them.
 
     The launcher serves as the master where the master's address is its own, which it knows as an IP only: so the first node
-    is told its IP, the others the name.
+    gets its IP, the others the name.
     """
 
     name = "paddle"

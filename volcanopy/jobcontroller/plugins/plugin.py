@@ -1,8 +1,8 @@
 """What a job plugin is: it prepares the pods of a job for each other.
 
 A plugin belongs to one job and has three hooks, all pure: ``pod`` gets each pod before it is made and gives it back,
-``objects`` names what else must exist for the pods to find, ``problems`` says why the plugin cannot serve this job. Its
-arguments come as on a command line (``--ssh-port=2022``) and are read into a pydantic model, so a wrong one is refused
+``objects`` names what else must exist for the pods to find, ``problems`` returns why the plugin cannot serve this job. Its
+arguments come as on a command line (``--ssh-port=2022``) and are read into a pydantic model, so a wrong one is rejected
 with the plugin's usage.
 """
 
@@ -17,11 +17,11 @@ from pydantic_core import ErrorDetails
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
-from volcanopy.api.model import Json, Problem
+from volcanopy.api.model import Json, Problem, quoted
 from volcanopy.jobcontroller.naming import owner_reference, pod_name
 
 LONGEST_VARIABLE = 128 * 1024 - 1
-"""A longer ``NAME=value`` no program can be started with: Linux refuses it."""
+"""A longer ``NAME=value`` no program can be started with: Linux rejects it."""
 
 OBJECT_KINDS = ("ConfigMap", "Secret", "Service", "NetworkPolicy", "PersistentVolumeClaim")
 """The kinds of objects that the controller makes beside pods."""
@@ -31,11 +31,11 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class PluginError(ValueError):
-    """A plugin that does not exist, or arguments that it does not understand; says what would be understood."""
+    """A plugin that does not exist, or arguments that it does not understand, with the usage."""
 
 
 class Arguments(BaseModel):
-    """The base of plugin arguments: ``--kebab-case`` on the command line, unknown ones refused."""
+    """The base of plugin arguments: ``--kebab-case`` on the command line, unknown ones rejected."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -70,8 +70,8 @@ class Needed:
 
     def __post_init__(self) -> None:
         if self.manifest["kind"] not in OBJECT_KINDS:
-            told = f"no {self.manifest['kind']} can be made for a job: it must be one of {', '.join(OBJECT_KINDS)}"
-            raise PluginError(told)
+            message = f"no {self.manifest['kind']} can be made for a job: it must be one of {', '.join(OBJECT_KINDS)}"
+            raise PluginError(message)
 
 
 class JobPlugin(Generic[ArgumentsT]):
@@ -104,12 +104,12 @@ class JobPlugin(Generic[ArgumentsT]):
         return ()
 
     def problems(self) -> Iterable[Problem]:
-        """Why the plugin cannot serve this job; admission refuses it, and no pod is made."""
+        """Why the plugin cannot serve this job; admission rejects it, and no pod is created."""
         return ()
 
-    def problem(self, says: str) -> Problem:
+    def problem(self, message: str) -> Problem:
         """A problem at the plugin's place in the job."""
-        return Problem(f"spec.plugins.{self.name}", says)
+        return Problem(f"spec.plugins.{self.name}", message)
 
     def metadata(self, name: str) -> Json:
         """The metadata of an object that belongs to the job."""
@@ -130,23 +130,23 @@ def read_arguments(name: str, model: type[Arguments], given: Sequence[str]) -> A
     try:
         return model.model_validate(dict(_split(model, given)))
     except ValidationError as error:
-        told = _told(error.errors(include_url=False)[0], name)
-        raise PluginError(f"{told}. {usage(name, model)}") from None
+        message = _message(error.errors(include_url=False)[0], name)
+        raise PluginError(f"{message}. {usage(name, model)}") from None
     except ValueError as error:
         raise PluginError(f"{error} for plugin {name}. {usage(name, model)}") from None
 
 
-def _told(error: ErrorDetails, name: str) -> str:
-    says = error["msg"].removeprefix("Value error, ")
+def _message(error: ErrorDetails, name: str) -> str:
+    message = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
-        # What several arguments together do not fulfil; they may hold secrets, and are not repeated.
-        return f"arguments of plugin {name}: {says}"
-    what = "is not known" if error["type"] == "extra_forbidden" else f"is {error['input']!r}: {says}"
+        # The arguments are not repeated: they may contain secrets.
+        return f"arguments of plugin {name}: {message}"
+    what = "is not known" if error["type"] == "extra_forbidden" else f"is {error['input']!r}: {message}"
     return f"argument --{'.'.join(map(str, error['loc']))} of plugin {name} {what}"
 
 
 def usage(name: str, model: type[Arguments]) -> str:
-    """One line that says which arguments a plugin takes."""
+    """Return a line with the arguments of a plugin."""
     known = [f"--{field.alias}={field.default!s}" for field in model.model_fields.values()]
     return f"{name} takes {', '.join(known)}" if known else f"{name} takes no arguments"
 
@@ -174,8 +174,8 @@ def missing_roles(plugin: JobPlugin[Any]) -> Iterator[Problem]:
         if role is None or job.spec.task(getattr(arguments, key)):
             continue
         if role.required or key in arguments.model_fields_set:
-            told = f"the job has no task {getattr(arguments, key)!r}, which --{field.alias} says or defaults to"
-            yield plugin.problem(f"{told}: give it one of {', '.join(task.name for task in job.spec.tasks)}")
+            message = f'Not found: task "{getattr(arguments, key)}" of argument --{field.alias}'
+            yield plugin.problem(f"{message}: tasks of the job are {quoted(task.name for task in job.spec.tasks)}")
 
 
 def address_of(job: BatchJob, task: TaskSpec, index: int) -> str:
@@ -224,12 +224,12 @@ def add_volume(pod: Json, volume: Json, mount: Json) -> None:
     pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), volume]
     for container in containers(pod):
         mounts = container.get("volumeMounts") or ()
-        if all(one["mountPath"] != mount["mountPath"] for one in mounts):
+        if all(existing["mountPath"] != mount["mountPath"] for existing in mounts):
             container["volumeMounts"] = [*mounts, dict(mount)]
 
 
 def add_port(container: Json, name: str, number: int) -> None:
-    """Say that a container listens on a port, unless it says so itself; without the name if that is taken."""
+    """Add a port to a container, unless it has it already; without the name if that is taken."""
     ports = container.get("ports") or ()
     if any(port["containerPort"] == number for port in ports):
         return

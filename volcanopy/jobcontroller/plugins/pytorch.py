@@ -49,7 +49,7 @@ class Pytorch(JobPlugin[PytorchArguments]):
     implies = ("svc",)
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
-        """The port and the environment; for workers, where asked for, a container that waits for the master."""
+        """The port and the environment; for workers, if requested, a container that waits for the master."""
         for container in containers(pod, initial=False):
             add_port(container, PORT_NAME, self.arguments.port)
         entries = [*self._place(), {"name": "WORLD_SIZE", "value": str(self._size(self.arguments.worker))}]
@@ -114,7 +114,7 @@ def wait_script(seconds: int) -> str:
 
 
 def _modest(resources: Json) -> Json:
-    """The cpu and memory of a container: asked for before it, they cost nothing, and the pod keeps its quality of service."""
+    """The cpu and memory of a container: requested before it, they cost nothing, and the pod keeps its quality of service."""
     return {
         kind: modest
         for kind in ("limits", "requests")

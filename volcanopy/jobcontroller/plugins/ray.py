@@ -85,14 +85,14 @@ class Ray(JobPlugin[RayArguments]):
             spec = (task.template.get("spec") or {}) if task else {}
             there = [container.get("name", "") for container in spec.get("containers") or ()]
             if task and name not in there:
-                told = f"task {role} has no container {name!r} for Ray to run in: choose one of {', '.join(there)}"
-                yield self.problem(f"{told}, by --{key}")
+                message = f"task {role} has no container {name!r} for Ray to run in: choose one of {', '.join(there)}"
+                yield self.problem(f"{message}, by --{key}")
         numbers = [number for _, number in self._ports()]
         if len(set(numbers)) < len(numbers):
             yield self.problem("--port, --dashboardPort and --clientPort must be three different ports")
         if len(self._service) > _LONGEST_NAME:
-            told = f"the head's service would be called {self._service}, which has {len(self._service)} characters"
-            yield Problem("metadata.name", f"{told}: {_LONGEST_NAME} are allowed")
+            message = f"the head's service would be called {self._service}, which has {len(self._service)} characters"
+            yield Problem("metadata.name", f"{message}: {_LONGEST_NAME} are allowed")
 
     def _ports(self) -> Iterator[tuple[str, int]]:
         yield "gcs", self.arguments.port
@@ -105,5 +105,5 @@ class Ray(JobPlugin[RayArguments]):
 
 
 def _container(pod: Json, name: str) -> Json:
-    found: Json = next(one for one in pod["spec"]["containers"] if one["name"] == name)
-    return found
+    result: Json = next(container for container in pod["spec"]["containers"] if container["name"] == name)
+    return result

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.model import Problem
+from volcanopy.api.model import Problem, not_found, quoted
 from volcanopy.jobcontroller.plugins.env import Env
 from volcanopy.jobcontroller.plugins.hcclrank import Hcclrank
 from volcanopy.jobcontroller.plugins.jax import Jax
@@ -27,40 +27,40 @@ JOB_PLUGINS: Registry = MappingProxyType(
 
 
 def plugins_of(job: BatchJob, registry: Registry = JOB_PLUGINS) -> Sequence[JobPlugin[Any]]:
-    """The plugins that a job names or that come with those, ready for work. Raises PluginError if one cannot work."""
-    found = tuple(_read(job, registry))
-    if problem := next((one for one in found if isinstance(one, Problem)), None):
+    """The plugins that a job names or that come with those, ready for work. Raises PluginError if one is not valid."""
+    results = tuple(_read(job, registry))
+    if problem := next((item for item in results if isinstance(item, Problem)), None):
         raise PluginError(problem.message)
-    return tuple(one for one in found if isinstance(one, JobPlugin))
+    return tuple(item for item in results if isinstance(item, JobPlugin))
 
 
 def plugin_problems(job: BatchJob, registry: Registry = JOB_PLUGINS) -> Iterator[Problem]:
-    """Everything that is wrong with the plugins that a job names, for admission to refuse it."""
-    return (one for one in _read(job, registry) if isinstance(one, Problem))
+    """Return the problems of the plugins of a job."""
+    return (item for item in _read(job, registry) if isinstance(item, Problem))
 
 
 def _read(job: BatchJob, registry: Registry) -> Iterator[JobPlugin[Any] | Problem]:
-    wanted = _with_implied(job.spec.plugins, registry)
-    for name in sorted(set(wanted) - set(registry)):
-        yield Problem(f"spec.plugins.{name}", f"there is no job plugin {name!r}: choose from {', '.join(registry)}")
+    requested = _with_implied(job.spec.plugins, registry)
+    for name in sorted(set(requested) - set(registry)):
+        yield not_found(f"spec.plugins.{name}", "job plugin", name, f"job plugins are {quoted(registry)}")
     for name, plugin in registry.items():
-        if name not in wanted:
+        if name not in requested:
             continue
         try:
-            made = plugin(job, read_arguments(name, plugin.arguments_model, wanted[name]))
+            made = plugin(job, read_arguments(name, plugin.arguments_model, requested[name]))
         except PluginError as error:
             yield Problem(f"spec.plugins.{name}", str(error))
             continue
-        # A plugin that looks for problems of its own may rely on the tasks that it is told of.
+        # A plugin that looks for problems of its own may rely on the tasks in its arguments.
         yield from tuple(missing_roles(made)) or tuple(made.problems()) or (made,)
 
 
 def _with_implied(named: Mapping[str, Sequence[str]], registry: Registry) -> Mapping[str, Sequence[str]]:
-    wanted = dict(named)
+    result = dict(named)
     waiting = list(named)
     while waiting:
         plugin = registry.get(waiting.pop())
-        new = [name for name in (plugin.implies if plugin else ()) if name not in wanted]
-        wanted |= dict.fromkeys(new, ())
+        new = [name for name in (plugin.implies if plugin else ()) if name not in result]
+        result |= dict.fromkeys(new, ())
         waiting += new
-    return wanted
+    return result

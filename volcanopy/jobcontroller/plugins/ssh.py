@@ -1,6 +1,6 @@
 """ssh: the pods of a job log in to each other without a password.
 
-One Secret holds a key pair and the client's configuration; every container finds them in its home. The configuration
+One Secret contains a key pair and the client's configuration; every container finds them in its home. The configuration
 speaks of hosts by pattern, so that hosts added by scaling are known to pods that run already.
 """
 
@@ -61,7 +61,7 @@ class Ssh(JobPlugin[SshArguments]):
         return pod
 
     def objects(self) -> Sequence[Needed]:
-        """The Secret; its keys are those given, else made anew by whoever makes it."""
+        """The Secret; its keys are those given, otherwise generated when the Secret is created."""
         data = {"config": self._config()}
         own = self.arguments.ssh_private_key
         if own:
@@ -83,7 +83,7 @@ class Ssh(JobPlugin[SshArguments]):
     def _config(self) -> str:
         lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
         # The first block that fits a host decides: task `a-b` comes before task `a`, whose pattern fits its hosts.
-        for task in sorted(self.job.spec.tasks, key=lambda one: (-len(one.name), one.name)):
+        for task in sorted(self.job.spec.tasks, key=lambda task: (-len(task.name), task.name)):
             lines += self._blocks(task)
         return "\n".join(lines) + "\n"
 
@@ -98,5 +98,5 @@ class Ssh(JobPlugin[SshArguments]):
 
 
 def _line(key: str) -> str:
-    """A key as a file: ssh refuses a private one that does not end its last line."""
+    """A key as a file: ssh rejects a private key that does not end its last line."""
     return key if key.endswith("\n") else key + "\n"

@@ -25,7 +25,7 @@ from volcanopy.jobcontroller.plugins.plugin import (
 HOSTS_PATH = "/etc/volcano"
 """Where programs written for Volcano look for the hosts."""
 LARGEST_CONFIG_MAP = 1024 * 1024
-"""What all data of a ConfigMap together may hold, in bytes."""
+"""Maximum size of the data of a ConfigMap, in bytes."""
 
 
 class SvcArguments(Arguments):
@@ -40,10 +40,10 @@ class SvcArguments(Arguments):
 
 
 class Svc(JobPlugin[SvcArguments]):
-    """Give the pods names, and tell each of them the names of all.
+    """DNS names for the pods, and the names of all pods for each of them.
 
     A pod is reached as ``<job>-<task>-<index>.<job>``, or by the ``hostname`` and ``subdomain`` that its template fixes. In
-    ``/etc/volcano``, ``<task>.host`` holds the names of a task's pods, one a line, with ``_`` for each ``-`` of the task's name;
+    ``/etc/volcano``, ``<task>.host`` contains the names of the pods of a task, one a line, with ``_`` for each ``-`` of its name;
     it follows when the job is scaled. The variables do not: they are as when the pod was made. Only pods of the job may
     connect to its pods, unless that is turned off.
     """
@@ -56,7 +56,7 @@ class Svc(JobPlugin[SvcArguments]):
         spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
         spec["subdomain"] = spec.get("subdomain") or self.job.metadata.name
         if self.arguments.inject_hosts_env:
-            keys = [key for one in self.job.spec.tasks for key in _variables(one)]
+            keys = [key for other in self.job.spec.tasks for key in _variables(other)]
             source = {"name": self._hosts}
             add_environment(
                 pod, [{"name": key, "valueFrom": {"configMapKeyRef": {**source, "key": key}}} for key in keys]
@@ -70,26 +70,26 @@ class Svc(JobPlugin[SvcArguments]):
 
     def objects(self) -> Sequence[Needed]:
         """The hosts, the service that gives the names and, unless turned off, a fence around the job."""
-        found = [self.config_map(self._hosts, self._data), Needed(self._service())]
+        objects = [self.config_map(self._hosts, self._data), Needed(self._service())]
         if not self.arguments.disable_network_policy:
-            found.append(Needed(self._network_policy()))
-        return found
+            objects.append(Needed(self._network_policy()))
+        return objects
 
     def problems(self) -> Iterable[Problem]:
-        """A name that no service may have; more hosts than the environment or a ConfigMap can hold."""
+        """A name that no service may have; more hosts than the environment or a ConfigMap allows."""
         if not self.job.metadata.name[:1].isalpha():
             yield Problem("metadata.name", "must begin with a letter: plugin svc makes a service of this name")
         tasks = self.job.spec.tasks
         sizes = [size_of_hosts(self.job, task) for task in tasks]
-        size = sum(2 * one + len(str(task.replicas)) for one, task in zip(sizes, tasks, strict=True))
+        size = sum(2 * length + len(str(task.replicas)) for length, task in zip(sizes, tasks, strict=True))
         if size > LARGEST_CONFIG_MAP:
-            told = f"its hosts take {size} bytes, and a ConfigMap holds {LARGEST_CONFIG_MAP}"
-            yield self.problem(f"{told}: shorten the names of the job and its tasks, or divide the job")
+            message = f"its hosts take {size} bytes, and the limit of a ConfigMap is {LARGEST_CONFIG_MAP}"
+            yield self.problem(f"{message}: shorten the names of the job and its tasks, or divide the job")
         elif self.arguments.inject_hosts_env and sizes:
             longest, most = max(zip(tasks, sizes, strict=True), key=lambda pair: pair[1])
             if len(f"{_variables(longest)[0]}=") + most > LONGEST_VARIABLE:
-                told = f"the hosts of task {longest.name} do not fit into a variable of the environment (128 KiB)"
-                yield self.problem(f"{told}: give svc the argument --inject-hosts-env=false, and read {HOSTS_PATH}")
+                message = f"the hosts of task {longest.name} do not fit into a variable of the environment (128 KiB)"
+                yield self.problem(f"{message}: give svc the argument --inject-hosts-env=false, and read {HOSTS_PATH}")
 
     @property
     def _hosts(self) -> str:

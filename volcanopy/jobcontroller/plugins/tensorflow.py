@@ -47,9 +47,9 @@ class Tensorflow(JobPlugin[TensorflowArguments]):
         return pod
 
     def problems(self) -> Iterable[Problem]:
-        """A cluster in which nobody plays a part."""
+        """Return a problem if no task has a role."""
         if not self._roles and not self._alone:
-            yield self.problem(f"none of its tasks is one of {', '.join(ROLES)}: say which is, by --worker for example")
+            yield self.problem(f"none of its tasks is one of {', '.join(ROLES)}: name one, for example with --worker")
 
     @property
     def _alone(self) -> bool:
