@@ -31,7 +31,7 @@ Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass 
 
 
 class State:
-    """The scheduler's picture of the cluster, kept current one change at a time."""
+    """The scheduler's cluster state, kept current one change at a time."""
 
     def __init__(self, scheduler_names: Iterable[str] = ("volcanopy", ""), default_queue: str = "default") -> None:
         """Pods naming one of ``scheduler_names`` are ours to place; groups that name no queue are in ``default_queue``."""
@@ -67,7 +67,7 @@ class State:
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
         self.assumed: dict[str, tuple[str, str]] = {}
-        """Pod key to (uid, node) for pods that a plan bound, until the API server says so."""
+        """Pod key to (uid, node) for pods that a plan bound, until the API server confirms it."""
         self.coming: dict[str, Mapping[str, str]] = {}
         """Pod key to the annotations that come with a bind which is assumed."""
         self.evicted: dict[str, str] = {}
@@ -178,7 +178,7 @@ class State:
         self.version += 1
 
     def snapshot(self, now: datetime, session: str = "") -> Snapshot:
-        """The world as it stands, frozen. One that names the session of the last is another look of the same cycle."""
+        """The cluster state, frozen. One that names the session of the last is another look of the same cycle."""
         if self._looked is None or not session or session != self._looked[0]:
             self.previous = None if self._looked is None else self._looked[1]
             self._looked = (session, now)
@@ -404,7 +404,7 @@ class State:
                 self.jobs.plain["priority"][row] = self._job_priority(group)
 
     def _widen(self, units: Iterable[str]) -> None:
-        """Make room on the axis for resources that were not known yet."""
+        """Extend the axis by resources that were not known yet."""
         if all(name in self.axis.index for name in units):
             return
         self.axis = Axis.of((*self.axis.names, *units))

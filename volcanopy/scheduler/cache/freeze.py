@@ -102,11 +102,11 @@ class Layout:
         self._rows = None
 
     def images_changed(self) -> None:
-        """A node holds other images; what follows from the rest of its traits still holds."""
+        """The images of a node changed; what follows from its other traits stays valid."""
         self._images_hold = False
 
     def network_changed(self) -> None:
-        """A HyperNode came, went, or holds something else."""
+        """A HyperNode came, went, or has other members."""
         self._network = None
 
     def hypernodes(self, state: "State", names: tuple[str, ...], traits: NodeTraits) -> HyperNodeTable:
@@ -365,7 +365,7 @@ def _queue_table(state: "State") -> QueueTable:
 
 
 def _same_claims(old: core.Queue | None, new: core.Queue | None) -> bool:
-    """Whether nothing of a queue changed but what its status tells of."""
+    """Whether nothing of a queue changed but its status."""
     if old is None or new is None:
         return False
     before, after = old.metadata, new.metadata
@@ -378,7 +378,7 @@ def _same_claims(old: core.Queue | None, new: core.Queue | None) -> bool:
 
 
 def _with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
-    """The same table with other statuses; what was reckoned from its columns is kept."""
+    """The same table with other statuses; what was computed from its columns is kept."""
     text, shares = known.reported.copy(), known.reported_share.copy()
     now = [queue for row in changed if (queue := objects[row]) is not None]
     text[:, :, changed], shares[changed] = observed_queue_status.columns(known.capability.axis, now)

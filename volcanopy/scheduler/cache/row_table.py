@@ -124,7 +124,7 @@ class RowSet:
             self._frozen = None
 
     def mask(self, size: int) -> Mask:
-        """The (size,) mask, which nobody can write; no row in the set is beyond it."""
+        """The (size,) mask, which is read-only; no row in the set is beyond it."""
         if self._frozen is None or len(self._frozen) != size:
             self._frozen = np.zeros(size, dtype=np.bool_)
             known = self._mask[:size]

@@ -1,6 +1,6 @@
-"""Shapes: tasks alike in everything that scheduling looks at share one.
+"""Shapes: tasks that are equal in everything that scheduling reads have the same shape.
 
-What a pod asks for is read once per shape: its request with init containers, sidecars and overhead as kube-scheduler
+Read once per shape are a pod's request with init containers, sidecars and overhead as kube-scheduler
 counts them, its terms about other pods, and which of the cluster's selectors it matches itself.
 """
 
@@ -21,7 +21,7 @@ NONZERO = {"cpu": 100, "memory": 200 * 1024 * 1024}
 
 @dataclass
 class Shape:
-    """One shape: what its tasks ask for, and what they say about others."""
+    """One shape: the request of its tasks and their terms about other pods."""
 
     spec: core.PodSpec
     namespace: str
@@ -137,7 +137,7 @@ class Shapes:
 
 
 def has_terms(spec: core.PodSpec) -> bool:
-    """Whether a pod says something about other pods."""
+    """Whether a pod has affinity or topology spread terms about other pods."""
     affinity = spec.affinity
     return bool(spec.topology_spread_constraints) or (
         affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)

@@ -15,7 +15,7 @@ class Attached:
     """The volumes in use, by driver and node."""
 
     def __init__(self, resolve: Callable[[str], Volume | None]) -> None:
-        """``resolve`` tells the volume behind a claim's key, None for one whose driver nobody counts."""
+        """``resolve`` returns the volume behind a claim's key, None if volumes of its driver are not counted."""
         self._resolve = resolve
         self._users: dict[str, Counter[str]] = {}
         self._behind: dict[str, Volume] = {}

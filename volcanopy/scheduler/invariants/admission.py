@@ -9,9 +9,9 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 
 
 def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
-    """What admitted jobs have yet to ask for fits every quota of their namespace beside what is used already.
+    """What admitted jobs may still request fits every quota of their namespace beside what is used already.
 
-    Judged are the resources that newly admitted jobs ask for. Quotas with scopes are the API server's to judge.
+    Judged are the resources that newly admitted jobs request. Quotas with scopes are the API server's to judge.
     """
     if not snapshot.quotas or not kept("resourcequota", "enqueue"):
         return []
@@ -41,7 +41,7 @@ def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
 
 
 def _asks(snapshot: Snapshot, job: int) -> dict[str, int]:
-    """What of a job's minimum no pod asks for yet."""
+    """The part of a job's minimum that no pod requests yet."""
     group = snapshot.jobs.groups[job]
     made = snapshot.jobs.allocated.values[:, job] + snapshot.jobs.pending.values[:, job]
     there = dict(zip(snapshot.axis.names, made.tolist(), strict=True))

@@ -22,7 +22,7 @@ from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 PROMISES = frozenset({"gang", "proportion", "capacity", "conformance", "pdb", "cdp", "priority", "resourcequota"})
-"""The plugins that promise something which is checked here, beside what always holds."""
+"""Plugins with invariants that are checked here, beside those that are always checked."""
 
 
 def violations(snapshot: Snapshot, plan: Plan, promised: Iterable[str] = PROMISES) -> list[str]:

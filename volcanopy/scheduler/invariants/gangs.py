@@ -8,7 +8,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 
 _PAID_FOR = ("preempt", "reclaim")
-"""The actions whose evictions are for somebody."""
+"""The actions whose evictions have a preemptor."""
 
 
 def action_of(reason: str) -> str:
@@ -43,7 +43,7 @@ def split(moves: Moves) -> list[str]:
 
 
 def unpaid(moves: Moves, whole: bool) -> list[str]:
-    """Whoever is evicted leaves for a job that gets a place for it; with ``whole`` gangs, for the minimum of the job."""
+    """Each evicted pod has a preemptor that gets a node; with ``whole`` gangs, for the minimum of the job."""
     snapshot, jobs = moves.snapshot, moves.snapshot.jobs
     result, preemptors = [], dict[str, str]()
     for evict in moves.evictions:

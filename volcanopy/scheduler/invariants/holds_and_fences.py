@@ -69,7 +69,7 @@ def _queue_of(snapshot: Snapshot, task: int) -> int:
 
 
 def _stopped_by(snapshot: Snapshot, queue: int, policies: tuple[str, ...]) -> str:
-    """The first queue of a queue's line with one of these stop policies; the root stops nobody."""
+    """The first queue of a queue's line with one of these stop policies; the root queue is ignored."""
     queues = snapshot.queues
     for row in queues.lines[queue].tolist() if queue != NONE else ():
         result = queues.objects[row]

@@ -29,13 +29,13 @@ class Moves:
     evictions: tuple[Evict, ...]
     """The eviction of each of them."""
     nominated: Rows
-    """The tasks that this plan keeps room for."""
+    """The tasks that this plan nominates."""
     status: NDArray[np.int8]
     """(T,): what is bound is Binding, what is evicted Releasing."""
     node: NDArray[np.int32]
-    """(T,): where a task is, or where room is kept for it."""
+    """(T,): the node of a task, or the one that it is nominated to."""
     waits: Mask
-    """(T,): the pending tasks for which room is kept, by this plan or since an earlier one."""
+    """(T,): the pending tasks that are nominated, by this plan or since an earlier one."""
 
     @property
     def placed(self) -> Rows:
@@ -47,11 +47,11 @@ class Moves:
         return str(self.snapshot.tasks.keys[row])
 
     def requests(self, rows: Rows) -> Ints:
-        """(R, k): what tasks ask for."""
+        """(R, k): the requests of tasks."""
         return self.snapshot.shapes.request.values[:, self.snapshot.tasks.shape[rows]]
 
     def sums(self, rows: Rows, groups: Rows, count: int) -> Ints:
-        """(R, count): what the tasks of each group ask for in all; ``groups`` is the group of each row."""
+        """(R, count): the summed requests of the tasks of each group; ``groups`` is the group of each row."""
         shapes, asked = self.snapshot.tasks.shape[rows], self.snapshot.shapes.request.values
         if count * asked.shape[1] < len(rows):  # few kinds of equal tasks: count these
             kinds = np.bincount(groups * asked.shape[1] + shapes, minlength=count * asked.shape[1])
@@ -130,4 +130,4 @@ def _repeated(what: str, pods: Iterable[str]) -> list[str]:
 
 
 Kept = Callable[[str, str], bool]
-"""Whether a plugin's promise is in force: the plugin's name, and the part of the promise (an action, say)."""
+"""Whether an invariant of a plugin is enforced: the plugin's name and a part of it, such as an action."""

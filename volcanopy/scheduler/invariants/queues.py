@@ -1,4 +1,4 @@
-"""Whether queues keep to what they may hold, and keep what they are guaranteed."""
+"""Invariants of queues: limits and guarantees."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,9 +15,10 @@ from volcanopy.scheduler.model.task_status import HOLDING
 
 
 def beyond_limits(moves: Moves, kept: Kept) -> list[str]:
-    """No queue takes more than it may of a resource that its new pods ask for.
+    """No queue takes more than it may of a resource that its new pods request.
 
-    It may hold its capability, or what it is due and may borrow, less what others keep; in a tree, so may each queue above.
+    Its limit is its capability, or its deserved share and borrowing limit, less what is reserved for others; in a tree the
+    same is true for each queue above it.
     """
     result = list[str]()
     if not len(moves.placed):
@@ -37,7 +38,7 @@ class _Model(NamedTuple):
 
 
 def _models(moves: Moves, kept: Kept, parts: Iterable[str]) -> list[_Model]:
-    """The models of the plugins that promise one of these parts."""
+    """The models of the plugins that enforce one of these parts."""
     queues, total, parts = moves.snapshot.queues, moves.snapshot.total, tuple(parts)
     result = []
     if any(kept("proportion", part) for part in parts):
@@ -75,7 +76,7 @@ def _over(moves: Moves, added: Ints, held: Ints, room: Ints, limit: Ints) -> lis
 
 
 def robbed(moves: Moves, kept: Kept) -> list[str]:
-    """Reclaiming is between queues, spares those that say so, and takes no queue below what it is guaranteed.
+    """Reclaiming is between queues, spares queues that are not reclaimable, and takes no queue below what it is guaranteed.
 
     Preempting is within a queue.
     """
@@ -166,7 +167,7 @@ def _rolled_up(queues: QueueTable, values: Ints) -> Ints:
 
 
 def _down_the_tree(queues: QueueTable, ceiling: Ints, least: Ints) -> Ints:
-    """(R, Q): what each queue may hold of what the one above it may, less what is kept for its siblings."""
+    """(R, Q): the limit of each queue within that of its parent, less what is reserved for its siblings."""
     room = ceiling.copy()
     todo = [row for row in range(len(queues)) if queues.above[row] == NONE]
     while todo:

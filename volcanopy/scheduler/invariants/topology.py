@@ -1,4 +1,4 @@
-"""The promise about the network, checked on its own: no bind takes a job, or a sub-group, further apart than it allows.
+"""Invariant of the network topology, checked on its own: no bind takes a job, or a sub-group, further apart than it allows.
 
 It follows the parents of nodes one by one and shares nothing with the code that decides but the table they stand in.
 """
@@ -53,7 +53,7 @@ def _of_group(snapshot: Snapshot, name: str, asked: core.NetworkTopology | None,
 
 
 def _tier_of(table: HyperNodeTable, rows: set[int]) -> int | None:
-    """The tier of the lowest hypernode that holds all of these; None of none."""
+    """The tier of the lowest hypernode that contains all of these; None of none."""
     if not rows:
         return None
     lines = [_line(table, row) for row in sorted(rows)]

@@ -81,7 +81,7 @@ def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
 
 
 def _counted(snapshot: Snapshot) -> Mask:
-    """(J,): the jobs that are admitted, or hold room."""
+    """(J,): the jobs that are admitted or have allocated resources."""
     jobs = snapshot.jobs
     grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
     admitted = np.logical_or.reduce([jobs.phase == phase for phase in _ADMITTED])

@@ -1,7 +1,7 @@
 """What pods hold of their node beyond amounts: which cards of it, which of its cpus.
 
-No column of numbers can say that. It is written on the pod, as annotations that come with its binding, so that nobody
-has to remember it: whoever reads the pods of a node knows what is taken there.
+It cannot be a column of numbers. It is written on the pod, as annotations that come with its binding, so that
+it can be read from the pods of a node.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from volcanopy.api import core, names
 
 KEYS = frozenset({names.GPU_INDEX, names.VGPU_IDS, names.TOPOLOGY_DECISION})
-"""The annotations that say so."""
+"""The annotations with such assignments."""
 
 
 class AssignedPod(NamedTuple):
-    """A pod that holds particular things of its node: its row, and what its annotations say or will say once it is bound."""
+    """A pod with assigned devices or cpus: its row, and its annotations once it is bound."""
 
     row: int
     pod: core.Pod

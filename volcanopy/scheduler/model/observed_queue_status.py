@@ -15,7 +15,7 @@ AMOUNTS = ("allocated", "deserved", "guaranteed", "borrowed", "waiting")
 NO_SHARE = -1
 """In a column of shares: none is told."""
 MOST = 999_999
-"""The largest share that is told, in hundredths."""
+"""The largest share that is reported, in hundredths."""
 _UNREADABLE = -2
 
 
@@ -43,11 +43,11 @@ def _units(resource: str, text: str) -> int:
     try:
         return quantity.amount(resource, text)
     except quantity.QuantityError:
-        return _UNREADABLE  # differs from whatever is to be said, so that it is written over
+        return _UNREADABLE  # differs from every amount, so that it is overwritten
 
 
 def hundredths(share: str) -> int:
-    """A share as it is told, in hundredths; NO_SHARE if none is."""
+    """A reported share, in hundredths; NO_SHARE if none is."""
     if not share:
         return NO_SHARE
     whole, _, rest = share.partition(".")

@@ -49,7 +49,7 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Run this pod on this node. The annotations go to the pod with the binding (the device it was given, say)."""
+    """Run this pod on this node. The annotations go to the pod with the binding (such as the device that it was allocated)."""
 
     pod: str
     node: str
@@ -64,7 +64,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Stop this pod, so that another can have its room. ``group`` is the pod's own, ``preemptor`` the one it leaves for."""
+    """Stop this pod for the benefit of another. ``group`` is the pod's own, ``preemptor`` the one it leaves for."""
 
     pod: str
     reason: str
@@ -78,7 +78,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Keep this node's room, once it is free, for this pod; without a node, keep none for it any longer."""
+    """Reserve resources of this node, once they are free, for this pod; without a node, keep none for it any longer."""
 
     pod: str
     node: str
@@ -119,8 +119,8 @@ class SetPodGroup:
 class SetQueue:
     """Write what a queue and the queues below it hold, are due, keep, borrow and wait for, as Kubernetes resource lists.
 
-    ``share`` is how much of what it is due it holds, of the resource where that is most; empty, as are ``deserved`` and
-    ``borrowed``, where no plugin says what queues are due.
+    ``share`` is the allocated part of the deserved share, of the resource where that is most; empty, as are ``deserved`` and
+    ``borrowed``, where no plugin computes deserved shares.
     """
 
     queue: str

@@ -1,6 +1,6 @@
-"""What a pod wants beside room: volumes that claims stand for, and devices.
+"""Claims of pods on volumes and devices.
 
-Most pods want neither; what is asked of them here must then cost next to nothing.
+Most pods have none; these functions must then cost next to nothing.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How scheduling reads Kubernetes objects: status, priority, role, flags, and what makes two of them alike."""
+"""How scheduling reads Kubernetes objects: status, priority, role, flags, and whether two of them are equal."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -31,7 +31,7 @@ class Quality(IntEnum):
 
 
 def quality_of_service(spec: core.PodSpec) -> Quality:
-    """What the kubelet promises a pod: guaranteed are those of which all containers request their limits of cpu and memory."""
+    """The quality of service of a pod; guaranteed: all containers request their limits of cpu and memory."""
     containers = (*spec.containers, *spec.init_containers)
     if not any(one.resources.requests or one.resources.limits for one in containers):
         return Quality.BEST_EFFORT
@@ -53,12 +53,12 @@ def job_key(pod: core.Pod) -> str:
 
 
 def role_of(pod: core.Pod) -> str:
-    """The task template that a pod comes from, empty if it does not say."""
+    """The task template that a pod comes from, empty without one."""
     return pod.metadata.annotations.get(ROLE_KEY) or pod.metadata.labels.get(ROLE_KEY, "")
 
 
 def is_over(pod: core.Pod) -> bool:
-    """Whether a pod has run to its end: it takes no room any more."""
+    """Whether a pod has ended and uses no resources any more."""
     return pod.status.phase in {"Succeeded", "Failed"}
 
 
@@ -111,7 +111,7 @@ def duration(text: str) -> timedelta | None:
 
 
 def runtime(pod: core.Pod) -> float:
-    """The longest that a pod runs, in seconds: by its deadline or by what it says; 0 for one that says nothing."""
+    """The longest that a pod runs, in seconds: by its deadline or its annotation; 0 without either."""
     said = duration(pod.metadata.annotations[RUNTIME_KEY]) if RUNTIME_KEY in pod.metadata.annotations else None
     deadline = pod.spec.active_deadline_seconds or 0
     if said is None:
@@ -151,7 +151,7 @@ def same_shape(old: core.Pod, new: core.Pod) -> bool:
 
 
 def same_spec(old: core.Pod, new: core.Pod) -> bool:
-    """As :func:`same_shape`, where nobody looks at labels."""
+    """As :func:`same_shape`, where labels do not matter."""
     return (
         old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
@@ -186,5 +186,5 @@ def same_node(old: core.Node, new: core.Node) -> bool:
 
 
 def condition(group: core.PodGroup, kind: str) -> core.Condition | None:
-    """The condition of this type that a pod group's status says is true."""
+    """The condition of this type that is true in the status of a pod group."""
     return next((one for one in group.status.conditions if one.type == kind and one.status == "True"), None)

@@ -1,4 +1,4 @@
-"""What queues say about the jobs, the users and the groups in them, and whom each of these limits is about.
+"""Limits of queues on jobs, users and groups, and the submitters of jobs.
 
 A limit is about a *subject*: the queue itself (how many jobs), a user, or a group of users; with all that is in the queue
 and in the queues below it. Whatever stands in a queue, of a user, is found here once for all jobs that share the queue
@@ -21,7 +21,7 @@ class Submitter(NamedTuple):
 
 
 class Submitters:
-    """All submitters by number; number 0 is nobody known."""
+    """All submitters by number; number 0 is the unknown submitter."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {("", ""): 0}
@@ -29,7 +29,7 @@ class Submitters:
         self._all: tuple[Submitter, ...] | None = None
 
     def number(self, annotations: Mapping[str, str]) -> int:
-        """The number of whoever the annotations of a pod group name."""
+        """The number of the submitter in the annotations of a pod group."""
         said = (annotations.get(names.SUBMITTED_BY, ""), annotations.get(names.SUBMITTER_GROUPS, ""))
         number = self._numbers.get(said)
         if number is None:
@@ -48,7 +48,7 @@ class Submitters:
 
 
 def _groups(text: str) -> list[str]:
-    """The groups in a JSON list; what is none holds none."""
+    """The groups in a JSON list; none if it is not one."""
     try:
         result = json.loads(text or "[]")
     except (ValueError, RecursionError):
@@ -123,7 +123,7 @@ class Limits:
 
 
 def limits(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Limits | None:
-    """What the queues say; None if none says anything. ``lines`` lead from each queue upwards."""
+    """The limits of the queues; None without any. ``lines`` lead from each queue upwards."""
     if not any(queue is not None and _limits(queue) for queue in queues):
         return None
     return Limits(axis, queues, lines)

@@ -1,6 +1,6 @@
-"""What few queues say beside their claims: what they borrow and lend at most, how their jobs look outside, and who is stopped.
+"""Settings that few queues have: what they borrow and lend at most, how their jobs look outside, and who is stopped.
 
-Each is None where no queue says anything of the kind, so that nothing is reckoned for it.
+Each is None where no queue has it, so that nothing is computed for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _ROOT = "root"
 
 @dataclass(frozen=True, eq=False)
 class Lending:
-    """(R, Q): how much queues borrow and lend at most; UNLIMITED where they do not say."""
+    """(R, Q): how much queues borrow and lend at most; UNLIMITED where not set."""
 
     borrowing: Ints
     lending: Ints
@@ -53,7 +53,7 @@ class Stops:
 
 
 class Terms(NamedTuple):
-    """All that queues say beside their claims; None where none says anything of the kind."""
+    """All such settings; None where no queue has them."""
 
     lending: Lending | None
     offsets: Offsets | None
@@ -62,7 +62,7 @@ class Terms(NamedTuple):
 
 
 def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Terms:
-    """What these queues say; ``lines`` lead from each queue upwards."""
+    """The settings of these queues; ``lines`` lead from each queue upwards."""
     return Terms(_lending(axis, queues), _offsets(queues), _stops(queues, lines), limits(axis, queues, lines))
 
 
@@ -77,7 +77,7 @@ def _lending(axis: Axis, queues: Sequence[core.Queue | None]) -> Lending | None:
 
 
 def _offsets(queues: Sequence[core.Queue | None]) -> Offsets | None:
-    """How the jobs of queues look from outside; None if everywhere alike."""
+    """How the jobs of queues look from outside; None if equal everywhere."""
     if not any(queue is not None and (queue.spec.priority_offset or not queue.spec.priority_fence) for queue in queues):
         return None
     return Offsets(
@@ -87,7 +87,7 @@ def _offsets(queues: Sequence[core.Queue | None]) -> Offsets | None:
 
 
 def _stops(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Stops | None:
-    """Who stops whom: a queue and all below it; the root stops nobody. ``lines`` lead from each queue upwards."""
+    """Who stops whom: a queue and all below it; the root queue is ignored. ``lines`` lead from each queue upwards."""
     holds = [_policy(queue) in {"Hold", "HoldAndDrain"} for queue in queues]
     if not any(holds):
         return None

@@ -37,7 +37,7 @@ class Axis:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Axis":
-        """The axis that holds these names beside the first three."""
+        """The axis of these names beside the first three."""
         return cls(FIRST + tuple(sorted(set(names).difference(FIRST))))
 
     def __len__(self) -> int:
@@ -93,16 +93,16 @@ class Resources:
         return [(name, int(units)) for name, units in zip(self.axis.names, self.values, strict=True) if units]
 
     def fits_in(self, room: "Resources") -> bool:
-        """Whether each amount is at most the room's."""
+        """Whether each amount is at most the other."""
         return bool((self.values <= room.values).all())
 
     def share_of(self, total: "Resources") -> float:
-        """The dominant share: the largest ratio to the total; 1 where something is wanted of nothing."""
+        """The dominant share: the largest ratio to the total; 1 where something is requested of nothing."""
         return dominant_share(self.values, total.values)
 
 
 def dominant_share(part: Ints, total: Ints) -> float:
-    """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when asked for."""
+    """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when requested."""
     share = 0.0
     for one, whole in zip(part.tolist(), total.tolist(), strict=True):  # R is small: lists are quicker than arrays
         if whole > 0:
@@ -134,7 +134,7 @@ class Columns:
         return Columns(self.axis, self.values - _broadcast(other))
 
     def row(self, position: int) -> Resources:
-        """What one of the M things holds."""
+        """The amounts of one of the M columns."""
         return Resources(self.axis, self.values[:, position])
 
     def share_of(self, total: "Columns") -> Floats:

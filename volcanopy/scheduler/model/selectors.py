@@ -69,7 +69,7 @@ class PodSelector(msgspec.Struct, frozen=True):
     labels: core.LabelSelector | None
 
     def key(self) -> bytes:
-        """Equal for selectors that say the same."""
+        """A key that is equal for equal selectors."""
         return _ENCODE(self)
 
     def matches(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> bool:

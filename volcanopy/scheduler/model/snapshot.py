@@ -1,4 +1,4 @@
-"""The world at one moment, as frozen tables.
+"""Snapshot of the cluster: frozen tables.
 
 A snapshot is made by :class:`~volcanopy.scheduler.cache.cluster_cache.State` in the time it takes to copy a few arrays. Rows
 of tasks, jobs and queues keep their place while the thing exists, so there may be gaps (status ABSENT, no object); rows of
@@ -45,7 +45,7 @@ class NodeTraits:
         self.objects = objects
         self.memo: dict[Any, Any] = {}
         self.lasting: dict[Any, Any] = {}
-        """Handed on to the traits that come after: who keeps something here sees to it that it still holds."""
+        """Handed on to the traits that come after: who keeps something here sees to it that it is still valid."""
         self._codes: dict[str, tuple[Index, dict[str, int]]] = {}
 
     def with_images_of(self, newer: "NodeTraits") -> "NodeTraits":
@@ -71,7 +71,7 @@ class NodeTraits:
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
-    """N nodes, ordered by name. ``used`` counts every pod that takes room now; ``releasing`` those of them that leave."""
+    """N nodes, ordered by name. ``used`` counts every pod on the node now; ``releasing`` those of them that leave."""
 
     names: tuple[str, ...]
     index: Mapping[str, int]
@@ -90,7 +90,7 @@ class NodeTable:
 
 @dataclass(frozen=True, eq=False)
 class ShapeTable:
-    """S shapes: what tasks ask for, kept once for all that ask alike."""
+    """S shapes: the requests of tasks, once for all of equal shape."""
 
     request: Columns
     nonzero: Ints
@@ -139,7 +139,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Terms:
-    """All that a shape says about other pods."""
+    """All terms of a shape about other pods."""
 
     affinity: tuple[Term, ...] = ()
     anti_affinity: tuple[Term, ...] = ()
@@ -165,7 +165,7 @@ class TaskTable:
     started: NDArray[np.float64]
     """When the pod began to run, in seconds; 0 before."""
     runtime: NDArray[np.float64]
-    """The longest that the pod runs, in seconds; 0 if it does not say."""
+    """The longest that the pod runs, in seconds; 0 if not limited."""
     ordinal: Ints
     """The number that the pod's name ends with, NONE if it does not end with one."""
     preemptable: Mask
@@ -176,7 +176,7 @@ class TaskTable:
     selectors: tuple[Mask, ...]
     """For each affinity or spread selector: the (T,) mask of the tasks that match it."""
     hints: Mapping[str, int] = field(default_factory=dict)
-    """Where each task's row was last seen, by key: it may be newer than the table, so what it says is to be verified."""
+    """Where each task's row was last seen, by key: it may be newer than the table, so the caller verifies it."""
 
     def __len__(self) -> int:
         return len(self.status)
@@ -212,7 +212,7 @@ class JobTable:
     best_effort: Ints
     """(J,): the pending tasks that request nothing."""
     allocated: Columns
-    """What the tasks that hold room request."""
+    """The requests of tasks with a node."""
     pending: Columns
     """What the pending tasks request."""
     min_resources: Columns
@@ -221,13 +221,13 @@ class JobTable:
     roles: tuple[tuple[int, ...], ...]
     """(J,): the rows of each job's roles."""
     reported: Ints
-    """(3, J): the running, succeeded and failed pods that the pod group's status tells of."""
+    """(3, J): the running, succeeded and failed pods in the pod group's status."""
     unschedulable: Mask
-    """(J,): whether the pod group's status says Unschedulable."""
+    """(J,): whether the pod group has the condition Unschedulable."""
     structured: Mask
-    """(J,): whether the pod group says how close its pods must run, or divides into sub-groups."""
+    """(J,): whether the pod group has a network topology, or divides into sub-groups."""
     submitter: Index
-    """(J,): the number of whoever asked for the job."""
+    """(J,): the number of the job's submitter."""
     submitters: tuple[Submitter, ...]
 
     def __len__(self) -> int:
@@ -236,7 +236,7 @@ class JobTable:
 
 @dataclass(frozen=True, eq=False)
 class QueueTable:
-    """Q rows of queues; ``objects`` holds None for a queue that jobs name but nobody made."""
+    """Q rows of queues; ``objects`` has None for a queue that jobs name but that does not exist."""
 
     names: tuple[str, ...]
     index: Mapping[str, int]
@@ -248,16 +248,16 @@ class QueueTable:
     reclaimable: Mask
     created: NDArray[np.float64]
     capability: Columns
-    """UNLIMITED where nothing is said."""
+    """UNLIMITED where not set."""
     capability_set: Mask
     """(R, Q): where a capability is given."""
     deserved: Columns
     deserved_set: Mask
     guarantee: Columns
     reported: Ints
-    """(5, R, Q): the amounts that each queue's status tells of, in the order of :mod:`.observed_queue_status`."""
+    """(5, R, Q): the amounts in each queue's status, in the order of :mod:`.observed_queue_status`."""
     reported_share: Ints
-    """(Q,): the share that it tells of, in hundredths; NONE without one."""
+    """(Q,): the share in it, in hundredths; NONE without one."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -293,7 +293,7 @@ class QueueTable:
 
     @cached_property
     def terms(self) -> queue_policy.Terms:
-        """What few queues say beside their claims."""
+        """Settings that few queues have."""
         return queue_policy.terms(self.capability.axis, self.objects, self.lines)
 
     def rolled_up(self, values: Ints) -> Ints:
@@ -399,7 +399,7 @@ class Snapshot:
 
     @cached_property
     def gated(self) -> Ints:
-        """(R, J): what the pending pods of each job ask for that scheduling gates hold back; nobody can be given it yet."""
+        """(R, J): the requests of the pending pods of each job with scheduling gates; nobody can be given it yet."""
         table, jobs = self.tasks, len(self.jobs)
         rows = np.flatnonzero(table.gated & (table.status == Status.PENDING) & (table.job != NONE))
         if not len(rows):

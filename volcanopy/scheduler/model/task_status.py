@@ -34,7 +34,7 @@ def _set(*statuses: Status) -> Mask:
 
 
 HOLDING = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
-"""Holds room on a node for good: what Volcano calls the allocated statuses."""
+"""Has resources of a node: what Volcano calls the allocated statuses."""
 
 READY = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
 """Counts towards the minimum of its gang."""
@@ -49,4 +49,4 @@ SCHEDULED = _set(Status.RUNNING, Status.BOUND, Status.FAILED, Status.SUCCEEDED)
 """Has been given a node, as the API server knows it."""
 
 ON_NODE = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)
-"""Takes room of its node now."""
+"""Uses resources of its node now."""

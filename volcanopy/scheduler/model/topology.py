@@ -1,11 +1,11 @@
 """The network as a forest of hypernodes, frozen for a snapshot.
 
-A hypernode holds nodes or hypernodes of lower tiers. Above all that the cluster declares stands one more, TOP, that
+A hypernode contains nodes or hypernodes of lower tiers. Above all that the cluster declares stands one more, TOP, that
 holds every node: so any two nodes have something in common, and how far apart they are is a tier. The forest is made
 anew when HyperNodes, the list of nodes or labels that it looks at change, not with each cycle.
 
 A hypernode that contradicts another takes no part, and nothing else suffers: its nodes and members stand where they
-would without it. What is wrong is said in ``faults``.
+would without it. Errors are in ``faults``.
 """
 
 import re
@@ -20,18 +20,18 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import matches
 
 TOP = "<cluster>"
-"""The name of what holds everything; no object can have it."""
+"""The name of the hypernode that contains everything; no object can have it."""
 _NOTHING = -1
 
 
 @dataclass(frozen=True, eq=False)
 class HyperNodeTable:
-    """H hypernodes in the order of their tiers and names over N nodes; the last one holds everything."""
+    """H hypernodes in the order of their tiers and names over N nodes; the last one contains everything."""
 
     names: tuple[str, ...]
     tiers: Ints
     parent: Rows
-    """(H,): what holds it; -1 for the last."""
+    """(H,): its parent; -1 for the last."""
     of_node: Rows
     """(N,): the hypernode that a node is a member of."""
     tier_numbers: Mapping[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class HyperNodeTable:
 
     @property
     def top(self) -> int:
-        """The row of what holds everything."""
+        """The row of the hypernode that contains everything."""
         return len(self.names) - 1
 
     @cached_property
@@ -81,7 +81,7 @@ class HyperNodeTable:
         return known
 
     def common(self, rows: Iterable[int]) -> int:
-        """The lowest hypernode that holds all of these; -1 of none."""
+        """The lowest hypernode that contains all of these; -1 of none."""
         result = _NOTHING
         for row in rows:
             if result == _NOTHING:
@@ -91,17 +91,17 @@ class HyperNodeTable:
         return result
 
     def spanned(self, nodes: Rows) -> int:
-        """The lowest hypernode that holds all of these nodes; -1 of none."""
+        """The lowest hypernode that contains all of these nodes; -1 of none."""
         return self.common(np.unique(self.of_node[nodes]).tolist())
 
     def widest(self, row: int, tier: int) -> int:
-        """The highest hypernode that holds this one, or is it, and whose tier is at most ``tier``; -1 if there is none."""
+        """The highest hypernode that contains this one, or is it, and whose tier is at most ``tier``; -1 if there is none."""
         line = self.lines[row]
         allowed = line[self.tiers[line] <= tier]
         return int(allowed[-1]) if len(allowed) else _NOTHING
 
     def below(self, row: int, tier: int) -> Rows:
-        """The hypernodes of tiers up to ``tier`` that this one holds, itself included, the lowest first."""
+        """The hypernodes of tiers up to ``tier`` in this one, itself included, the lowest first."""
         return np.flatnonzero(self.holds[row] & (self.tiers <= tier))
 
     def by_tier(self, rows: Rows) -> list[Rows]:
@@ -124,7 +124,7 @@ class HyperNodeTable:
 
 
 def without(count: int) -> HyperNodeTable:
-    """The forest of ``count`` nodes about whose network nothing is said."""
+    """The forest of ``count`` nodes whose network is unknown."""
     return HyperNodeTable(
         names=(TOP,),
         tiers=np.ones(1, dtype=np.int64),
@@ -139,7 +139,7 @@ def forest(declared: Mapping[str, topology_read.HyperNode], nodes: Sequence[core
 
 
 def looks_at_labels(declared: Iterable[topology_read.HyperNode]) -> bool:
-    """Whether labels of nodes decide what a hypernode holds."""
+    """Whether labels of nodes decide the members of a hypernode."""
     return any(member.selector.label_match is not None for one in declared for member in one.spec.members)
 
 
@@ -216,7 +216,7 @@ class _Planting:
             return {row for name, row in self._rows.items() if search(name)}
         label_match = selector.label_match
         if label_match is None or not (label_match.match_labels or label_match.match_expressions):
-            return set()  # an empty selector holds nothing, rather than everything
+            return set()  # an empty selector matches nothing, rather than everything
         return {row for row, node in enumerate(self._nodes) if matches(label_match, node.metadata.labels)}
 
     def _contested(self, what: str, claims: set[str]) -> None:
