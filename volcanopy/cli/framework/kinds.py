@@ -66,11 +66,6 @@ def key_of(body: Json) -> ObjectKey:
     return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
 
-def status_of(body: Json) -> Json:
-    """Return the object's status, empty if it has none."""
-    return body.get("status") or {}
-
-
 def spec_of(body: Json) -> Json:
     """Return the object's spec, empty if it has none."""
     return body.get("spec") or {}
