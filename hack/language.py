@@ -93,7 +93,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             "jobtemplates.flow.volcanopy.io",
         )
     },  # Kubernetes' own descriptions of pod templates
-    "CHANGELOG.md": ("`refuse` is `reject`", "`holds`, `deserves` and `may hold`", "`wanted`, `held`, `promised`", "`unblock`, `ahead`"),
+    "CHANGELOG.md": (
+        "`refuse` is `reject`",
+        "`holds`, `deserves` and `may hold`",
+        "`wanted`, `held`, `promised`",
+        "`unblock`, `ahead`",
+    ),
     "charts/volcanopy/templates/admission/rbac.yaml": ("validationactions: [deny]",),
     "volcanopy/api/model.py": ("not_found",),
     "volcanopy/kube/metrics/registry.py": ("warned, denied, error",),
