@@ -76,7 +76,7 @@ def test_hold_drain_and_resume_a_queue(volcanopy: Run) -> None:
     assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one held\n"
     assert ok(volcanopy("queue", "hold", "qc-one")) == f"{KIND}/qc-one unchanged: already held\n"
     assert spec_of(volcanopy, "qc-one")["stopPolicy"] == "Hold"
-    assert "queue qc-one is held: nothing new starts" in ok(volcanopy("explain", "queue", "qc-one"))
+    assert 'queue "qc-one" is held: no new pods start until' in ok(volcanopy("explain", "queue", "qc-one"))
     assert ok(volcanopy("queue", "drain", "qc-one")) == f"{KIND}/qc-one drained\n"
     assert spec_of(volcanopy, "qc-one")["stopPolicy"] == "HoldAndDrain"
     assert ok(volcanopy("queue", "resume", "qc-one")) == f"{KIND}/qc-one resumed\n"
