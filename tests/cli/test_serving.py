@@ -35,6 +35,6 @@ def test_a_health_port_that_is_taken_is_said_in_one_sentence(nowhere: str) -> No
     assert run.returncode == 1
     said = run.stderr.splitlines()[-1]
     assert said.startswith(
-        f"volcanopy: health cannot be told on 127.0.0.1:{port}, give another --bind-address or --health-port"
+        f"volcanopy: health endpoints cannot listen on 127.0.0.1:{port}, set another --bind-address or --health-port"
     )
     assert "Traceback" not in run.stderr

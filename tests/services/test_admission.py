@@ -81,7 +81,7 @@ async def test_a_task_without_a_name_is_given_one(cluster: Cluster) -> None:
 
 async def test_the_default_queue_stays(cluster: Cluster) -> None:
     async with admission(cluster):
-        with pytest.raises(ApiError, match="the queue 'default' cannot be deleted"):
+        with pytest.raises(ApiError, match='queue "default" is required by volcanopy and cannot be deleted'):
             await cluster.client.delete(QUEUES.raw, None, "default")
 
 

@@ -123,8 +123,7 @@ class Gang(Plugin):
             PLUGINS,
             "better",
             "broken:Good",
-            "plugin 'better' of package broken 1.0 (entry point broken:Good) calls itself 'good': let its name and that of its entry"
-            " point be the same",
+            "plugin 'better' of package broken 1.0 (entry point broken:Good) has the name 'good': give it the name of its entry point",
         ),
         (
             PLUGINS,
@@ -157,8 +156,7 @@ class Gang(Plugin):
             ACTIONS,
             "nameless",
             "broken:nameless",
-            "action 'nameless' of package broken 1.0 (entry point broken:nameless) calls itself None: let its name and that of its"
-            " entry point be the same",
+            "action 'nameless' of package broken 1.0 (entry point broken:nameless) has the name None: give it the name of its entry point",
         ),
     ],
 )

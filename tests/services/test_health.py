@@ -62,7 +62,7 @@ def test_a_pulse_that_stops_is_noticed_after_its_limit() -> None:
     clock.now += 60
     assert pulse.problem() == ""
     clock.now += 15
-    assert pulse.problem() == "no cycle has come to a good end for 75 s (limit 60 s)"
+    assert pulse.problem() == "no successful cycle for 75 s (limit 60 s)"
     pulse.beat()
     assert pulse.problem() == ""
     clock.now += 1000
@@ -76,7 +76,7 @@ def test_of_several_dead_watches_the_longest_dead_is_named() -> None:
     check = stale_watches(lambda: watches, 250, clock)
     assert check() == ""
     clock.now += 100
-    assert check() == "the cluster has not been heard for 300 s (limit 250 s): nodes: no answer"
+    assert check() == "watch stale for 300 s (limit 250 s): nodes: no answer"
     watches[2].faulty_since = None
     assert check() == ""
     assert stale_watches(list, 250, clock)() == ""
@@ -130,7 +130,7 @@ async def test_metrics_are_told_in_the_form_of_prometheus() -> None:
 async def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=rf"127\.0\.0\.1:{port}, give another --bind-address or --health-port"):
+        with pytest.raises(OSError, match=rf"127\.0\.0\.1:{port}, set another --bind-address or --health-port"):
             async with serving(Health(), "127.0.0.1", port):
                 pytest.fail("it served")
 
@@ -177,7 +177,7 @@ async def test_who_stands_by_is_ready_does_nothing_and_schedules_within_a_second
     async with a_scheduler(cluster, elected("s")) as (leading, stop):
         await until(lambda: is_ready(leading) and leading.facts["leader"]().startswith("this process"))
         async with a_scheduler(cluster, elected("s")) as (following, _):
-            await until(lambda: is_ready(following) and following.facts["leader"]() not in {"", "not known"})
+            await until(lambda: is_ready(following) and following.facts["leader"]() not in {"", "unknown"})
             leader = leading.facts["leader"]().removeprefix("this process, ")
             assert following.facts["leader"]() == leader
             await cluster.gang("a", 2)
@@ -209,7 +209,7 @@ async def test_a_scheduler_stuck_in_a_cycle_is_unhealthy_and_ends_in_time_when_t
         async with a_scheduler(cluster, elected("stuck", stuck_after=0.5), registry) as (health, stop):
             await until(started.is_set)
             await until(lambda: bool(health.alive()["cycles"]))
-            assert "no cycle has come to a good end for" in health.alive()["cycles"]
+            assert "no successful cycle for" in health.alive()["cycles"]
             assert health.alive()["watches"] == ""
             loop = asyncio.get_running_loop()
             told = loop.time()
@@ -228,7 +228,7 @@ async def test_a_scheduler_whose_server_is_gone_is_unhealthy_when_that_lasts(clu
         assert is_ready(health)
         await cluster.server.stop()
         await until(lambda: bool(health.alive()["watches"]))
-        assert "the cluster has not been heard for" in health.alive()["watches"]
+        assert "watch stale for" in health.alive()["watches"]
         assert health.alive()["cycles"] == ""
 
 
@@ -250,7 +250,7 @@ async def test_a_controller_tells_what_it_waits_for_and_who_leads(cluster: Clust
     settings = JobControllerSettings(election=election)
     task = asyncio.create_task(controller_service.run(cluster.connection, settings, stop, health=health))
     await until(lambda: bool(health.live) and is_ready(health))
-    assert health.facts["leader"]() == "not known"
+    assert health.facts["leader"]() == "unknown"
     assert not any(health.alive().values())
     stop.set()
     await task

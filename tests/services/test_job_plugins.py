@@ -120,13 +120,12 @@ number = 3
         (
             "other",
             "broken:Lone",
-            "job plugin 'other' of package broken 1.0 (entry point broken:Lone) calls itself 'lone': let its name and that of its entry"
-            " point be the same",
+            "job plugin 'other' of package broken 1.0 (entry point broken:Lone) has the name 'lone': give it the name of its entry point",
         ),
         (
             "bare",
             "broken:Bare",
-            "job plugin 'bare' of package broken 1.0 (entry point broken:Bare) does not say which arguments it takes: name them in the"
+            "job plugin 'bare' of package broken 1.0 (entry point broken:Bare) does not declare its arguments: name them in the"
             " brackets of JobPlugin[...]",
         ),
         (

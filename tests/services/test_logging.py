@@ -148,9 +148,15 @@ async def test_reviews_are_counted_by_verdict_and_refusals_are_logged(cluster: C
     (line,) = [
         line
         for line in of(seen, "volcanopy.services.admission.review_metrics")
-        if f"{cluster.namespace}/b" in line["event"]
+        if f"{cluster.namespace}/b" == line["object"]
     ]
-    assert line["event"].startswith(f"validate CREATE batchjobs {cluster.namespace}/b: denied: ")
+    assert (line["event"], line["webhook"], line["operation"], line["resource"]) == (
+        "request rejected",
+        "validate",
+        "CREATE",
+        "batchjobs",
+    )
+    assert line["reason"]
     assert len(line["review"]) == 36
 
 

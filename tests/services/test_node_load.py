@@ -107,8 +107,8 @@ async def test_a_node_of_which_one_half_is_missing_or_no_number_is_left_out(prom
     ("answer", "says"),
     [
         (lambda: web.json_response({"status": "error", "error": "query timed out"}, status=503), "query timed out"),
-        (lambda: web.Response(text="<html>not here</html>", status=404), "answers what is no result (404)"),
-        (lambda: web.json_response([1, 2]), "answers what is no result (200)"),
+        (lambda: web.Response(text="<html>not here</html>", status=404), "returned no result (404)"),
+        (lambda: web.json_response([1, 2]), "returned no result (200)"),
         (lambda: web.json_response({"status": "success", "data": {"result": [{"metric": {}}]}}), "no result (200)"),
     ],
 )
@@ -206,7 +206,7 @@ async def test_a_failing_source_is_told_once_asked_ever_less_often_and_its_last_
             await source.told.put({"n1": (60.0, 25.0, datetime.now(UTC))})
             await asyncio.wait_for(store.changed.wait(), 5)
         assert [one["problem"] for one in logs if one["log_level"] == "warning"] == ["no answer", "another fault"]
-        assert [one["event"] for one in logs if one["log_level"] == "info"] == ["the nodes' load is known again"]
+        assert [one["event"] for one in logs if one["log_level"] == "info"] == ["node load available again"]
         failures = follower.pauses[1:6]
         assert all(low / 2 <= pause <= low for pause, low in zip(failures, (1, 2, 4, 8, 16), strict=True))
         assert follower.problem == ""

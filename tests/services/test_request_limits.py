@@ -34,7 +34,7 @@ def test_what_is_too_dense_is_refused_with_its_uid(operation: str) -> None:
         read(body(uid="u", operation=operation, object={"spec": DENSE}))
     response = caught.value.answer["response"]
     assert (response["uid"], response["allowed"]) == ("u", False)
-    assert response["status"]["message"] == "the object has more than 40000 values: make several of it"
+    assert response["status"]["message"] == "the object has more than 40000 values: split it"
 
 
 @pytest.mark.parametrize("sent", [body(uid=DENSE), body(uid=5, userInfo=DENSE), body(uid="u", name=DENSE)])

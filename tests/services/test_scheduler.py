@@ -101,7 +101,7 @@ async def test_a_gang_without_room_takes_nothing_says_why_and_runs_within_a_seco
         condition = pod_condition(await cluster.get_pod("a-0"), "PodScheduled")
         assert condition is not None
         assert condition.status == "False"
-        assert "3 pods must start together, 2 of them fit" in condition.message
+        assert "3 pods must start together, 2 can be placed" in condition.message
         (said,) = (await cluster.get_group("a")).status.conditions
         assert (said.type, said.message) == ("Unschedulable", condition.message)
         assert await cluster.where() == {}

@@ -23,8 +23,7 @@ from volcanopy.scheduler.framework.registry import Registry
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.session.session import Session
 from volcanopy.services.process.settings import SchedulerSettings
-from volcanopy.services.scheduler.eviction_outcomes import PATIENCE, EvictionOutcomes
-from volcanopy.services.scheduler.metrics import SchedulerMetrics
+from volcanopy.services.scheduler.metrics import OUTCOME_TIMEOUT, EvictionOutcomes, SchedulerMetrics
 from volcanopy.testing.notation import NOW, config, world
 
 
@@ -55,7 +54,7 @@ class DryRun:
 
     def __init__(self) -> None:
         self.clock, self.jobs = Clock(), {"default/a", "default/b"}
-        self.exchanges = EvictionOutcomes(lambda job: job in self.jobs, self.clock)
+        self.outcomes = EvictionOutcomes(lambda job: job in self.jobs, self.clock)
         self._before = self._now()
 
     def _now(self) -> Counter[str]:
@@ -69,45 +68,45 @@ class DryRun:
         return {key.removesuffix("_evictions_total preempt"): count for key, count in grown.items() if count}
 
     def evict(self, pods: int, preemptor: str = "default/a") -> None:
-        self.exchanges.evicted(Evict(f"default/v-{n}", "preempt", "default/v", "", preemptor) for n in range(pods))
+        self.outcomes.evicted(Evict(f"default/v-{n}", "preempt", "default/v", "", preemptor) for n in range(pods))
 
 
 def test_evictions_are_useful_once_those_they_were_for_are_bound() -> None:
     trial = DryRun()
     trial.evict(3)
-    trial.exchanges.bound(["default/b"])
+    trial.outcomes.bound(["default/b"])
     assert trial.outcome == {}
-    trial.exchanges.bound(["default/a", "default/a"])
+    trial.outcomes.bound(["default/a", "default/a"])
     assert trial.outcome == {"useful": 3}
-    assert len(trial.exchanges) == 0
+    assert len(trial.outcomes) == 0
 
 
 def test_evictions_for_a_job_that_goes_away_are_wasted() -> None:
     trial = DryRun()
     trial.evict(2)
-    trial.exchanges.review()
+    trial.outcomes.review()
     assert trial.outcome == {}
     trial.jobs.clear()
-    trial.exchanges.review()
+    trial.outcomes.review()
     assert trial.outcome == {"wasted": 2}
 
 
 def test_evictions_for_a_job_that_is_never_bound_are_wasted() -> None:
     trial = DryRun()
     trial.evict(2)
-    trial.clock.now = PATIENCE - 1
+    trial.clock.now = OUTCOME_TIMEOUT - 1
     trial.evict(1)  # more for the same job does not make it younger
-    trial.exchanges.review()
+    trial.outcomes.review()
     assert trial.outcome == {}
-    trial.clock.now = PATIENCE + 1
-    trial.exchanges.review()
+    trial.clock.now = OUTCOME_TIMEOUT + 1
+    trial.outcomes.review()
     assert trial.outcome == {"wasted": 3}
 
 
 def test_what_leaves_for_nobody_is_neither() -> None:
     trial = DryRun()
     trial.evict(4, preemptor="")
-    assert len(trial.exchanges) == 0
+    assert len(trial.outcomes) == 0
 
 
 # A cycle

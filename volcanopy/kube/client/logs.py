@@ -29,9 +29,7 @@ class Logger:
     def _structlog(self) -> Any:
         import structlog  # noqa: PLC0415
 
-        if not structlog.is_configured():
-            structlog.configure(
-                wrapper_class=structlog.make_filtering_bound_logger("warning"),
-                logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-            )
-        return structlog.get_logger(self._name)
+        if structlog.is_configured():
+            return structlog.get_logger(self._name)
+        warnings_only = structlog.make_filtering_bound_logger("warning")
+        return structlog.wrap_logger(structlog.PrintLogger(sys.stderr), wrapper_class=warnings_only)

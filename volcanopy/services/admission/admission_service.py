@@ -1,13 +1,11 @@
-"""Admission as a service: an HTTPS server that answers AdmissionReviews, and the configurations that point to it.
+"""The admission webhook process: an HTTPS server for AdmissionReviews, and its webhook configurations.
 
-It knows the cluster through watches of its own; everything else that it says follows from the request alone. Any number
-of servers may stand side by side.
+It follows the cluster with own watches; everything else in a verdict depends on the request alone. Several servers may run.
 """
 
 import asyncio
 import contextlib
 import gc
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from volcanopy.admission.pod_dry_run import dry_runs
@@ -50,7 +49,7 @@ from volcanopy.services.process.health import Health, stale_watches
 
 __all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettings", "application", "run"]
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 LARGEST_BODY = 3 * 1024 * 1024
 LOOKUP_DEADLINE = 3.0
@@ -60,10 +59,10 @@ LOOKUP_DEADLINE = 3.0
 class AdmissionSettings:
     """Where the server listens and how the API server reaches it.
 
-    ``service`` is ``namespace/name`` of the Service in front of it; without one the API server is told ``url``, or,
-    if that is empty too, the address that is listened on. ``fail_closed`` refuses what cannot be judged because the
-    server is down. With ``register`` the configurations are written and kept; with ``unregister`` they are taken away again
-    when the server ends (a cluster on this machine would be left with webhooks that nobody answers).
+    ``service`` is ``namespace/name`` of the Service in front of it; without one the API server uses ``url``, or, if
+    that is empty too, the listening address. With ``fail_closed`` requests are rejected while the server is down. With
+    ``register`` the configurations are written and kept up to date; with ``unregister`` they are deleted when the server
+    ends, so that a local cluster keeps no webhooks without a server.
     """
 
     host: str = "127.0.0.1"
@@ -74,28 +73,28 @@ class AdmissionSettings:
     register: bool = True
     unregister: bool = True
     namespace: str = "kube-system"
-    """Where its Secret and its ConfigMap are; the Service's namespace, if there is a Service."""
+    """The namespace of its Secret and ConfigMap; the Service's namespace, if there is a Service."""
     config: Path | None = None
-    """The configuration file. It is read again when it changes."""
+    """The configuration file, read again when it changes."""
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
-    """What holds if there is no file."""
+    """The policy without a file."""
     certificates: Literal["auto", "memory", "secret", "cert-manager"] = "auto"
-    """Who makes the certificate: ``auto`` is cert-manager or a shared Secret behind a Service, this process otherwise."""
+    """The issuer: ``auto`` is cert-manager or a shared Secret behind a Service, this process otherwise."""
     terms: Terms = field(default_factory=Terms)
-    """How long certificates last."""
+    """Lifetimes of certificates."""
     period: float = 30.0
-    """Seconds between two looks at certificates, configurations and the file."""
+    """Seconds between two checks of certificates, configurations and the file."""
     stale_watch_after: float = 300.0
-    """With a watch that has failed for so many seconds, the process counts as unhealthy."""
+    """The process is unhealthy when a watch has failed for this many seconds."""
 
     @property
     def home(self) -> str:
-        """The namespace of what we keep in the cluster."""
+        """The namespace of own objects."""
         return self.service.partition("/")[0] or self.namespace
 
 
 def application(mutating: ReviewHandler, validating: ReviewHandler, health: Health | None = None) -> web.Application:
-    """The server's paths: ``/mutate``, ``/validate``, and those of ``health``."""
+    """Return the application with ``/mutate``, ``/validate``, and the paths of ``health``."""
     app = web.Application(client_max_size=LARGEST_BODY, middlewares=[_as_json])
     app.router.add_post("/mutate", partial(_answer, measured("mutate", mutating)))
     app.router.add_post("/validate", partial(_answer, measured("validate", validating)))
@@ -107,7 +106,7 @@ def application(mutating: ReviewHandler, validating: ReviewHandler, health: Heal
 async def _as_json(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """What is refused before it is read is refused in JSON as well."""
+    """Return HTTP errors as JSON."""
     try:
         return await handler(request)
     except web.HTTPException as error:
@@ -125,45 +124,45 @@ async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:
 
 
 class ReviewHandlers:
-    """What the two webhooks say, with all that is known and, for changes of queues, with what is on its way."""
+    """The handlers of the two webhooks, with the cluster cache and, for queues, the changes in progress."""
 
     def __init__(
-        self, client: Client, knowledge: ClusterCache, edits: QueueEdits, tried: PodDryRuns, *, fail_closed: bool
+        self, client: Client, cluster: ClusterCache, edits: QueueEdits, tried: PodDryRuns, *, fail_closed: bool
     ) -> None:
-        self._client, self._knowledge, self._edits, self._closed = client, knowledge, edits, fail_closed
+        self._client, self._cluster, self._edits, self._closed = client, cluster, edits, fail_closed
         self._trials = tried
 
     async def mutating(self, body: Json) -> Json:
-        """The patch."""
-        return mutate(body, self._knowledge.context())
+        """Return the response with the patch."""
+        return mutate(body, self._cluster.context())
 
     async def validating(self, body: Json) -> Json:
-        """The verdict."""
-        context = self._knowledge.context()
+        """Return the response with the verdict."""
+        context = self._cluster.context()
         request = self._edits.concerns(body)
         if request is None:
             return validate(body, await self._with_trials(body, await self._with_new_queue(body, context)))
         try:
             return await self._edits.judge(body, request, context, validate)
         except KubeError as fault:
-            log.warning("a change of queue %s cannot be judged: %s", request.name, fault)
+            log.warning("queue change not validated", queue=request.name, error=str(fault))
             if not self._closed:
                 return validate(body, context)
-            told = Problem("", f"changes of queues cannot be judged at this moment, try again: {fault}")
-            return AdmissionResponse((told,)).review(request.uid)
+            problem = Problem("", f"changes of queues cannot be validated now, try again: {fault}")
+            return AdmissionResponse((problem,)).review(request.uid)
 
     async def _with_trials(self, body: Json, context: Context) -> Context:
-        """With what the API server says of the pods that the object would lead to."""
+        """Return the context with the results of dry runs of the object's pods."""
         request = Request.of(body)
         asked = dry_runs(request, context) if request is not None else ()
         return replace(context, dry_runs=await self._trials.answers(asked)) if asked else context
 
     async def _with_new_queue(self, body: Json, context: Context) -> Context:
-        """A queue that was made a moment ago may not have been heard of: it is asked for before it is said not to be."""
-        found = Request.of(body)
-        if found is None or context.queues is None or found.object is None:
+        """Return the context with the requested queue, read from the API server if the cache does not have it yet."""
+        request = Request.of(body)
+        if request is None or context.queues is None or request.object is None:
             return context
-        name = at(found.object, "spec", "queue")
+        name = at(request.object, "spec", "queue")
         if not isinstance(name, str) or not name or name in context.queues or "/" in name or len(name) > 253:
             return context
         try:
@@ -171,7 +170,7 @@ class ReviewHandlers:
         except NotFound:
             return context
         except KubeError as fault:
-            log.warning("queue %s cannot be looked up: %s", name, fault)
+            log.warning("queue not readable", queue=name, error=str(fault))
             return context
         return replace(context, queues={**context.queues, name: queue})
 
@@ -183,9 +182,9 @@ async def run(
     ready: asyncio.Event | None = None,
     health: Health | None = None,
 ) -> None:
-    """Serve until ``stop`` is set. ``ready`` is set when the queues are known and the API server knows of us.
+    """Serve until ``stop`` is set. ``ready`` is set when the caches are synced and the webhooks registered.
 
-    Raises ThirdPartyError when an installed package with job plugins is broken, PolicyError when the file is.
+    Raises ThirdPartyError when an installed job plugin is invalid, PolicyError when the file is.
     """
     settings = settings or AdmissionSettings()
     registry = job_registry()
@@ -196,30 +195,30 @@ async def run(
     async with Client(connection) as client, PodDryRuns(client) as tried:
         keyring = await _keyring(client, settings)
         await keyring.renew()
-        knowledge = ClusterCache(client, check_plugins, lambda: policy.current, pod_maker(registry))
+        cluster = ClusterCache(client, check_plugins, lambda: policy.current, pod_maker(registry))
         edits = QueueEdits(client, settings.home, _now)
-        answers = ReviewHandlers(client, knowledge, edits, tried, fail_closed=settings.fail_closed)
+        answers = ReviewHandlers(client, cluster, edits, tried, fail_closed=settings.fail_closed)
         health = health or Health()
-        health.live["watches"] = stale_watches(lambda: knowledge.watches, settings.stale_watch_after)
-        health.ready["cluster"] = lambda: "" if is_ready.is_set() else "the cluster is not known yet"
+        health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
+        health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
         app = application(answers.mutating, answers.validating, health)
         async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
-            watching = knowledge.watching(tasks)
-            await knowledge.complete()
+            watching = cluster.watching(tasks)
+            await cluster.complete()
             await _publish(client, settings, keyring, policy.current, address)
-            log.info("admission answers at %s", address)
-            _spare_the_collector()
+            log.info("admission webhook serving", address=address)
+            _freeze_garbage_collector()
             is_ready.set()
             watching.append(tasks.create_task(_keep(client, settings, keyring, policy, address)))
             await stop.wait()
-            for one in watching:
-                one.cancel()
+            for task in watching:
+                task.cancel()
         if settings.register and settings.unregister:
             await unregister(client)
 
 
-def _spare_the_collector() -> None:
-    """What is known of the cluster stays: looking through it for garbage would hold up reviews."""
+def _freeze_garbage_collector() -> None:
+    """Exclude the caches from garbage collection, which would delay reviews."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -260,21 +259,21 @@ async def _publish(
 async def _keep(
     client: Client, settings: AdmissionSettings, keyring: Keyring, policy: PolicyFile, address: str
 ) -> None:
-    """Keep certificates, configurations and the file up to date, for ever."""
+    """Keep certificates, webhook configurations and the policy up to date, for ever."""
     while True:
         await asyncio.sleep(settings.period)
         policy.reload()
         try:
-            told = await published(client) if settings.register else b""
-            await keyring.renew(told)
+            bundle = await published(client) if settings.register else b""
+            await keyring.renew(bundle)
             await _publish(client, settings, keyring, policy.current, address)
         except KubeError as fault:
-            log.warning("certificates and configurations cannot be looked after now: %s", fault)
+            log.warning("certificates and webhook configurations not updated", error=str(fault))
 
 
 @contextlib.asynccontextmanager
 async def _serving(app: web.Application, settings: AdmissionSettings, keyring: Keyring) -> AsyncIterator[str]:
-    """The server at work; gives its address."""
+    """Run the server and yield its address."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:

@@ -1,4 +1,4 @@
-"""Certificates by cert-manager, where it is installed: what it is asked for, and where it puts what it makes."""
+"""Certificates of the admission webhook issued by cert-manager."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ SECRET = "volcanopy-admission-cert-manager"
 
 
 async def is_there(client: Client) -> bool:
-    """Whether this cluster has cert-manager's kinds."""
+    """Whether cert-manager is installed."""
     try:
         await client.get_raw(f"/apis/{GROUP}/{VERSION}")
     except NotFound:
@@ -24,8 +24,8 @@ async def is_there(client: Client) -> bool:
     return True
 
 
-def wanted(namespace: str, hosts: list[str]) -> tuple[tuple[Kind[Json], Json], ...]:
-    """An authority of our own that cert-manager keeps, and the server's certificate signed by it."""
+def manifests(namespace: str, hosts: list[str]) -> tuple[tuple[Kind[Json], Json], ...]:
+    """Return an authority managed by cert-manager, and the server's certificate signed by it."""
     authority = f"{NAME}-ca"
 
     def made(kind: Kind[Json], name: str, spec: dict[str, Any]) -> tuple[Kind[Json], Json]:
@@ -67,8 +67,8 @@ def wanted(namespace: str, hosts: list[str]) -> tuple[tuple[Kind[Json], Json], .
 
 
 async def ask(client: Client, namespace: str, hosts: list[str]) -> None:
-    """Leave the wishes there; what is there already stays as it is."""
-    for kind, body in wanted(namespace, hosts):
+    """Create the Issuers and Certificates that do not exist."""
+    for kind, body in manifests(namespace, hosts):
         try:
             await client.create(kind, namespace, body)
         except AlreadyExists:
@@ -76,9 +76,9 @@ async def ask(client: Client, namespace: str, hosts: list[str]) -> None:
 
 
 async def made(client: Client, namespace: str) -> Material:
-    """What cert-manager has made so far."""
+    """Return the issued certificate, empty before it is issued."""
     try:
-        found: Json = await client.get(SECRETS, namespace, SECRET)
-        return decoded(found)
+        secret: Json = await client.get(SECRETS, namespace, SECRET)
+        return decoded(secret)
     except NotFound:
         return {}

@@ -1,19 +1,19 @@
-"""The certificates of admission through time: made, renewed before they end, and shared by all its servers.
+"""Renewal and sharing of the webhook's certificates.
 
-What is kept is a small dict of PEM texts, as a Secret holds it. :func:`renewed` says what it should be now. An authority is
-replaced in two steps: first the next one is trusted everywhere, and only then anything is signed by it; so there is no
-moment in which a server shows what the API server does not trust.
+The material is a dict of PEM texts, as in a Secret. :func:`renewed` returns what it should be now. An authority is replaced in
+two steps: first the next one is trusted everywhere, then it signs; so a server never shows a certificate that the API server
+does not trust.
 """
 
 import asyncio
 import base64
 import contextlib
-import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import structlog
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -23,7 +23,7 @@ from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.process.certificates import Authority, ServerCertificate, issue, make_authority
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 SECRET = "volcanopy-admission-certificates"
@@ -36,29 +36,29 @@ CERTIFICATE, KEY, TRUSTED, AUTHORITY_KEY, NEXT, NEXT_KEY = (
     "next-ca.key",
 )
 Material = Mapping[str, str]
-"""PEM texts by the key of the Secret: ``ca.crt`` is all that is trusted, the authority that signs first."""
+"""PEM texts by key of the Secret: ``ca.crt`` contains all trusted authorities, the signing one first."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How long things last, and when they are renewed."""
+    """Lifetimes of certificates, and when they are renewed."""
 
     lifetime: timedelta = timedelta(days=365)
     authority_lifetime: timedelta = timedelta(days=3650)
     renew_share: float = 1 / 3
-    """Of its life, what is left of a certificate when it is renewed."""
+    """The remaining share of its lifetime at which a certificate is renewed."""
 
 
 def renewed(
     material: Material, hosts: Sequence[str], now: datetime, published: bytes = b"", terms: Terms | None = None
 ) -> Material:
-    """What the material should be now; the same if nothing is due. ``published`` is what API servers are told to trust."""
+    """Return the material as it should be now, the same if nothing is due; ``published`` is the caBundle in use."""
     terms = terms or Terms()
     try:
         return _renewed(material, hosts, now, published, terms)
     except (ValueError, KeyError, IndexError, TypeError, UnsupportedAlgorithm) as error:
         if material:
-            log.warning("the certificates that are kept cannot be used (%s): new ones are made", error)
+            log.warning("stored certificates invalid, creating new ones", error=str(error))
         return _begun(hosts, now, terms)
 
 
@@ -79,7 +79,7 @@ def _signed(rest: Material, authority: Authority, hosts: Sequence[str], now: dat
 
 def _renewed(material: Material, hosts: Sequence[str], now: datetime, published: bytes, terms: Terms) -> Material:
     trusted = x509.load_pem_x509_certificates(material[TRUSTED].encode())
-    texts = [_text(one) for one in trusted]
+    texts = [_text(certificate) for certificate in trusted]
     authority = Authority(texts[0].encode(), material[AUTHORITY_KEY].encode())
     leaf = x509.load_pem_x509_certificate(material[CERTIFICATE].encode())
     if authority.ends <= now:
@@ -88,7 +88,7 @@ def _renewed(material: Material, hosts: Sequence[str], now: datetime, published:
         if material[NEXT].strip().encode() not in published:
             return material
         following = Authority(material[NEXT].encode(), material[NEXT_KEY].encode())
-        kept = [text for one, text in zip(trusted, texts, strict=True) if one.not_valid_after_utc > now]
+        kept = [text for known, text in zip(trusted, texts, strict=True) if known.not_valid_after_utc > now]
         others = [text for text in kept if text.strip() != material[NEXT].strip()]
         return _signed({TRUSTED: "".join([material[NEXT], *others])}, following, hosts, now, terms)
     if _is_due(authority.begins, authority.ends, now, terms):
@@ -115,21 +115,21 @@ def _hosts(certificate: x509.Certificate) -> set[str]:
 
 
 class Keyring:
-    """The certificate that is served with, renewed while it is served. ``trusted`` is what the API server must trust."""
+    """The certificate of the server, renewed at run time. ``trusted`` is the caBundle for the API server."""
 
     def __init__(self, hosts: Sequence[str], now: Callable[[], datetime], terms: Terms | None = None) -> None:
         self._hosts, self._now, self._terms = list(hosts), now, terms
         self.material: Material = {}
         self.context: ssl.SSLContext | None = None
-        """The TLS context of the server; the same one for ever."""
+        """The TLS context of the server, always the same object."""
 
     @property
     def trusted(self) -> bytes | None:
-        """In PEM; None if somebody else tells the API server."""
+        """In PEM; None if cert-manager writes the caBundle."""
         return self.material[TRUSTED].encode()
 
     async def renew(self, published: bytes = b"") -> None:
-        """Bring the certificate up to date; another one is served with from the next connection on."""
+        """Renew the certificate if due; the next connections use it."""
         await self._take(
             await asyncio.to_thread(renewed, self.material, self._hosts, self._now(), published, self._terms)
         )
@@ -144,11 +144,11 @@ class Keyring:
             self.context = await asyncio.to_thread(pair.context)
         else:
             await asyncio.to_thread(pair.put_into, self.context)
-            log.info("admission serves with a new certificate")
+            log.info("certificate renewed")
 
 
 class SharedKeyring(Keyring):
-    """The same, kept in a Secret that all servers share: whoever sees first that something is due writes it."""
+    """A certificate in a Secret that all servers share; the first that finds a renewal due writes it."""
 
     def __init__(
         self,
@@ -162,26 +162,26 @@ class SharedKeyring(Keyring):
         self._client, self._namespace = client, namespace
 
     async def renew(self, published: bytes = b"") -> None:
-        """Bring the Secret up to date and take over what it holds."""
+        """Update the Secret if due, and use its content."""
         while True:
-            found: Json | None = None
+            secret: Json | None = None
             with contextlib.suppress(NotFound):
-                found = await self._client.get(SECRETS, self._namespace, SECRET)
-            kept = decoded(found)
-            wanted = await asyncio.to_thread(renewed, kept, self._hosts, self._now(), published, self._terms)
+                secret = await self._client.get(SECRETS, self._namespace, SECRET)
+            kept = decoded(secret)
+            target = await asyncio.to_thread(renewed, kept, self._hosts, self._now(), published, self._terms)
             try:
-                if found is None:
-                    await self._client.create(SECRETS, self._namespace, _secret(self._namespace, wanted))
-                elif wanted != kept:
-                    await self._client.update(SECRETS, self._namespace, SECRET, {**found, "data": _encoded(wanted)})
+                if secret is None:
+                    await self._client.create(SECRETS, self._namespace, _secret(self._namespace, target))
+                elif target != kept:
+                    await self._client.update(SECRETS, self._namespace, SECRET, {**secret, "data": _encoded(target)})
             except (Conflict, AlreadyExists, NotFound):
                 continue
-            await self._take(wanted)
+            await self._take(target)
             return
 
 
 class ForeignKeyring(Keyring):
-    """A certificate that somebody else makes and renews (cert-manager), in a Secret; the API server is told by them, too."""
+    """A certificate that cert-manager issues and renews in a Secret; it writes the caBundle too."""
 
     def __init__(
         self, read: Callable[[], Awaitable[Material]], now: Callable[[], datetime], period: float = 1.0
@@ -191,11 +191,11 @@ class ForeignKeyring(Keyring):
 
     @property
     def trusted(self) -> bytes | None:
-        """Somebody else's to tell."""
+        """None: cert-manager writes the caBundle."""
         return None
 
     async def renew(self, published: bytes = b"") -> None:
-        """Take over what there is; the first time, wait until there is something."""
+        """Use the issued certificate; the first time, wait for it."""
         while True:
             material = await self._read()
             if material.get(CERTIFICATE) and material.get(KEY):
@@ -207,14 +207,14 @@ class ForeignKeyring(Keyring):
 
 
 def decoded(secret: Json | None) -> Material:
-    """What a Secret holds; what is no text is left out."""
-    found: dict[str, str] = {}
+    """Return the texts of a Secret; other data is left out."""
+    texts: dict[str, str] = {}
     for key, value in ((secret or {}).get("data") or {}).items():
         try:
-            found[key] = base64.b64decode(value, validate=True).decode()
+            texts[key] = base64.b64decode(value, validate=True).decode()
         except (ValueError, TypeError):
             continue
-    return found
+    return texts
 
 
 def _encoded(material: Material) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What admission knows of the cluster, through watches of its own: queues, PodGroups, namespaces, nodes, priorities."""
+"""The cluster cache of admission: queues, PodGroups, jobs, namespaces, nodes, priority classes, from own watches."""
 
 import asyncio
 from collections import Counter
@@ -26,7 +26,7 @@ _Shape = tuple[tuple[str, str | int | float], ...]
 
 
 class ClusterCache:
-    """Live copies of what the rules ask about. :meth:`context` is what is known now."""
+    """Watch caches for the admission rules. :meth:`context` returns their content."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ClusterCache:
 
     @property
     def watches(self) -> tuple[Reflector[Any], ...]:
-        """All of them, those of kinds that a cluster need not have left out."""
+        """The watches of required kinds."""
         return (self.queues, self._groups, self._jobs, self._namespaces, self._nodes, self._classes)
 
     def _take_groups(self, changes: list[Change[PodGroup]]) -> None:
@@ -70,12 +70,12 @@ class ClusterCache:
         self._waiting.take_groups(changes)
 
     async def complete(self) -> None:
-        """Wait until everything is known that every cluster of ours has."""
-        for one in self.watches:
-            await one.synced.wait()
+        """Wait until the watches of required kinds are synced."""
+        for watch in self.watches:
+            await watch.synced.wait()
 
     def context(self) -> Context:
-        """What is known now."""
+        """Return the current content."""
         return Context(
             queues=self.queues.objects if self.queues.synced.is_set() else None,
             check_plugins=self._check_plugins,
@@ -92,7 +92,7 @@ class ClusterCache:
 
 
 class NodeSizes:
-    """The sizes of nodes, of which only the largest matter: found again when one comes that was not there, or one goes."""
+    """The allocatable sizes of nodes, of which only the largest matter."""
 
     def __init__(self) -> None:
         self._of: dict[str, _Shape] = {}
@@ -100,7 +100,7 @@ class NodeSizes:
         self._largest: tuple[Amounts, ...] | None = ()
 
     def take(self, changes: Sequence[Change[Node]]) -> None:
-        """Nodes have changed."""
+        """Take changes of nodes."""
         for change in changes:
             name = change.object.metadata.name
             gone = change.type is ChangeType.DELETED
@@ -121,21 +121,21 @@ class NodeSizes:
                     self._largest = None
 
     def largest(self) -> tuple[Amounts, ...]:
-        """The sizes that none has more of everything than."""
+        """Return the maximal sizes: no other node has more of every resource."""
         if self._largest is None:
             self._largest = maximal(amounts_of(dict(shape)) for shape in self._count)
         return self._largest
 
 
 class UnfinishedPodGroups:
-    """How many PodGroups of each queue have not come to their end."""
+    """The number of unfinished PodGroups by queue."""
 
     def __init__(self) -> None:
         self._of: dict[str, str] = {}
         self.by_queue: Counter[str] = Counter()
 
     def take(self, changes: Sequence[Change[PodGroup]]) -> None:
-        """PodGroups have changed."""
+        """Take changes of PodGroups."""
         for change in changes:
             group = change.object
             over = change.type is ChangeType.DELETED or group.status.phase == PodGroupPhase.COMPLETED
@@ -149,7 +149,7 @@ class UnfinishedPodGroups:
 
 
 def _nothing(_: Sequence[Change[Any]]) -> None:
-    """The copy itself is what is read."""
+    """Only the cache of the watch is read."""
 
 
 def _slim_node(node: Node) -> Node:

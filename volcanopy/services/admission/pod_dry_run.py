@@ -1,12 +1,11 @@
-"""Has the API server look at pods that are not to be kept, and remembers what it said.
+"""Dry runs of pods on the API server, with a cache of the results.
 
-A pod is asked about once: whoever asks for the same while the answer is on its way waits for it, and what was said of the
-pod itself counts for some seconds. What a namespace or the moment had against it is asked again each time.
+Concurrent requests for the same pod share one dry run, and results about the pod itself are cached for some seconds. Rejections
+that depend on the namespace or the moment are not cached.
 """
 
 import asyncio
 import hashlib
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
+import structlog
 
 from volcanopy.admission.context import DryRun, DryRunResult, MakePod
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
@@ -25,42 +25,42 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 DEADLINE = 3.0
-"""Seconds for all trials of one object: well within the ten that the API server waits for us."""
+"""Seconds for all dry runs of one object, within the webhook timeout of ten."""
 KEPT = 10.0
-"""Seconds for which an answer counts: jobs that come in swarms come quickly, and a namespace may change its rules."""
+"""Seconds for which a result is cached, short because a namespace may change its rules."""
 MOST_KEPT = 4096
 AT_ONCE = 16
-"""Trials that are under way at the same time, for whichever objects."""
+"""Concurrent dry runs, over all objects."""
 _LARGEST = 1024 * 1024
 
 
 class PodDryRuns:
-    """Asks, for all reviews of one server. ``clock`` gives seconds that only grow."""
+    """The dry runs of one server. ``clock`` returns monotonic seconds."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic, deadline: float = DEADLINE) -> None:
         self._client, self._clock, self._deadline = client, clock, deadline
         self._kept: OrderedDict[bytes, tuple[float, DryRunResult]] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[DryRunResult]] = {}
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._running: dict[bytes, asyncio.Task[DryRunResult]] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def answers(self, asked: Sequence[DryRun]) -> tuple[tuple[DryRun, DryRunResult], ...]:
-        """Each trial with what is said of it, once all is said or the time is over."""
+        """Return each dry run with its result, when all are done or the time is over."""
         waiting: dict[int, asyncio.Task[DryRunResult]] = {}
-        found: dict[int, DryRunResult] = {}
+        results: dict[int, DryRunResult] = {}
         for number, trial in enumerate(asked):
             answer = self._begin(trial)
             if isinstance(answer, DryRunResult):
-                found[number] = answer
+                results[number] = answer
             else:
                 waiting[number] = answer
         if waiting:
             await asyncio.wait(waiting.values(), timeout=self._deadline)
         late = DryRunResult(0, f"it did not answer within {self._deadline:g} s")
-        found |= {number: task.result() if task.done() else late for number, task in waiting.items()}
-        return tuple((trial, found[number]) for number, trial in enumerate(asked))
+        results |= {number: task.result() if task.done() else late for number, task in waiting.items()}
+        return tuple((trial, results[number]) for number, trial in enumerate(asked))
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,8 +68,8 @@ class PodDryRuns:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give up what is under way."""
-        tasks = list(self._asking.values())
+        """Cancel running dry runs."""
+        tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -79,31 +79,31 @@ class PodDryRuns:
             return DryRunResult(0, trial.pod)
         body = msgspec.json.encode(trial.pod, order="deterministic")
         if len(body) > _LARGEST:
-            return DryRunResult(0, f"it has {len(body)} bytes: {_LARGEST} can be tried")
+            return DryRunResult(0, f"it has {len(body)} bytes: the limit is {_LARGEST}")
         key = hashlib.sha256(body).digest()
         if (kept := self._kept.get(key)) is not None:
             if kept[0] > self._clock():
                 return kept[1]
             del self._kept[key]
-        task = self._asking.get(key)
+        task = self._running.get(key)
         if task is None:
-            task = self._asking[key] = asyncio.create_task(self._ask(key, trial.pod["metadata"]["namespace"], body))
-            task.add_done_callback(lambda _: self._asking.pop(key))
+            task = self._running[key] = asyncio.create_task(self._ask(key, trial.pod["metadata"]["namespace"], body))
+            task.add_done_callback(lambda _: self._running.pop(key))
         return task
 
     async def _ask(self, key: bytes, namespace: str, body: bytes) -> DryRunResult:
         try:
-            async with asyncio.timeout(self._deadline), self._room:
+            async with asyncio.timeout(self._deadline), self._slots:
                 answer = DryRunResult(
                     201, warnings=await self._client.try_create(PODS.raw, namespace, body, deadline=self._deadline)
                 )
         except ApiError as error:
             causes = (error.details and error.details.causes) or ()
             answer = DryRunResult(
-                error.code, error.message, tuple(Problem(one.field, one.message) for one in causes if one.field)
+                error.code, error.message, tuple(Problem(cause.field, cause.message) for cause in causes if cause.field)
             )
         except KubeError as fault:
-            log.warning("the API server cannot be asked about a pod: %s", fault)
+            log.warning("pod dry run failed", error=str(fault))
             answer = DryRunResult(0, str(fault))
         except TimeoutError:
             answer = DryRunResult(0, f"it did not answer within {self._deadline:g} s")
@@ -115,16 +115,16 @@ class PodDryRuns:
 
 
 def pod_maker(registry: Registry) -> MakePod:
-    """Makes the first pod of a task as the job controller does, with these plugins."""
+    """Return a function that builds the first pod of a task as the job controller does, with these plugins."""
 
     def of_job(job: BatchJob) -> Callable[[TaskSpec], Json | str]:
         try:
             plugins = plugins_of(job, registry)
         except PluginError:
-            return lambda _: ""  # the check of plugins tells it
+            return lambda _: ""  # reported by the check of plugins
         except Exception as error:
-            told = _failed(job, error)
-            return lambda _: told
+            problem = _failed(job, error)
+            return lambda _: problem
 
         def made(task: TaskSpec) -> Json | str:
             try:
@@ -138,6 +138,6 @@ def pod_maker(registry: Registry) -> MakePod:
 
 
 def _failed(job: BatchJob, error: Exception) -> str:
-    """Plugins are others' code as well, and a template may be anything: that is told, and no reason not to answer."""
-    log.error("no pods can be tried for a job in namespace %s", job.metadata.namespace, exc_info=error)
+    """Return the error of a plugin or template as a message, since neither may stop the review."""
+    log.error("pod not built for dry run", namespace=job.metadata.namespace, exc_info=error)
     return f"no pod can be made of the template: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The admission configuration file, read again when it changes; a broken one changes nothing."""
+"""The admission configuration file, read again when it changes; an invalid one is ignored."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ from volcanopy.services.process.watched_file import RereadFile
 
 
 class PolicyFile(RereadFile[AdmissionPolicy]):
-    """The policy in force: ``current`` is the last good one."""
+    """The admission policy; ``current`` is the last valid one."""
 
     def __init__(self, path: Path | None, fixed: AdmissionPolicy | None = None) -> None:
-        """Reads the file; raises PolicyError, naming the key and the fix. Without a path ``fixed`` is in force for ever."""
+        """Read the file; raises PolicyError, naming the key and the fix. Without a path ``fixed`` is always in force."""
         super().__init__(path, "admission configuration", parse, PolicyError, lambda: fixed or AdmissionPolicy())

@@ -1,14 +1,12 @@
-"""Changes of the tree of queues, one after another, however many servers judge them.
+"""Serialised validation of changes of the queue tree, over all admission servers.
 
-A webhook judges before the change is stored. Two changes that are judged at the same moment could each be right and
-break a sum together. So whoever lets one through writes it down first, in one ConfigMap and on condition that nobody wrote
-meanwhile; whoever judges the next reads that page *before* reading the queues. A change that was let through is then
-either in the queues or on the page. It stays there until it is seen in the queues, or so long that the API server has given
-the request up.
+A webhook validates a change before it is stored, so two concurrent changes could each be valid and violate a sum together.
+Therefore an allowed change is first recorded in one ConfigMap, with optimistic concurrency, and the next validation reads that
+ConfigMap *before* the queues. An allowed change is then either in the queues or in the ConfigMap. It stays there until it is
+seen in the queues, or until the API server must have abandoned the request.
 """
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+import structlog
 
 from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.queues import changes_tree, known_queue, same_claims
@@ -30,39 +29,39 @@ from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, Not
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.admission.cluster_cache import QUEUES
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 PAGE = "volcanopy-queue-edits"
 KEPT = timedelta(seconds=90)
-"""Longer than an API server works on one request (60 s unless it is told otherwise), and than clocks differ."""
+"""Longer than the API server's request timeout (60 s by default) plus the difference of clocks."""
 MOST_EDITS = 256
 DEADLINE = 8.0
-"""Seconds, less than the API server waits for us."""
+"""Seconds, less than the webhook timeout."""
 _TRIES = 12
 
 Judge = Callable[[Json, Context], Json]
 
 
 class QueueEdits:
-    """Judges changes of queues with those in mind that are on their way, and writes down what it lets through."""
+    """Validates changes of queues together with those in progress, and records allowed ones."""
 
     def __init__(self, client: Client, namespace: str, now: Callable[[], datetime]) -> None:
         self._client, self._namespace, self._now = client, namespace, now
 
     def concerns(self, body: Json) -> Request | None:
-        """The request, if it is about the tree of queues and must be judged here."""
+        """Return the request if it changes the queue tree."""
         request = Request.of(body)
         if request is None or request.group != names.SCHEDULING or request.kind != "Queue" or not request.name:
             return None
         return request if changes_tree(request) else None
 
     async def judge(self, body: Json, request: Request, context: Context, judge: Judge) -> Json:
-        """The answer, and the change written down if it is let through. Raises KubeError if the page cannot be used."""
+        """Return the response and record the change if it is allowed. Raises KubeError if the ConfigMap is not usable."""
         for _ in range(_TRIES):
             page = await self._page(make=not request.dry_run)
             listed = await self._client.list(QUEUES, page=0, deadline=DEADLINE)
-            queues = {one.metadata.name: one for one in listed.items}
+            queues = {queue.metadata.name: queue for queue in listed.items}
             rows = [row for row in _rows(page) if self._is_open(row, queues)]
             edits = tuple(map(_edit, rows))
             context = replace(context, queues=queues, edits=edits)
@@ -72,7 +71,7 @@ class QueueEdits:
             if not answer["response"]["allowed"] or request.dry_run:
                 return answer
             if len(rows) >= MOST_EDITS:
-                raise KubeError(f"{MOST_EDITS} changes of queues are on their way: try again in a minute")
+                raise KubeError(f"{MOST_EDITS} changes of queues are in progress: try again in a minute")
             rows.append(_row(request, self._now()))
             page["data"] = {"edits": json.dumps(rows)}
             try:
@@ -80,7 +79,7 @@ class QueueEdits:
             except (Conflict, NotFound):
                 continue
             return answer
-        raise KubeError("queues are being changed by many at this moment: try again")
+        raise KubeError("too many concurrent changes of queues: try again")
 
     async def _page(self, *, make: bool) -> Json:
         while True:
@@ -97,28 +96,28 @@ class QueueEdits:
                     continue
 
     async def _unfinished(self) -> Counter[str]:
-        """What is in the queues now, not what was heard of a moment ago."""
+        """Return the unfinished PodGroups by queue, read from the API server."""
         groups = await self._client.list(POD_GROUPS, deadline=DEADLINE)
-        living = (one for one in groups.items if one.status.phase != PodGroupPhase.COMPLETED)
-        return Counter(one.spec.queue or names.DEFAULT_QUEUE for one in living)
+        living = (group for group in groups.items if group.status.phase != PodGroupPhase.COMPLETED)
+        return Counter(group.spec.queue or names.DEFAULT_QUEUE for group in living)
 
     def _is_open(self, row: Json, queues: dict[str, Queue]) -> bool:
-        """Whether a change may still come: it is not seen yet, and not so old that it failed elsewhere."""
+        """Whether a change may still be stored: neither visible nor too old."""
         edit = _edit(row)
-        found = queues.get(edit.name)
-        gone = edit.after is None and found is None
-        seen = gone or (edit.after is not None and found is not None and same_claims(found, edit.after))
+        queue = queues.get(edit.name)
+        gone = edit.after is None and queue is None
+        seen = gone or (edit.after is not None and queue is not None and same_claims(queue, edit.after))
         return not seen and self._now() - datetime.fromisoformat(row["at"]) < KEPT
 
 
 def _rows(page: Json) -> list[Json]:
     try:
-        found = json.loads((page.get("data") or {}).get("edits") or "[]")
-        if isinstance(found, list) and all(_readable(row) for row in found):
-            return found
+        rows = json.loads((page.get("data") or {}).get("edits") or "[]")
+        if isinstance(rows, list) and all(_readable(row) for row in rows):
+            return rows
     except ValueError:
         pass
-    log.warning("ConfigMap %s does not hold what was written there: it is begun anew", PAGE)
+    log.warning("invalid content of ConfigMap replaced", configmap=PAGE)
     return []
 
 

@@ -1,6 +1,5 @@
-"""Reviews as they are counted, timed and logged: by the webhook, what was to be done with which resource, and the verdict."""
+"""Metrics and logs of reviews, by webhook, operation, resource and verdict."""
 
-import logging
 import time
 from collections.abc import Awaitable, Callable
 
@@ -10,10 +9,10 @@ from volcanopy.admission.request import at
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.metrics import registry
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 ReviewHandler = Callable[[Json], Awaitable[Json]]
-"""Gives the answer to a review."""
+"""Returns the response to a review."""
 
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 _RESOURCES = frozenset(
@@ -30,16 +29,16 @@ _RESOURCES = frozenset(
     }
 )
 _LONGEST = 253
-"""Characters of a name that are logged."""
+"""Most characters of a name in logs."""
 
 
 def measured(webhook: str, judge: ReviewHandler) -> ReviewHandler:
-    """The same answers, counted, timed and logged: refusals as such, all others only when everything is."""
+    """Return the handler with metrics and logs: rejections at level info, others at debug."""
 
     async def judged(body: Json) -> Json:
         begun, verdict, why = time.perf_counter(), "error", ""
-        operation = _one_of(_OPERATIONS, at(body, "request", "operation"))
-        resource = _one_of(_RESOURCES, at(body, "request", "resource", "resource"))
+        operation = _known(_OPERATIONS, at(body, "request", "operation"))
+        resource = _known(_RESOURCES, at(body, "request", "resource", "resource"))
         with structlog.contextvars.bound_contextvars(review=_text(at(body, "request", "uid"))):
             try:
                 answer = await judge(body)
@@ -48,24 +47,27 @@ def measured(webhook: str, judge: ReviewHandler) -> ReviewHandler:
                 registry.REVIEW_SECONDS.labels(webhook, operation).observe(time.perf_counter() - begun)
                 registry.REVIEWS.labels(webhook, operation, resource, verdict).inc()
             name = "/".join(part for key in ("namespace", "name") if (part := _text(at(body, "request", key))))
-            level = logging.INFO if verdict == "denied" else logging.DEBUG
-            log.log(level, "%s %s %s %s: %s%s", webhook, operation, resource, name, verdict, why and f": {why}")
+            fields = {"webhook": webhook, "operation": operation, "resource": resource, "object": name}
+            if verdict == "denied":
+                log.info("request rejected", **fields, reason=why)
+            else:
+                log.debug("request reviewed", **fields, verdict=verdict)
         return answer
 
     return judged
 
 
-def _one_of(known: frozenset[str], said: object) -> str:
-    """What is said if it is known: labels must not be had by the thousand from whoever sends reviews."""
-    return said if isinstance(said, str) and said in known else "other"
+def _known(known: frozenset[str], value: object) -> str:
+    """Return a known value, else "other": requests must not create new series."""
+    return value if isinstance(value, str) and value in known else "other"
 
 
-def _text(said: object) -> str:
-    return said[:_LONGEST] if isinstance(said, str) else ""
+def _text(value: object) -> str:
+    return value[:_LONGEST] if isinstance(value, str) else ""
 
 
 def _verdict(answer: Json) -> tuple[str, str]:
-    """The verdict, and why it was refused if it was."""
+    """Return the verdict, and the reason of a rejection."""
     response = answer["response"]
     if not response["allowed"]:
         return "denied", str(at(response, "status", "message") or "")

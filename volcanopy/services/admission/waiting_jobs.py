@@ -1,6 +1,6 @@
-"""How many jobs wait for admission, by queue and by who asked for them: counted as what admission watches changes.
+"""Counts of jobs that wait for admission to their queue, by queue and submitter.
 
-A PodGroup waits until the scheduler admits it. A BatchJob that has no PodGroup yet waits as well.
+A PodGroup waits until the scheduler admits it; so does a BatchJob without a PodGroup.
 """
 
 import sys
@@ -18,11 +18,11 @@ from volcanopy.kube.client.kinds import Kind
 JOBS: Kind[QueuedJob] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, QueuedJob)
 
 Waiter = tuple[str, User]
-"""A queue, and whoever asked for a job in it."""
+"""A queue and a submitter."""
 
 
 class WaitingJobs:
-    """How many wait of each queue and user."""
+    """The numbers of waiting jobs by queue and submitter."""
 
     def __init__(self) -> None:
         self.count: Counter[Waiter] = Counter()
@@ -32,7 +32,7 @@ class WaitingJobs:
         self._grouped: Counter[str] = Counter()
 
     def take_groups(self, changes: Sequence[Change[PodGroup]]) -> None:
-        """PodGroups have changed."""
+        """Take changes of PodGroups."""
         for change in changes:
             group, gone = change.object, change.type is ChangeType.DELETED
             key = group.metadata.key
@@ -45,7 +45,7 @@ class WaitingJobs:
                 self._regroup(owner, +1)
 
     def take_jobs(self, changes: Sequence[Change[QueuedJob]]) -> None:
-        """Jobs have changed."""
+        """Take changes of jobs."""
         for change in changes:
             job, gone = change.object, change.type is ChangeType.DELETED
             waits = not gone and job.status.state.phase in {"", "Pending"} and job.metadata.deletion_timestamp is None
@@ -59,7 +59,7 @@ class WaitingJobs:
                     self.count[waiter] += 1
 
     def _regroup(self, job: str, change: int) -> None:
-        """A job has got a PodGroup, or one less: with one it is that which waits."""
+        """Count a job's PodGroup instead of the job, from its first one to its last."""
         if not job:
             return
         had = self._grouped[job] > 0
@@ -74,10 +74,10 @@ class WaitingJobs:
             else:
                 self.count[waiter] += 1
 
-    def _put(self, table: dict[str, Waiter | None], key: str, thing: PodGroup | None) -> None:
+    def _put(self, table: dict[str, Waiter | None], key: str, group: PodGroup | None) -> None:
         before = table.pop(key, None)
-        if thing is not None:
-            table[key] = waiter = _waiter(thing)
+        if group is not None:
+            table[key] = waiter = _waiter(group)
             self.count[waiter] += 1
         if before is not None:
             self._less(before)
@@ -89,35 +89,39 @@ class WaitingJobs:
 
 
 def slim_job(job: QueuedJob) -> QueuedJob:
-    """A job without what nobody counts."""
+    """Return a job with only the fields that are counted."""
     return QueuedJob(
         metadata=slim_meta(job.metadata), spec=QueuedJobSpec(queue=sys.intern(job.spec.queue)), status=job.status
     )
 
 
-def slim_meta(was: Meta) -> Meta:
-    """What is to be known of an object: which it is, whose, and who asked for it."""
+def slim_meta(meta: Meta) -> Meta:
+    """Return the identity, owners and submitter of an object."""
     return Meta(
-        name=was.name,
-        namespace=was.namespace,
-        uid=was.uid,
-        resource_version=was.resource_version,
-        deletion_timestamp=was.deletion_timestamp,
-        annotations={key: sys.intern(was.annotations[key]) for key in KEYS if key in was.annotations},
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        deletion_timestamp=meta.deletion_timestamp,
+        annotations={key: sys.intern(meta.annotations[key]) for key in KEYS if key in meta.annotations},
         owner_references=tuple(
-            OwnerReference(api_version=one.api_version, kind=one.kind, name=one.name)
-            for one in was.owner_references
-            if one.kind == JOBS.kind
+            OwnerReference(api_version=owner.api_version, kind=owner.kind, name=owner.name)
+            for owner in meta.owner_references
+            if owner.kind == JOBS.kind
         ),
     )
 
 
 def _job_of(group: PodGroup) -> str:
-    """The key of the job that a PodGroup is of; empty if it is of none."""
+    """Return the key of a PodGroup's job, empty if it has none."""
     meta = group.metadata
-    owners = (one for one in meta.owner_references if one.kind == JOBS.kind and one.api_version.startswith(names.BATCH))
-    return next((f"{meta.namespace}/{one.name}" for one in owners), "")
+    owners = (
+        owner
+        for owner in meta.owner_references
+        if owner.kind == JOBS.kind and owner.api_version.startswith(names.BATCH)
+    )
+    return next((f"{meta.namespace}/{owner.name}" for owner in owners), "")
 
 
-def _waiter(thing: PodGroup | QueuedJob) -> Waiter:
-    return (thing.spec.queue or names.DEFAULT_QUEUE, submitter_in(thing.metadata.annotations))
+def _waiter(item: PodGroup | QueuedJob) -> Waiter:
+    return (item.spec.queue or names.DEFAULT_QUEUE, submitter_in(item.metadata.annotations))

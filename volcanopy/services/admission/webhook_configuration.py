@@ -1,4 +1,4 @@
-"""The webhook configurations: which requests the API server sends to admission, and whom it trusts there."""
+"""The webhook configurations: which requests the API server sends to admission, and which authority it trusts."""
 
 import base64
 import contextlib
@@ -25,10 +25,10 @@ _CREATE, _CHANGE, _ALL = ["CREATE"], ["CREATE", "UPDATE"], ["CREATE", "UPDATE", 
 
 @dataclass(frozen=True)
 class Registration:
-    """How the API server reaches us, and what it does when it does not.
+    """How the API server reaches the webhook, and what it does on failure.
 
-    ``address`` is ``https://host:port``; a ``service`` (``namespace/name``) comes before it. ``authority`` is what the server
-    must trust, in PEM; None if cert-manager tells it, from the Certificate ``inject_from`` (``namespace/name``).
+    ``address`` is ``https://host:port``; a ``service`` (``namespace/name``) takes precedence. ``authority`` is the
+    caBundle in PEM; None if cert-manager injects it from the Certificate ``inject_from`` (``namespace/name``).
     """
 
     address: str
@@ -39,7 +39,7 @@ class Registration:
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
 
     def configurations(self) -> tuple[tuple[Kind[Json], Json], ...]:
-        """The objects that point the API server to us."""
+        """Return the webhook configurations."""
         ours, foreign = self._conditions()
         return (
             self._configuration(
@@ -68,7 +68,7 @@ class Registration:
         )
 
     def _conditions(self) -> tuple[list[Json], list[Json]]:
-        """Which pods concern us, and which PodGroups: not those that our own controllers make."""
+        """Return the match conditions of pods and of PodGroups, which exclude those of the own controllers."""
         policy = self.policy
         ours = _condition(
             "our-scheduler",
@@ -77,7 +77,7 @@ class Registration:
         foreign = _condition("not-by-us", f"!(request.userInfo.username in {_list(policy.controllers)})")
         if policy.controllers:
             return [ours, foreign, _NO_TRIAL], [foreign]
-        # Nobody can be told apart by name here (a cluster on one machine): what says that it is a job's is believed.
+        # All users have the same name here (a local cluster), so an owner reference to a job is trusted.
         loose = (
             "!(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'BatchJob'))"
         )
@@ -109,7 +109,7 @@ class Registration:
         return made
 
     def _own_namespaces(self) -> list[str]:
-        """Where the cluster's own pods live, which must start when we are down."""
+        """Return the namespaces of system pods, which must start while the webhook is down."""
         own = self.service.partition("/")[0]
         return sorted({"kube-system", *([own] if own else [])})
 
@@ -134,7 +134,7 @@ class Registration:
 _NOTE = "(has({0}.metadata.annotations) && '{1}' in {0}.metadata.annotations ? {0}.metadata.annotations['{1}'] : '')"
 _RENAMED: list[Json] = [
     {
-        "name": "says-someone-else",
+        "name": "changed-submitter",
         "expression": " || ".join(
             f"{_NOTE.format('object', key)} != {_NOTE.format('oldObject', key)}"
             for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
@@ -157,7 +157,7 @@ def _condition(name: str, expression: str) -> Json:
     return {"name": name, "expression": expression}
 
 
-# Only what is not kept can pass as a trial: the label of a pod that is kept means nothing.
+# Only dry-run requests count as trials: on a stored pod the label has no effect.
 _NO_TRIAL = _condition(
     "not-our-trial",
     "!(has(request.dryRun) && request.dryRun && has(object.metadata.labels) &&"
@@ -174,19 +174,19 @@ def _not_in(namespaces: list[str]) -> Json:
 
 
 async def register(client: Client, registration: Registration) -> None:
-    """Make the configurations, or bring them to this form; what is right already is not written."""
-    for kind, wanted in registration.configurations():
+    """Create or update the configurations; unchanged ones are not written."""
+    for kind, target in registration.configurations():
         while True:
             try:
-                found = await client.get(kind, None, CONFIGURATION)
+                current = await client.get(kind, None, CONFIGURATION)
             except NotFound:
                 try:
-                    await client.create(kind, None, wanted)
+                    await client.create(kind, None, target)
                 except AlreadyExists:
                     continue
                 break
-            changed = _merged(found, wanted)
-            if changed != found:
+            changed = _merged(current, target)
+            if changed != current:
                 try:
                     await client.update(kind, None, CONFIGURATION, changed)
                 except (Conflict, NotFound):
@@ -194,40 +194,40 @@ async def register(client: Client, registration: Registration) -> None:
             break
 
 
-def _merged(found: Json, wanted: Json) -> Json:
-    """What there is with what is wanted; a bundle that somebody else put in stays where we have none of our own."""
-    there = {one.get("name"): one for one in found.get("webhooks") or ()}
+def _merged(current: Json, target: Json) -> Json:
+    """Return the current object with the target's fields; an injected caBundle stays where the target has none."""
+    there = {webhook.get("name"): webhook for webhook in current.get("webhooks") or ()}
     webhooks = []
-    for one in wanted["webhooks"]:
-        old = there.get(one["name"], {})
-        # What the API server has filled in is taken as it is, so that nothing is written where nothing differs.
-        config = {**one["clientConfig"]}
+    for webhook in target["webhooks"]:
+        old = there.get(webhook["name"], {})
+        # Fields with defaults of the API server are kept, so that an unchanged object is not written.
+        config = {**webhook["clientConfig"]}
         if "caBundle" not in config and (bundle := (old.get("clientConfig") or {}).get("caBundle")):
             config["caBundle"] = bundle
-        merged = {**old, **one, "clientConfig": config}
+        merged = {**old, **webhook, "clientConfig": config}
         for key in ("matchConditions", "namespaceSelector"):
-            if key not in one and old.get(key) not in (None, {}, []):
+            if key not in webhook and old.get(key) not in (None, {}, []):
                 merged.pop(key)
         webhooks.append(merged)
-    metadata = found["metadata"]
-    notes = {**(metadata.get("annotations") or {}), **(wanted["metadata"].get("annotations") or {})}
-    return {**found, "metadata": {**metadata, **({"annotations": notes} if notes else {})}, "webhooks": webhooks}
+    metadata = current["metadata"]
+    notes = {**(metadata.get("annotations") or {}), **(target["metadata"].get("annotations") or {})}
+    return {**current, "metadata": {**metadata, **({"annotations": notes} if notes else {})}, "webhooks": webhooks}
 
 
 async def published(client: Client) -> bytes:
-    """What API servers are told to trust by every one of our webhooks; empty if they do not agree."""
+    """Return the caBundle of all webhooks, empty if they differ."""
     bundles: set[str] = set()
     for kind in (MUTATING, VALIDATING):
         try:
-            found = await client.get(kind, None, CONFIGURATION)
+            current = await client.get(kind, None, CONFIGURATION)
         except NotFound:
             return b""
-        bundles |= {one["clientConfig"].get("caBundle", "") for one in found.get("webhooks") or ()}
+        bundles |= {webhook["clientConfig"].get("caBundle", "") for webhook in current.get("webhooks") or ()}
     return base64.b64decode(bundles.pop()) if len(bundles) == 1 else b""
 
 
 async def unregister(client: Client) -> None:
-    """Take the configurations away."""
+    """Delete the configurations."""
     for kind in (MUTATING, VALIDATING):
         with contextlib.suppress(NotFound):
             await client.delete(kind, None, CONFIGURATION)

@@ -64,13 +64,13 @@ class JobControllerSettings:
     pace: float = 0.2
     """Least time between two reconciles of a job because of its pods."""
     election: Election | None = None
-    """What decides which of several controllers acts; None: this is the only one."""
+    """The leader election; None: this is the only controller."""
     shutdown: float = 20.0
-    """For finishing what is being worked on, once the end is asked for."""
+    """For finishing running reconciles at shutdown."""
     stuck_after: float = 600.0
-    """With an object that has been worked on for so long, the process counts as unhealthy."""
+    """The process is unhealthy when a reconcile takes this long."""
     stale_watch_after: float = 300.0
-    """With a watch that has failed for so long, likewise."""
+    """The process is unhealthy when a watch has failed for this long."""
 
 
 class JobController(Worker):
@@ -159,10 +159,10 @@ async def run(
     *,
     health: Health | None = None,
 ) -> None:
-    """Control jobs until ``stop`` is set. ``ready`` is set when everything that exists has been seen, and it works.
+    """Run the controllers until ``stop`` is set. ``ready`` is set when the caches are synced and the workers run.
 
-    With an election in the settings it follows the cluster from the start and works from when it leads; ``health`` is
-    told what to look at. Raises ThirdPartyError when an installed package with job plugins is broken, LostLeadership.
+    With an election in the settings the caches follow the cluster from the start, the workers run from leadership on.
+    ``health`` gets the checks. Raises ThirdPartyError when an installed job plugin is invalid, LostLeadership.
     """
     settings = settings or JobControllerSettings()
     plugins = job_registry()
@@ -221,7 +221,7 @@ def _watch_over(
 
     health.live |= {"work": stuck, "watches": stale_watches(lambda: watches, settings.stale_watch_after)}
     health.ready["caches"] = unsynced(lambda: [(watch.kind.plural, watch.synced) for watch in watches])
-    health.facts["leader"] = candidate.told
+    health.facts["leader"] = candidate.description
 
 
 async def _finish(work: Sequence[WorkQueue], seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""A service as one of several equals of which one acts: it may write only while it leads, and ends when it has lost that.
+"""Leader election of a service: it writes only while it is the leader, and exits when it has lost the Lease.
 
-Everything that a service has open is opened inside :func:`candidacy`, so that it is closed, and its last writes done,
-when the Lease is given back.
+Everything that a service opens is opened inside :func:`candidacy`, so that it is closed, and its last writes done, when the
+Lease is released.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from volcanopy.services.process.settings import Election
 
 
 class Candidate:
-    """A process that wants to lead, or does."""
+    """A candidate for leadership, or the leader."""
 
     def __init__(self, leadership: Leadership, tasks: asyncio.TaskGroup, component: str) -> None:
         self._leadership, self._tasks = leadership, tasks
@@ -27,30 +27,30 @@ class Candidate:
         self._holding: asyncio.Task[None] | None = None
 
     def may_act(self) -> bool:
-        """Whether this process leads at this very moment: the fence of its client."""
+        """Whether this process is the leader at this moment: the fence of its client."""
         return self._leadership.may_act()
 
-    def told(self) -> str:
-        """Who leads, in words."""
+    def description(self) -> str:
+        """Return the leader for people."""
         if isinstance(self._leadership, AlwaysLeader):
-            return "this process, which has no equals"
+            return "this process, without leader election"
         if self.may_act():
             return f"this process, {self._leadership.leader}"
-        return self._leadership.leader or "not known"
+        return self._leadership.leader or "unknown"
 
     async def lead(self) -> None:
-        """Wait until this process leads. From then on the loss of that ends whatever runs in :func:`candidacy`."""
+        """Wait for leadership. From then on its loss ends the block of :func:`candidacy`."""
         await self._leadership.acquire()
         self._holding = self._tasks.create_task(self._leadership.hold(), name="lease")
         self._gauge.set(1)
 
     async def lost(self) -> None:
-        """A write has met the fence. Raises LostLeadership, which says why, if this process has led."""
+        """Handle a write that the fence rejected. Raises LostLeadership, with the reason, if this process was the leader."""
         if self._holding is not None:
             await self._holding
 
     async def retire(self) -> None:
-        """Act no more, and let another lead."""
+        """Stop acting and release the leadership."""
         self._gauge.set(0)
         if self._holding is not None:
             self._holding.cancel()
@@ -59,7 +59,7 @@ class Candidate:
 
 @contextlib.asynccontextmanager
 async def candidacy(connection: Connection, election: Election | None, component: str) -> AsyncIterator[Candidate]:
-    """A candidate for as long as the block lasts; without an election it leads unopposed.
+    """A candidate for the duration of the block; always the leader without an election.
 
     Raises LostLeadership, in a group, and cancels the block, when the Lease is lost.
     """
@@ -71,7 +71,7 @@ async def candidacy(connection: Connection, election: Election | None, component
             finally:
                 await alone.retire()
         return
-    # A client of its own: no flood of other requests may hold up a renewal.
+    # An own client, so that no other request delays a renewal.
     async with (
         Client(connection, connections=2, field_manager=f"volcanopy-{component}") as client,
         asyncio.TaskGroup() as tasks,
@@ -88,5 +88,5 @@ async def candidacy(connection: Connection, election: Election | None, component
 
 
 def home(connection: Connection) -> str:
-    """The namespace for what is ours where none is given: the pod's own, or where a cluster keeps such things."""
+    """Return the default namespace for own objects: the pod's, or kube-system outside of a pod."""
     return "kube-system" if connection.context else connection.namespace

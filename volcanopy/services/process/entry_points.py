@@ -1,7 +1,7 @@
-"""Plugins and actions that others have written: found by their entry points, looked over, and put beside our own.
+"""Plugins and actions of installed packages, loaded from their entry points and validated.
 
-A package offers a plugin of the scheduler as an entry point of the group ``volcanopy.plugins``, an action as one of
-``volcanopy.actions``, a plugin of jobs as one of ``volcanopy.job_plugins``. The entry point's name is the one that the
+A package provides a scheduler plugin as an entry point of the group ``volcanopy.plugins``, an action as one of
+``volcanopy.actions``, a job plugin as one of ``volcanopy.job_plugins``. The name of the entry point is the one that the
 configuration file, or a job's ``spec.plugins``, uses.
 """
 
@@ -23,122 +23,122 @@ T = TypeVar("T")
 
 
 class ThirdPartyError(ValueError):
-    """What is wrong with an installed package, in one sentence that names it."""
+    """An installed package is invalid; the message names it."""
 
 
 def registry() -> Registry:
-    """The plugins and actions of volcanopy and of all installed packages; raises ThirdPartyError."""
+    """Return the plugins and actions of volcanopy and of all installed packages. Raises ThirdPartyError."""
     ours = builtin()
-    plugins = _found("plugin", entry_points(group=PLUGINS), ours.plugins, _plugin)
-    actions = _found("action", entry_points(group=ACTIONS), ours.actions, _action)
+    plugins = _loaded("plugin", entry_points(group=PLUGINS), ours.plugins, _plugin)
+    actions = _loaded("action", entry_points(group=ACTIONS), ours.actions, _action)
     return ours.with_plugins(*plugins).with_actions(*actions)
 
 
 def job_registry() -> jobregistry.Registry:
-    """The job plugins of volcanopy and, after them, of all installed packages by name; raises ThirdPartyError."""
+    """Return the job plugins of volcanopy, then those of all installed packages by name. Raises ThirdPartyError."""
     ours = jobregistry.JOB_PLUGINS
-    theirs = _found("job plugin", entry_points(group=JOB_PLUGINS), ours, _job_plugin)
-    found = {**ours, **{plugin.name: plugin for plugin in theirs}}
+    theirs = _loaded("job plugin", entry_points(group=JOB_PLUGINS), ours, _job_plugin)
+    plugins = {**ours, **{plugin.name: plugin for plugin in theirs}}
     for plugin in theirs:
-        if unknown := next((name for name in plugin.implies if name not in found), None):
-            told = f"job plugin {plugin.name!r} implies {unknown!r}, which does not exist"
-            raise ThirdPartyError(f"{told}: install the package that has it, or uninstall this one")
-    return found
+        if unknown := next((name for name in plugin.implies if name not in plugins), None):
+            problem = f"job plugin {plugin.name!r} implies {unknown!r}, which does not exist"
+            raise ThirdPartyError(f"{problem}: install the package that has it, or uninstall this one")
+    return plugins
 
 
-def _found(kind: str, points: Iterable[EntryPoint], ours: Mapping[str, Any], check: Callable[[Any], T]) -> list[T]:
-    found: dict[str, tuple[str, T]] = {}
+def _loaded(kind: str, points: Iterable[EntryPoint], ours: Mapping[str, Any], check: Callable[[Any], T]) -> list[T]:
+    loaded: dict[str, tuple[str, T]] = {}
     for point in sorted(points, key=lambda point: (point.name, point.value)):
-        said = f"{kind} {point.name!r} of {_package(point)}"
+        origin = f"{kind} {point.name!r} of {_package(point)}"
         if point.name in ours:
-            raise ThirdPartyError(f"{said} has the name of a {kind} that comes with volcanopy: give it another")
-        if point.name in found:
-            raise ThirdPartyError(f"{said} has the name of one of {found[point.name][0]}: uninstall one of the two")
+            raise ThirdPartyError(f"{origin} has the name of a {kind} that comes with volcanopy: give it another")
+        if point.name in loaded:
+            raise ThirdPartyError(f"{origin} has the name of one of {loaded[point.name][0]}: uninstall one of the two")
         try:
-            found[point.name] = (_package(point), check(_load(point)))
+            loaded[point.name] = (_package(point), check(_load(point)))
         except _Fault as fault:
-            raise ThirdPartyError(f"{said} (entry point {point.value}) {fault}") from fault.__cause__
-    return [thing for _, thing in found.values()]
+            raise ThirdPartyError(f"{origin} (entry point {point.value}) {fault}") from fault.__cause__
+    return [item for _, item in loaded.values()]
 
 
 class _Fault(Exception):
-    """What is wrong with one entry point, to be said after its name."""
+    """An entry point is invalid; the message continues a sentence that starts with its name."""
 
 
 class _Named:
-    """A thing that was loaded, with the name that its entry point gives it."""
+    """A loaded object with the name of its entry point."""
 
-    def __init__(self, name: str, thing: Any) -> None:
-        self.name, self.thing = name, thing
+    def __init__(self, name: str, item: Any) -> None:
+        self.name, self.item = name, item
 
-    def must(self, holds: bool, otherwise: str) -> None:
-        """Refuse the thing unless this holds."""
-        if not holds:
-            raise _Fault(otherwise)
+    def must(self, condition: bool, problem: str) -> None:
+        """Reject the object unless the condition is true."""
+        if not condition:
+            raise _Fault(problem)
 
     def must_be_named(self) -> None:
-        """Refuse a thing that goes by another name than its entry point."""
-        name = getattr(self.thing, "name", None)
-        self.must(name == self.name, f"calls itself {name!r}: let its name and that of its entry point be the same")
+        """Reject an object whose name differs from that of its entry point."""
+        name = getattr(self.item, "name", None)
+        self.must(name == self.name, f"has the name {name!r}: give it the name of its entry point")
 
 
 def _load(point: EntryPoint) -> _Named:
     try:
         return _Named(point.name, point.load())
     except Exception as error:
-        why = " ".join(str(error).split()) or "no more is said"
+        why = " ".join(str(error).split()) or "without a message"
         raise _Fault(f"cannot be loaded: {type(error).__name__}: {why}; mend the package or uninstall it") from error
 
 
 def _plugin(loaded: _Named) -> type[Plugin[Any]]:
-    plugin = loaded.thing
+    plugin = loaded.item
     is_plugin = isinstance(plugin, type) and issubclass(plugin, Plugin)
     loaded.must(is_plugin, f"is {_what(plugin)}, not a subclass of volcanopy.scheduler.framework.plugin.Plugin")
     loaded.must_be_named()
     arguments = plugin.arguments
     is_model = isinstance(arguments, type) and issubclass(arguments, Arguments)
     loaded.must(is_model, f"declares {_what(arguments)} as its arguments, not a subclass of Arguments")
-    found: type[Plugin[Any]] = plugin
-    return found
+    checked: type[Plugin[Any]] = plugin
+    return checked
 
 
 def _job_plugin(loaded: _Named) -> type[jobplugin.JobPlugin[Any]]:
-    plugin = loaded.thing
+    plugin = loaded.item
     is_plugin = isinstance(plugin, type) and issubclass(plugin, jobplugin.JobPlugin)
     base = "volcanopy.jobcontroller.plugins.plugin.JobPlugin"
     loaded.must(is_plugin, f"is {_what(plugin)}, not a subclass of {base}")
     loaded.must_be_named()
     model = getattr(plugin, "arguments_model", None)
     is_model = isinstance(model, type) and issubclass(model, jobplugin.Arguments)
-    loaded.must(is_model, "does not say which arguments it takes: name them in the brackets of JobPlugin[...]")
+    loaded.must(is_model, "does not declare its arguments: name them in the brackets of JobPlugin[...]")
     implied = plugin.implies
     are_names = isinstance(implied, tuple) and all(isinstance(name, str) for name in implied)
     loaded.must(are_names, f"implies {implied!r}: give it a tuple of the names of plugins")
-    found: type[jobplugin.JobPlugin[Any]] = plugin
-    return found
+    checked: type[jobplugin.JobPlugin[Any]] = plugin
+    return checked
 
 
 def _action(loaded: _Named) -> Action[Any]:
-    if isinstance(loaded.thing, type):
+    if isinstance(loaded.item, type):
         try:
-            loaded.thing = loaded.thing()
+            loaded.item = loaded.item()
         except Exception as error:
             raise _Fault(f"cannot be made: {type(error).__name__}: {error}") from error
-    action = loaded.thing
+    action = loaded.item
     loaded.must(callable(action), f"is {_what(action)}, which cannot be called: give it __call__(session, arguments)")
     loaded.must_be_named()
     arguments = getattr(action, "arguments", None)
     are_names = isinstance(arguments, tuple) and all(isinstance(name, str) for name in arguments)
-    loaded.must(are_names, "does not say which arguments it takes: give it a tuple of their names as arguments")
-    found: Action[Any] = action
-    return found
+    loaded.must(are_names, "does not declare its arguments: give it a tuple of their names as arguments")
+    checked: Action[Any] = action
+    return checked
 
 
-def _what(thing: Any) -> str:
+def _what(item: Any) -> str:
     return (
-        f"the class {thing.__qualname__}"
-        if isinstance(thing, type)
-        else f"an object of the type {type(thing).__qualname__}"
+        f"the class {item.__qualname__}"
+        if isinstance(item, type)
+        else f"an object of the type {type(item).__qualname__}"
     )
 
 

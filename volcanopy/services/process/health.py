@@ -1,8 +1,7 @@
-"""What a process says of itself to whoever looks after it: ``/livez``, ``/healthz``, ``/readyz`` and ``/metrics``.
+"""Health and metrics endpoints: ``/livez``, ``/healthz``, ``/readyz`` and ``/metrics``.
 
-*Live* means that a new start would not help; *ready* that the process knows the cluster. One that stands by for the
-leader is both: it is to be left alone, and ready to take over. With ``?verbose`` each check is told, in the form of
-Kubernetes' own components.
+*Live* means that a restart would not help; *ready* that the caches are synced. A standby is both. With ``?verbose`` each check
+is listed in the format of Kubernetes components.
 """
 
 import asyncio
@@ -17,48 +16,48 @@ from prometheus_client.exposition import choose_encoder
 from volcanopy.kube.metrics.registry import REGISTRY
 
 Check = Callable[[], str]
-"""What is wrong, as a sentence without its stop; empty if nothing is."""
+"""Returns the problem, empty without one."""
 
 
 class Watch(Protocol):
-    """A copy of the objects of a kind that is kept up to date."""
+    """A watch cache of one kind."""
 
     @property
     def fault(self) -> str:
-        """What keeps it from being up to date now; empty when nothing does."""
+        """The error that keeps it from being up to date, empty without one."""
 
     @property
     def faulty_since(self) -> float | None:
-        """Since when (monotonic seconds) that is so."""
+        """The time of the first such error (monotonic seconds)."""
 
 
 class Health:
-    """The checks of one process. They are asked anew at each question, so they must be quick."""
+    """The checks of one process. They run at each request, so they must be fast."""
 
     def __init__(self) -> None:
         self.live: dict[str, Check] = {}
-        """What must hold, lest the process be started again."""
+        """Checks whose failure requires a restart."""
         self.ready: dict[str, Check] = {}
-        """What must hold besides for the process to be ready."""
+        """Further checks of readiness."""
         self.facts: dict[str, Callable[[], str]] = {}
-        """What else there is to know, such as who leads; a line each."""
+        """Other information, such as the leader; one line each."""
 
     def alive(self) -> dict[str, str]:
-        """The problem of each check that tells whether the process lives."""
+        """Return the problem of each liveness check."""
         return {name: check() for name, check in self.live.items()}
 
     def prepared(self) -> dict[str, str]:
-        """The same for readiness: what does not live is not ready either."""
+        """Return the problem of each readiness check, liveness included."""
         return {**self.alive(), **{name: check() for name, check in self.ready.items()}}
 
     def routes(self) -> list[web.RouteDef]:
-        """The paths, for a server that may have others too."""
+        """Return the routes, for a server that may have others."""
 
         async def live(request: web.Request) -> web.Response:
-            return self._told(request, self.alive())
+            return self._response(request, self.alive())
 
         async def ready(request: web.Request) -> web.Response:
-            return self._told(request, self.prepared())
+            return self._response(request, self.prepared())
 
         return [
             web.get("/livez", live),
@@ -67,7 +66,7 @@ class Health:
             web.get("/metrics", _metrics),
         ]
 
-    def _told(self, request: web.Request, problems: dict[str, str]) -> web.Response:
+    def _response(self, request: web.Request, problems: dict[str, str]) -> web.Response:
         failed = any(problems.values())
         if not failed and "verbose" not in request.query:
             return web.Response(text="ok")
@@ -84,7 +83,7 @@ async def _metrics(request: web.Request) -> web.Response:
 
 @contextlib.asynccontextmanager
 async def serving(health: Health, host: str, port: int) -> AsyncIterator[str]:
-    """Answer on this address (port 0 takes a free one); gives the URL. Raises OSError with a sentence if it is taken."""
+    """Serve on this address (port 0: a free one) and yield the URL. Raises OSError with a remedy if it is in use."""
     app = web.Application()
     app.add_routes(health.routes())
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -95,7 +94,7 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[str]:
         except OSError as fault:
             why = fault.strerror or str(fault)
             raise OSError(
-                f"health cannot be told on {host}:{port}, give another --bind-address or --health-port: {why}"
+                f"health endpoints cannot listen on {host}:{port}, set another --bind-address or --health-port: {why}"
             ) from fault
         host, port = runner.addresses[0][:2]
         yield f"http://{host}:{port}"
@@ -104,45 +103,43 @@ async def serving(health: Health, host: str, port: int) -> AsyncIterator[str]:
 
 
 class Heartbeat:
-    """Whether what is to be done again and again is done: ``limit`` is the longest time in seconds from one to the next."""
+    """A check that an activity is repeated: at most ``limit`` seconds from one completion to the next."""
 
     def __init__(self, what: str, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._limit, self._clock = what, limit, clock
         self._since: float | None = None
 
     def beat(self) -> None:
-        """It has been done, or is expected from now on."""
+        """Note a completion, or expect completions from now on."""
         self._since = self._clock()
 
     def rest(self) -> None:
-        """It is not expected any more."""
+        """Expect no more completions."""
         self._since = None
 
     def problem(self) -> str:
-        """What is to be said when it has not been done for too long."""
+        """Return the problem if the last completion is too long ago."""
         if self._since is None or (passed := self._clock() - self._since) <= self._limit:
             return ""
-        return f"no {self._what} has come to a good end for {passed:.0f} s (limit {self._limit:g} s)"
+        return f"no successful {self._what} for {passed:.0f} s (limit {self._limit:g} s)"
 
 
 def stale_watches(
     watches: Callable[[], Iterable[Watch]], limit: float, clock: Callable[[], float] = time.monotonic
 ) -> Check:
-    """The check that no watch has failed for longer than ``limit`` seconds."""
+    """Return the check that no watch has failed for longer than ``limit`` seconds."""
 
     def problem() -> str:
-        dead = [(one.faulty_since, one.fault) for one in watches() if one.faulty_since is not None]
-        since, fault = min(dead, default=(clock(), ""))
+        stale = [(watch.faulty_since, watch.fault) for watch in watches() if watch.faulty_since is not None]
+        since, fault = min(stale, default=(clock(), ""))
         passed = clock() - since
-        return (
-            "" if passed <= limit else f"the cluster has not been heard for {passed:.0f} s (limit {limit:g} s): {fault}"
-        )
+        return "" if passed <= limit else f"watch stale for {passed:.0f} s (limit {limit:g} s): {fault}"
 
     return problem
 
 
 def unsynced(events: Callable[[], Iterable[tuple[str, asyncio.Event]]]) -> Check:
-    """The check that everything has been listed once: the events that tell so, by the plural of their kind."""
+    """Return the check that all kinds have been listed; ``events`` returns their plurals, each with its event."""
 
     def problem() -> str:
         missing = [name for name, event in events() if not event.is_set()]

@@ -1,4 +1,4 @@
-"""What the services can be told, with the values that suit most clusters."""
+"""Settings of the service processes, with defaults."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +10,13 @@ from volcanopy.kube.leader.elector import Terms
 
 @dataclass(frozen=True, kw_only=True)
 class Election:
-    """The Lease for which equal processes compete. Each name is a competition of its own."""
+    """The Lease of a leader election, identified by its name."""
 
     name: str
     namespace: str = ""
     """Where the Lease is; empty: the pod's own namespace, or kube-system for a process that runs in none."""
     terms: Terms = field(default_factory=Terms)
-    """How long it lasts."""
+    """Its durations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,30 +24,30 @@ class SchedulerSettings:
     """The scheduler's settings. Times are in seconds."""
 
     scheduler_name: str = names.SCHEDULER
-    """Pods that give this name in ``spec.schedulerName`` are ours."""
+    """Pods with this ``spec.schedulerName`` are scheduled."""
     default_queue: str = names.DEFAULT_QUEUE
-    """The queue of pod groups that name none. It is created if it does not exist."""
+    """The queue of pod groups without a queue. It is created if it does not exist."""
     config: Path | None = None
     """The configuration file: actions, tiers of plugins. It is read again when it changes. None: the built-in default."""
     config_period: float = 2.0
-    """Between two looks at whether the file has changed."""
+    """Between two checks of the file."""
     debounce: float = 0.005
-    """From the first change to the cycle that looks at it, so that what comes together is decided together."""
+    """From the first change to the cycle that handles it, so that concurrent changes are handled together."""
     debounce_most: float = 0.1
-    """Between two cycles at most, where cycles take long themselves."""
+    """The longest pause between two cycles that take long."""
     heartbeat: float = 10.0
     """The longest time without a cycle."""
     in_flight: int = 64
-    """Binds and evictions on their way at once."""
+    """Concurrent binds and evictions."""
     shutdown: float = 20.0
-    """For finishing what was decided, once the end is asked for."""
+    """For finishing the writes of plans at shutdown."""
     dump_dir: Path = Path(gettempdir()) / "volcanopy"
-    """Where a plan that breaks a promise is written, with the world that it was made for."""
+    """Directory of the dumps of plans that violate an invariant, with their snapshots."""
     election: Election | None = None
-    """What decides which of several schedulers acts; None: this is the only one."""
+    """The leader election; None: this is the only scheduler."""
     settle_in: float = 0.2
-    """From winning an election to the first cycle, for what the former leader did last to be heard of."""
+    """From leadership to the first cycle, so that the last writes of the former leader are seen."""
     stuck_after: float = 120.0
-    """Without a cycle that came to a good end, the process counts as unhealthy."""
+    """The process is unhealthy after this time without a successful cycle."""
     stale_watch_after: float = 300.0
-    """With a watch that has failed for so long, likewise."""
+    """The process is unhealthy when a watch has failed for this long."""

@@ -1,4 +1,4 @@
-"""A configuration file that is read again when it changes; a broken one changes nothing."""
+"""A configuration file that is read again when it changes; an invalid one is ignored."""
 
 import os
 from collections.abc import Callable
@@ -15,10 +15,10 @@ _Mark = tuple[int, int, int] | None
 
 
 class RereadFile(Generic[T]):
-    """What a file says: ``current`` is the last good reading.
+    """A configuration file; ``current`` is the last valid content.
 
-    ``what`` the file is stands in every message: "scheduler configuration". ``parse`` raises ``fault``, naming the key and the
-    fix; so does a file that cannot be read. Without a path ``built_in`` is in force for ever.
+    ``what`` names the file in messages, such as "scheduler configuration". ``parse`` raises ``fault``, naming the key and the
+    fix; so does an unreadable file. Without a path ``built_in`` is always in force.
     """
 
     def __init__(
@@ -36,28 +36,28 @@ class RereadFile(Generic[T]):
         self.current = built_in() if path is None else self._read(path)
 
     def reload(self) -> bool:
-        """Read the file if it has changed; whether it says something new. A problem is told once."""
+        """Read the file if it has changed; whether the content has changed. A problem is logged once."""
         mark = self._look()
         if self.path is None or mark == self._mark:
             return False
         self._mark = mark
         try:
-            found = self._read(self.path)
+            content = self._read(self.path)
         except self._fault as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                log.error(f"the {self._what} is broken; the last good one stays in force", problem=self._problem)
+                log.error(f"invalid {self._what}, the last valid one stays in force", problem=self._problem)
             return False
         self._problem = ""
-        if found == self.current:
+        if content == self.current:
             return False
-        self.current = found
+        self.current = content
         self.taken()
         return True
 
     def taken(self) -> None:
-        """There is something new in :attr:`current`."""
-        log.info(f"the {self._what} has changed", file=str(self.path))
+        """Handle a change of :attr:`current`."""
+        log.info(f"{self._what} changed", file=str(self.path))
 
     def _read(self, path: Path) -> T:
         try:
@@ -71,11 +71,11 @@ class RereadFile(Generic[T]):
             raise self._fault(f"{path}: {error}") from error
 
     def _look(self) -> _Mark:
-        """What differs when the file is another one. Links are followed: a mounted ConfigMap is swapped by one."""
+        """Return what changes with the file. Links are followed: a mounted ConfigMap is replaced by one."""
         if self.path is None:
             return None
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return status.st_mtime_ns, status.st_ino, status.st_size

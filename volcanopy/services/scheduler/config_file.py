@@ -1,4 +1,4 @@
-"""The scheduler's configuration file, read again when it changes; a broken one changes nothing."""
+"""The scheduler configuration file, read again when it changes; an invalid one is ignored."""
 
 import asyncio
 from functools import partial
@@ -14,23 +14,23 @@ log = structlog.get_logger(__name__)
 
 
 class ConfigFile(RereadFile[SchedulerConfig]):
-    """The configuration in force: ``current`` is the last good one."""
+    """The scheduler configuration; ``current`` is the last valid one."""
 
     def __init__(self, path: Path | None, registry: Registry) -> None:
-        """Reads the file; raises ConfigError, naming the key and the fix. No path: the built-in default, for ever."""
+        """Read the file; raises ConfigError, naming the key and the fix. No path: always the built-in default."""
         self.changed = asyncio.Event()
-        """Set when there is another configuration; cleared by whoever waits for it."""
+        """Set on a change; cleared by the waiting task."""
         read = partial(parse, registry=registry)
         super().__init__(path, "scheduler configuration", read, ConfigError, partial(default, registry))
 
     def taken(self) -> None:
-        """There is another configuration."""
+        """Signal and log a change."""
         self.changed.set()
         actions = ", ".join(self.current.actions)
-        log.info("the scheduler configuration has changed", actions=actions, file=str(self.path))
+        log.info("scheduler configuration changed", actions=actions, file=str(self.path))
 
     async def follow(self, period: float) -> None:
-        """Look at the file every so many seconds, for ever; :attr:`current` changes with it."""
+        """Check the file every ``period`` seconds, for ever, and update :attr:`current`."""
         while self.path is not None:
             await asyncio.sleep(period)
             self.reload()

@@ -1,7 +1,7 @@
-"""A bug report that writes itself: the world and the plan of a cycle that went wrong, as files.
+"""Dumps of failed cycles: the snapshot and the plan, as files.
 
-``<session>.world.json`` is a Kubernetes List of everything the cycle looked at, in the form that ``volcanopy plan -f``
-reads, so that the cycle can be run again on a desk.
+``<session>.world.json`` is a Kubernetes List of all objects of the snapshot, in the form that ``volcanopy plan -f`` reads, so
+that the cycle can be repeated elsewhere.
 """
 
 import json
@@ -33,10 +33,10 @@ from volcanopy.services.scheduler import replay
 
 
 def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence[str]) -> Path:
-    """Write the world and, where there is one, the plan with what is wrong with it. Returns the world's file."""
+    """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file."""
     folder.mkdir(parents=True, exist_ok=True)
-    world = folder / f"{snapshot.session}.world.json"
-    world.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects(snapshot)}))
+    file = folder / f"{snapshot.session}.world.json"
+    file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects(snapshot)}))
     made = {
         "session": snapshot.session,
         "now": snapshot.now.isoformat(),
@@ -44,28 +44,28 @@ def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence
         "plan": None if plan is None else document(plan),
     }
     (folder / f"{snapshot.session}.plan.json").write_text(json.dumps(made, indent=2), encoding="utf-8")
-    return world
+    return file
 
 
 def objects(snapshot: Snapshot, circumstances: replay.CycleContext | None = None) -> list[dict[str, Any]]:
-    """The objects of a snapshot, as the API server shows them; first of all the cycle, which says what is on its way."""
+    """Return the objects of a snapshot as the API server shows them, after the cycle with its pending changes."""
     entries = [replay.entry(snapshot, circumstances)]
-    entries += [_entry(NAMESPACES, one) for one in snapshot.namespaces.values()]
-    entries += [_entry(PRIORITY_CLASSES, one) for one in snapshot.priority_classes.values()]
-    entries += [_entry(QUEUES, one) for one in snapshot.queues.objects if one is not None]
-    entries += [_entry(POD_GROUPS, one) for one in snapshot.jobs.groups if one is not None]
-    entries += [_entry(HYPER_NODES, one) for one in snapshot.declared]
-    entries += [_entry(NUMA_TOPOLOGIES, one) for one in snapshot.numa.values()]
-    entries += [_entry(RESOURCE_QUOTAS, one) for one in snapshot.quotas]
-    entries += [_entry(DISRUPTION_BUDGETS, one) for one in snapshot.budgets]
+    entries += [_entry(NAMESPACES, item) for item in snapshot.namespaces.values()]
+    entries += [_entry(PRIORITY_CLASSES, item) for item in snapshot.priority_classes.values()]
+    entries += [_entry(QUEUES, item) for item in snapshot.queues.objects if item is not None]
+    entries += [_entry(POD_GROUPS, item) for item in snapshot.jobs.groups if item is not None]
+    entries += [_entry(HYPER_NODES, item) for item in snapshot.declared]
+    entries += [_entry(NUMA_TOPOLOGIES, item) for item in snapshot.numa.values()]
+    entries += [_entry(RESOURCE_QUOTAS, item) for item in snapshot.quotas]
+    entries += [_entry(DISRUPTION_BUDGETS, item) for item in snapshot.budgets]
     entries += _supplies(snapshot)
     entries += [_entry(NODES, _node(snapshot, row)) for row in range(len(snapshot.nodes))]
-    entries += [_entry(PODS, one) for one in snapshot.tasks.pods if one is not None]
+    entries += [_entry(PODS, item) for item in snapshot.tasks.pods if item is not None]
     return entries
 
 
 def _supplies(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The volumes, devices and claims, those that were decided upon as decided."""
+    """Return volumes, devices and claims, with decided allocations."""
     known, kinds = snapshot.claim_tables, {kind.type: kind for kind in SUPPLIES}
     tables: tuple[Mapping[str, Any], ...] = (
         known.claims,
@@ -78,16 +78,18 @@ def _supplies(snapshot: Snapshot) -> list[dict[str, Any]]:
         known.offers.slices,
         known.offers.classes,
     )
-    return [_entry(kinds[type(one)], one) for table in tables for one in table.values()]
+    return [_entry(kinds[type(item)], item) for table in tables for item in table.values()]
 
 
 def _node(snapshot: Snapshot, row: int) -> core.Node:
-    """A node with the room that the snapshot counts."""
+    """Return a node with the allocatable resources of the snapshot."""
     node = snapshot.nodes.traits.objects[row]
     units = snapshot.nodes.allocatable.values[:, row].tolist()
-    room = quantity.texts({name: amount for name, amount in zip(snapshot.axis.names, units, strict=True) if amount})
-    return replace(node, status=replace(node.status, allocatable=dict(room)))
+    allocatable = quantity.texts(
+        {name: amount for name, amount in zip(snapshot.axis.names, units, strict=True) if amount}
+    )
+    return replace(node, status=replace(node.status, allocatable=dict(allocatable)))
 
 
-def _entry(kind: Kind[Any], thing: Any) -> dict[str, Any]:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(thing)}
+def _entry(kind: Kind[Any], item: Any) -> dict[str, Any]:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(item)}

@@ -1,12 +1,13 @@
-"""What the scheduler measures of its own work: how long cycles take, what they come to, who waits, and what queues have.
+"""Metrics of the scheduler: latencies of cycles, results, evictions, waiting jobs, amounts of queues.
 
-Numbers that follow from the state of things are reckoned when somebody asks for the metrics, not in each cycle.
+Values that follow from the current state are computed at each scrape, not in each cycle.
 """
 
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,23 +20,24 @@ from volcanopy.kube.metrics.metric_types import Labels
 from volcanopy.scheduler.framework.observer import Observer, Part, QueueAmounts
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask
-from volcanopy.services.scheduler.eviction_outcomes import EvictionOutcomes
 
 Values = Iterable[tuple[Labels, float]]
 
 _PREEMPTING = frozenset({"preempt", "gangpreempt"})
 _RECLAIMING = frozenset({"reclaim", "gangreclaim"})
+OUTCOME_TIMEOUT = 600.0
+"""Seconds after which evictions count as wasted if their preemptor is not bound; longer than usual grace periods."""
 _COUNTED = 2
-"""How many of the axis' resources have a metric of their own: cpu and memory come first."""
+"""Leading resources of the axis with own metrics: cpu and memory."""
 
 
 def utc_now() -> datetime:
-    """The time in UTC."""
+    """Return the time in UTC."""
     return datetime.now(UTC)
 
 
 class SchedulerMetrics(Observer):
-    """Watches the cycles of one scheduler. ``now`` is there for tests."""
+    """Observes the cycles of one scheduler. ``now`` is injected by tests."""
 
     def __init__(
         self, store: Store, writes_waiting: Callable[[], int] = lambda: 0, now: Callable[[], datetime] = utc_now
@@ -43,11 +45,11 @@ class SchedulerMetrics(Observer):
         self._store, self._writes_waiting, self._now = store, writes_waiting, now
         self._books: QueueAmounts | None = None
         self._waiting: list[Explain] = []
-        """Why those wait that the last plan left waiting."""
+        """The explanations of the last plan."""
         self._phases: tuple[int, QueueAmounts, dict[str, Ints]] | None = None
-        self.exchanges = EvictionOutcomes(store.groups.__contains__, time.monotonic)
+        self.outcomes = EvictionOutcomes(store.groups.__contains__, time.monotonic)
 
-    # What a cycle tells while it decides, in its own thread
+    # Called in the thread of a cycle
 
     @contextmanager
     def _timed(self, observe: Callable[[float], None]) -> Iterator[None]:
@@ -58,7 +60,7 @@ class SchedulerMetrics(Observer):
             observe((time.perf_counter() - begun) * 1000)
 
     def during(self, part: Part, name: str = "") -> AbstractContextManager[None]:
-        """Time this part."""
+        """Measure this part."""
         match part:
             case "open":
                 return self._timed(registry.OPEN_SESSION.observe)
@@ -69,11 +71,11 @@ class SchedulerMetrics(Observer):
         return self.stage("close")
 
     def stage(self, name: str) -> AbstractContextManager[None]:
-        """Time this stage of a cycle."""
+        """Measure this stage of a cycle."""
         return self._timed(registry.CYCLE_LATENCY.labels(name).observe)
 
     def tried(self, attempts: Mapping[str, int]) -> None:
-        """Count who had room made for."""
+        """Count attempts of preemption and reclaim."""
         for action, times in attempts.items():
             if action in _PREEMPTING:
                 registry.PREEMPTION_ATTEMPTS.inc(times)
@@ -81,17 +83,17 @@ class SchedulerMetrics(Observer):
                 registry.RECLAIM_ATTEMPTS.inc(times)
 
     def queues(self, books: QueueAmounts) -> None:
-        """Keep the books until they are asked for."""
+        """Keep the amounts of queues for the next scrape."""
         self._books = books
 
-    # What comes of a cycle
+    # Results of a cycle
 
     def failed(self, kind: str) -> None:
-        """A cycle came to nothing, by an ``error`` or a ``broken`` plan."""
+        """Count a failed cycle: ``error`` or ``broken`` plan."""
         registry.CYCLE_FAULTS.labels(kind).inc()
 
     def decided(self, plan: Plan) -> None:
-        """A plan is about to be carried out; the store does not know of it yet."""
+        """Measure a plan before it is applied; the store does not expect it yet."""
         now = self._now()
         binds: list[Bind] = plan.of(Bind)
         assumed = registry.TASK_LATENCY.labels("Assumed")
@@ -105,10 +107,10 @@ class SchedulerMetrics(Observer):
             _count_evictions(evicts)
         self._waiting = plan.of(Explain)
         registry.ATTEMPTS.labels("unschedulable").inc(sum(len(explain.pods) for explain in self._waiting))
-        self.exchanges.review()
+        self.outcomes.review()
 
     def _started(self, plan: Plan, now: datetime) -> None:
-        """Note how long those have waited that have what they need to start from now on."""
+        """Measure the waiting time of the pod groups that start with this plan."""
         gates: dict[str, str] | None = None
         for effect in plan.of(SetPodGroup):
             group = self._store.groups.get(effect.pod_group)
@@ -121,7 +123,7 @@ class SchedulerMetrics(Observer):
             registry.WAITED.labels(gates.get(effect.pod_group, "none")).observe(waited)
 
     def carried_out(self, plan: Plan, failed: Iterable[str], seconds: float) -> None:
-        """The server has answered to all that a plan does to pods; with the pods for which it came to nothing."""
+        """Measure the results of a plan's effects on pods; ``failed`` are the pods without success."""
         binds, evicts = plan.of(Bind), plan.of(Evict)
         if binds or evicts:
             registry.E2E_LATENCY.observe(seconds * 1000)
@@ -129,14 +131,14 @@ class SchedulerMetrics(Observer):
         unbound = sum(bind.pod in lost for bind in binds)
         registry.ATTEMPTS.labels("error").inc(unbound)
         registry.ATTEMPTS.labels("scheduled").inc(len(binds) - unbound)
-        self.exchanges.bound(bind.group for bind in binds if bind.pod not in lost)
-        self.exchanges.evicted(one for one in evicts if one.pod not in lost)
+        self.outcomes.bound(bind.group for bind in binds if bind.pod not in lost)
+        self.outcomes.evicted(evict for evict in evicts if evict.pod not in lost)
 
-    # What is reckoned when it is asked for
+    # Values at a scrape
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Have the metrics show what is known here for as long as the block lasts."""
+        """Serve the gauges from this object during the block."""
         sources = {
             registry.UNSCHEDULED_TASKS: lambda: self._by_queue(lambda explain: len(explain.pods)),
             registry.UNSCHEDULED_JOBS: lambda: self._by_queue(lambda _: 1),
@@ -182,7 +184,7 @@ class SchedulerMetrics(Observer):
         return [((gate,), waited) for gate, waited in longest.items()]
 
     def _rows(self, books: QueueAmounts) -> list[tuple[int, str]]:
-        """The queues that there are, each with its row."""
+        """Return the existing queues, each with its row."""
         return [(row, name) for row, name in enumerate(books.queues.names) if books.queues.objects[row] is not None]
 
     def _shares(self) -> Values:
@@ -211,7 +213,7 @@ class SchedulerMetrics(Observer):
         return [((name,), float(column[row])) for row, name in self._rows(books) if 0 <= column[row] < UNLIMITED]
 
     def _others(self, kind: str) -> Values:
-        """Other resources, where the queue has to do with them at all."""
+        """Return other resources of queues that use or limit them."""
         books = self._books
         table = None if books is None else _table(books, kind)
         if books is None or table is None:
@@ -241,7 +243,7 @@ _STARTED = frozenset({"Running", "Unknown", "Completed"})
 
 
 def _since(meta: core.Meta, now: datetime) -> float:
-    """Seconds since an object was made, which the server notes to the second."""
+    """Return the age of an object in seconds (the server stores whole seconds)."""
     return max((now - meta.creation_timestamp).total_seconds(), 0.0) if meta.creation_timestamp is not None else 0.0
 
 
@@ -256,7 +258,7 @@ def _count_evictions(evicts: list[Evict]) -> None:
 
 
 def _table(books: QueueAmounts, kind: str) -> Ints | None:
-    """The amounts of a kind; below zero where there are none."""
+    """Return the amounts of a kind; negative where there are none."""
     match kind:
         case "request":
             return books.allocated + books.waiting
@@ -273,7 +275,7 @@ def _table(books: QueueAmounts, kind: str) -> Ints | None:
 
 
 def _phases(books: QueueAmounts, groups: list[core.PodGroup]) -> dict[str, Ints]:
-    """How many pod groups of each queue and of those below it are in each phase."""
+    """Return the number of pod groups by phase and queue, descendants included."""
     index, order = books.queues.index, list(registry.POD_GROUPS)
     counts = np.zeros((len(order), len(index)), dtype=np.int64)
     places = {phase: place for place, phase in enumerate(order)}
@@ -283,3 +285,46 @@ def _phases(books: QueueAmounts, groups: list[core.PodGroup]) -> dict[str, Ints]
         if row is not None and place is not None:
             counts[place, row] += 1
     return dict(zip(order, books.queues.rolled_up(counts), strict=True))
+
+
+@dataclass
+class _Open:
+    """The evictions for a job: the time of the first (seconds), and the number of pods by reason."""
+
+    since: float
+    pods: Counter[str] = field(default_factory=Counter)
+
+
+class EvictionOutcomes:
+    """Evictions that are neither useful nor wasted yet, by the job of the preemptor or reclaimer."""
+
+    def __init__(self, exists: Callable[[str], bool], clock: Callable[[], float]) -> None:
+        """``exists`` returns whether there is a pod group of a key; ``clock`` returns seconds."""
+        self._exists, self._clock = exists, clock
+        self._open: dict[str, _Open] = {}
+
+    def __len__(self) -> int:
+        """The number of jobs with open evictions."""
+        return len(self._open)
+
+    def evicted(self, evictions: Iterable[Evict]) -> None:
+        """Add evictions that the server has accepted; those without a preemptor have no outcome."""
+        for eviction in evictions:
+            if eviction.preemptor:
+                self._open.setdefault(eviction.preemptor, _Open(self._clock())).pods[eviction.reason] += 1
+
+    def bound(self, groups: Iterable[str]) -> None:
+        """Count the evictions for these groups, which have been bound, as useful."""
+        for group in set(groups) & self._open.keys() if self._open else ():
+            self._close(group, useful=True)
+
+    def review(self) -> None:
+        """Count the evictions for jobs that are gone or have waited too long as wasted."""
+        latest = self._clock() - OUTCOME_TIMEOUT
+        for group in [key for key, entry in self._open.items() if entry.since < latest or not self._exists(key)]:
+            self._close(group, useful=False)
+
+    def _close(self, group: str, *, useful: bool) -> None:
+        counter = registry.USEFUL_EVICTIONS if useful else registry.WASTED_EVICTIONS
+        for action, pods in self._open.pop(group).pods.items():
+            counter.labels(action).inc(pods)

@@ -1,7 +1,7 @@
-"""How busy nodes really are: asked of the source that the configuration names, and handed to the state.
+"""The load of nodes: read periodically from the configured source into the scheduler's state.
 
-The scheduler works without: a source that does not answer is asked again, ever less often, and what it told before
-stays in force for as long as the plugins that read it think it fresh.
+A source that fails is retried with back-off; the last values stay in force until the plugins that read them consider them
+too old.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Opener = Callable[[Metrics, Client, NodeCapacities], Source]
 
 
 class LoadFollower:
-    """Keeps the state's picture of the nodes' load current."""
+    """Keeps the nodes' load in the state up to date."""
 
     def __init__(
         self, store: Store, client: Client, config: ConfigFile, *, rng: Random | None = None, opener: Opener = source
@@ -36,10 +36,10 @@ class LoadFollower:
         self._store, self._client, self._config, self._opener = store, client, config, opener
         self._rng = rng or Random()
         self.problem = ""
-        """Why the source does not tell anything at the moment, as a sentence; empty if it does, or if there is none."""
+        """The error of the source, empty without one or without a source."""
 
     async def run(self) -> None:
-        """Measure until cancelled; with another source as soon as the configuration names another."""
+        """Measure until cancelled; a changed configuration changes the source at once."""
         while True:
             settings = self._config.current.metrics
             self._config.changed.clear()
@@ -48,21 +48,21 @@ class LoadFollower:
                 self._forget()
                 await self._config.changed.wait()
             else:
-                async with self._opener(settings, self._client, self._rooms) as asked:
-                    await self._measure(asked, settings)
+                async with self._opener(settings, self._client, self._capacities) as opened:
+                    await self._measure(opened, settings)
 
-    async def _measure(self, asked: Source, settings: Metrics) -> None:
-        """Ask this source for as long as it is the one that is configured."""
+    async def _measure(self, opened: Source, settings: Metrics) -> None:
+        """Read this source while it is the configured one."""
         backoff = Backoff(self._rng, _FIRST_PAUSE, _LONGEST_PAUSE)
         while self._config.current.metrics == settings:
             try:
-                loads = await asked.measure()
+                loads = await opened.measure()
             except LoadError as fault:
                 self._note(str(fault))
                 pause = backoff.next()
             else:
                 if self.problem:
-                    log.info("the nodes' load is known again", source=settings.type, nodes=len(loads))
+                    log.info("node load available again", source=settings.type, nodes=len(loads))
                 self.problem = ""
                 backoff.reset()
                 self._store.state.set_usage(loads, settings.interval)
@@ -71,7 +71,7 @@ class LoadFollower:
             await self._pause(pause)
 
     async def _pause(self, seconds: float) -> None:
-        """Until the next question is due, or the configuration has changed."""
+        """Wait until the next measurement is due or the configuration has changed."""
         try:
             async with asyncio.timeout(seconds):
                 await self._config.changed.wait()
@@ -81,7 +81,7 @@ class LoadFollower:
 
     def _note(self, problem: str) -> None:
         if problem != self.problem:
-            log.warning("the nodes' load cannot be measured; it is tried again", problem=problem)
+            log.warning("node load not available", problem=problem)
         self.problem = problem
 
     def _forget(self) -> None:
@@ -89,8 +89,8 @@ class LoadFollower:
             self._store.state.set_usage({}, timedelta(seconds=30))
             self._store.changed.set()
 
-    def _rooms(self) -> Mapping[str, Mapping[str, int]]:
-        """What each node has."""
+    def _capacities(self) -> Mapping[str, Mapping[str, int]]:
+        """Return the capacity of each node."""
         state = self._store.state
         nodes = [state.nodes.plain["objects"][row] for row in state.node_rows()]
-        return {one.metadata.name: quantity.amounts(one.status.capacity or one.status.allocatable) for one in nodes}
+        return {node.metadata.name: quantity.amounts(node.status.capacity or node.status.allocatable) for node in nodes}

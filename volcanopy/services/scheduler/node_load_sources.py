@@ -1,7 +1,7 @@
-"""Who tells how busy nodes are: Prometheus, or the API server's metrics APIs.
+"""Sources of node load: Prometheus, and the metrics APIs of the API server.
 
-A source answers with what each node uses, in percent of its cpu and of its memory, averaged over ten minutes, and when
-that was so. Nodes that it knows nothing of are left out.
+A source returns the mean usage of cpu and memory of each node over ten minutes, in percent, with the time of the measurement.
+Nodes without data are left out.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.framework.metrics_source import Metrics
 
 Loads = dict[str, tuple[float, float, datetime]]
-"""By node: percent of cpu, percent of memory, when."""
+"""By node: percent of cpu, percent of memory, time."""
 NodeCapacities = Callable[[], Mapping[str, Mapping[str, int]]]
-"""What each node has, in base units by resource."""
+"""Returns the capacity of each node, in base units by resource."""
 
 PERIOD = timedelta(minutes=10)
-"""What is measured is averaged over this."""
+"""The period of the mean."""
 ANSWER_WITHIN = 20.0
 """Seconds that a source has to answer."""
 
@@ -41,41 +41,41 @@ MEMORY_QUERY = (
     f"100 * (1 - sum by ({_BY}) (avg_over_time(node_memory_MemAvailable_bytes[10m])) "
     f"/ sum by ({_BY}) (avg_over_time(node_memory_MemTotal_bytes[10m])))"
 )
-"""Both are asked about all nodes at once. They read what Prometheus' node exporter measures."""
+"""Both queries are over all nodes and read metrics of Prometheus' node exporter."""
 
 
 class LoadError(Exception):
-    """A source did not answer, or not as it should; says which and why in one sentence."""
+    """A source failed; the message names the source and the reason."""
 
 
 class Source(Protocol):
-    """Somebody to ask; opened and closed with ``async with``."""
+    """A source, opened and closed with ``async with``."""
 
     async def __aenter__(self) -> Self:
-        """Make ready to ask."""
+        """Open the source."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what was opened."""
+        """Close the source."""
 
     async def measure(self) -> Loads:
-        """How busy nodes are. Raises LoadError."""
+        """Read the load of nodes. Raises LoadError."""
 
 
-def source(settings: Metrics, client: Client, rooms: NodeCapacities) -> Source:
-    """The source that a configuration names; ``rooms`` tells what nodes have, for sources that give amounts."""
+def source(settings: Metrics, client: Client, capacities: NodeCapacities) -> Source:
+    """Return the configured source; ``capacities`` returns those of nodes, for sources that return amounts."""
     match settings.type:
         case "prometheus":
             return Prometheus(settings.address, insecure=settings.insecure)
         case "prometheus_adaptor":
             return CustomMetrics(client)
         case "metrics-server":
-            return MetricsServer(client, rooms)
+            return MetricsServer(client, capacities)
 
 
 class Prometheus:
-    """A Prometheus server, asked over its HTTP API."""
+    """A Prometheus server, queried over its HTTP API."""
 
     def __init__(self, address: str, *, insecure: bool = False) -> None:
         self._url = f"{address.rstrip('/')}/api/v1/query"
@@ -93,7 +93,7 @@ class Prometheus:
             await self._session.close()
 
     async def measure(self) -> Loads:
-        """Two questions, whatever the number of nodes."""
+        """Run two queries, whatever the number of nodes."""
         cpu, memory = await asyncio.gather(self._query(CPU_QUERY), self._query(MEMORY_QUERY))
         return {
             node: (cpu[node][0], memory[node][0], min(cpu[node][1], memory[node][1]))
@@ -111,19 +111,19 @@ class Prometheus:
         try:
             body = json.loads(text)
             if body["status"] != "success":
-                raise LoadError(f"Prometheus at {self._url} refuses the question: {body.get('error', status)}")
+                raise LoadError(f"Prometheus at {self._url} rejects the query: {body.get('error', status)}")
             return dict(_series(body["data"]["result"]))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise LoadError(f"Prometheus at {self._url} answers what is no result ({status}): {text[:80]!r}") from None
+            raise LoadError(f"Prometheus at {self._url} returned no result ({status}): {text[:80]!r}") from None
 
 
 def _series(result: list[dict[str, Any]]) -> Iterable[tuple[str, tuple[float, datetime]]]:
-    """The value of each node; what is no number is left out."""
-    for one in result:
-        labels = one["metric"]
+    """Yield the value of each node; invalid numbers are left out."""
+    for series in result:
+        labels = series["metric"]
         name = next((str(labels[label]) for label in _LABELS if labels.get(label)), "")
-        moment, said = one["value"]
-        value = float(said)
+        moment, text = series["value"]
+        value = float(text)
         if name and math.isfinite(value):
             yield name.rpartition(":")[0] or name, (value, datetime.fromtimestamp(float(moment), UTC))
 
@@ -178,8 +178,8 @@ class CustomMetrics(_OfApiServer):
         for version in self.VERSIONS:
             kind = Kind("custom.metrics.k8s.io", version, "MetricValueList", "nodes", False, _Values)
             try:
-                found = await self._client.get(kind, None, "*", subresource=metric, deadline=ANSWER_WITHIN)
-                return {one.described_object.name: (_percent(one.value), one.timestamp) for one in found.items}
+                values = await self._client.get(kind, None, "*", subresource=metric, deadline=ANSWER_WITHIN)
+                return {item.described_object.name: (_percent(item.value), item.timestamp) for item in values.items}
             except NotFound as fault:
                 missing = fault
             except KubeError as fault:
@@ -205,34 +205,36 @@ class MetricsServer(_OfApiServer):
 
     KIND: Kind[_Usage] = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", False, _Usage)
 
-    def __init__(self, client: Client, rooms: NodeCapacities) -> None:
+    def __init__(self, client: Client, capacities: NodeCapacities) -> None:
         super().__init__(client)
-        self._rooms = rooms
+        self._capacities = capacities
         self._seen: dict[str, deque[tuple[datetime, float, float]]] = {}
 
     async def measure(self) -> Loads:
         """The averages over what was seen of each node in the last ten minutes."""
         try:
-            found = await self._client.list(self.KIND, deadline=ANSWER_WITHIN)
+            usages = await self._client.list(self.KIND, deadline=ANSWER_WITHIN)
         except NotFound as fault:
             raise LoadError(f"the API server does not serve metrics.k8s.io, install metrics-server: {fault}") from fault
         except KubeError as fault:
             raise LoadError(f"the load of nodes cannot be read from metrics.k8s.io: {fault}") from fault
-        rooms = self._rooms()
-        listed = {one.metadata.name: one for one in found.items if one.metadata.name in rooms}
+        capacities = self._capacities()
+        listed = {item.metadata.name: item for item in usages.items if item.metadata.name in capacities}
         self._seen = {name: self._seen.get(name, deque()) for name in listed}
-        for name, one in listed.items():
-            used = quantity.amounts(one.usage)
+        for name, item in listed.items():
+            used = quantity.amounts(item.usage)
             seen = self._seen[name]
-            if not seen or seen[-1][0] < one.timestamp:
-                seen.append((one.timestamp, _part(used, rooms[name], "cpu"), _part(used, rooms[name], "memory")))
-            while seen[0][0] < one.timestamp - PERIOD:
+            if not seen or seen[-1][0] < item.timestamp:
+                seen.append(
+                    (item.timestamp, _part(used, capacities[name], "cpu"), _part(used, capacities[name], "memory"))
+                )
+            while seen[0][0] < item.timestamp - PERIOD:
                 seen.popleft()
         return {name: _mean(seen) for name, seen in sorted(self._seen.items())}
 
 
-def _part(used: Mapping[str, int], room: Mapping[str, int], resource: str) -> float:
-    return 100.0 * used.get(resource, 0) / room[resource] if room.get(resource) else 0.0
+def _part(used: Mapping[str, int], capacity: Mapping[str, int], resource: str) -> float:
+    return 100.0 * used.get(resource, 0) / capacity[resource] if capacity.get(resource) else 0.0
 
 
 def _mean(seen: deque[tuple[datetime, float, float]]) -> tuple[float, float, datetime]:

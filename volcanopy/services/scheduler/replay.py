@@ -1,7 +1,7 @@
-"""What of a cycle is no object of the cluster, written beside the objects in a dump so that the cycle can be run again.
+"""The part of a cycle's input that is no API object, written into dumps so that the cycle can be repeated.
 
-It takes the form of one, so that it can stand in the same list: its moment, that of the cycle before, the nodes' load, and
-what earlier cycles decided that the API server does not show yet.
+It has the form of an object, so that it can be in the same list: the times of this cycle and the one before, the nodes' load,
+and the decided changes that the API server does not show yet.
 """
 
 import math
@@ -54,15 +54,15 @@ class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     """The pods that are being bound, by namespace and name."""
     evicting: tuple[str, ...] = ()
     scheduler_name: str = ""
-    """Whose pods are scheduled; the usual name if it is not said."""
+    """The scheduler name of the pods; empty: the default."""
     default_queue: str = ""
-    """The queue of pod groups that name none; the usual one if it is not said."""
+    """The queue of pod groups without a queue; empty: the default."""
     config: str = ""
     """The text of the scheduler configuration, where it is known."""
 
 
 class CycleContext(NamedTuple):
-    """What of a cycle neither the objects nor the snapshot tell: whose scheduler it was, and how it was configured."""
+    """The settings of a cycle that neither the objects nor the snapshot contain."""
 
     scheduler_name: str = ""
     default_queue: str = ""
@@ -91,7 +91,7 @@ def _binding(snapshot: Snapshot) -> Iterator[tuple[str, Binding]]:
     for row in np.flatnonzero((tasks.node != NONE) & (tasks.status != Status.PENDING)).tolist():
         pod, node = tasks.pods[row], int(tasks.node[row])
         if not pod.spec.node_name:
-            notes = next((one.notes for one in nodes.holders[node] or () if one.row == row), {})
+            notes = next((holder.notes for holder in nodes.holders[node] or () if holder.row == row), {})
             own = pod.metadata.annotations
             coming = {key: text for key, text in notes.items() if own.get(key) != text}
             yield str(tasks.keys[row]), Binding(node=nodes.names[node], annotations=coming)
@@ -118,8 +118,8 @@ def _usage(snapshot: Snapshot) -> Measured | None:
 
 
 def apply_cycle(state: State, cycle: SchedulingCycle) -> None:
-    """Let the state know what the cycle knew, once it has all objects; its snapshot is to be taken at ``cycle.now``."""
-    binds = (Bind(key, one.node, annotations=one.annotations) for key, one in cycle.binding.items())
+    """Apply the cycle's input to a state that has all objects; take the snapshot at ``cycle.now``."""
+    binds = (Bind(key, bind.node, annotations=bind.annotations) for key, bind in cycle.binding.items())
     state.assume(Plan((*binds, *(Evict(key, "") for key in cycle.evicting))))
     usage = cycle.usage
     if usage is not None:

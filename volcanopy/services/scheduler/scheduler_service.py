@@ -1,19 +1,22 @@
-"""The scheduler as a process: it follows the cluster, decides when something has changed, and carries out what it decided.
+"""The scheduler process: it follows the cluster state, runs scheduling cycles on changes, and applies their plans.
 
-All decisions are made by :func:`volcanopy.scheduler.core.schedule`; this is the wiring around it. Nothing is kept here that
-cannot be read from the cluster again, so the process may end at any point and another may go on.
+All decisions are made by :func:`volcanopy.scheduler.core.schedule`. The process keeps no state that cannot be read from the
+cluster again, so it may end at any point and another may continue.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import gc
 import logging
 import secrets
+import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import structlog
 
@@ -36,7 +39,6 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process import entry_points
-from volcanopy.services.process.background_thread import in_thread
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.health import Health, Heartbeat, stale_watches, unsynced
 from volcanopy.services.process.settings import SchedulerSettings
@@ -45,16 +47,19 @@ from volcanopy.services.scheduler.dump import dump
 from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 log = structlog.get_logger(__name__)
 _decisions = logging.getLogger(f"{__name__}.decisions")
 
 _PAUSE_AFTER_FAULT = 1.0
-"""Seconds after a cycle that failed, lest a world that we cannot handle keeps a core busy."""
+"""Seconds after a failed cycle, so that a state that always fails does not keep a core busy."""
 
 _NAMED = 20
-"""How many pods a line of the log names at most."""
+"""Most pods named in a log line."""
 _YOUNG_OBJECTS = 50_000
-"""How many new objects there are between two collections: a cycle makes tens of thousands and drops them all."""
+"""New objects between two garbage collections: a cycle creates tens of thousands and drops them all."""
 
 
 async def run(
@@ -67,18 +72,18 @@ async def run(
     timing: Timing | None = None,
     health: Health | None = None,
 ) -> None:
-    """Schedule until ``stop`` is set, then finish what was decided; ``ready`` is set once it schedules.
+    """Schedule until ``stop`` is set, then finish the writes of plans; ``ready`` is set once cycles run.
 
-    With an election in the settings it follows the cluster from the start and schedules from when it leads.
-    ``registry`` stands in for the built-in and installed plugins and actions, ``timing`` says how long status writes
-    wait, ``health`` is told what to look at. Raises ConfigError when the configuration is broken at the start,
-    ThirdPartyError when an installed package is, KubeError when the queues cannot be made, LostLeadership.
+    With an election in the settings the cache follows the cluster from the start, cycles run from leadership on.
+    ``registry`` replaces the built-in and installed plugins and actions, ``timing`` the delays of status writes, ``health``
+    gets the checks. Raises ConfigError when the configuration is invalid at the start, ThirdPartyError when an installed
+    package is, KubeError when the queues cannot be created, LostLeadership.
     """
     registry = registry or entry_points.registry()
     configuration = ConfigFile(settings.config, registry)
     store = Store(scheduler_names=(settings.scheduler_name,), default_queue=settings.default_queue)
     manager = f"{settings.scheduler_name}-scheduler"
-    pulse = Heartbeat("cycle", settings.stuck_after)
+    heartbeat = Heartbeat("cycle", settings.stuck_after)
     async with (
         candidacy(connection, settings.election, "scheduler") as candidate,
         Client(
@@ -92,13 +97,13 @@ async def run(
             tasks.create_task(store.follow(client), name="store"),
             tasks.create_task(configuration.follow(settings.config_period), name="configuration"),
             tasks.create_task(LoadFollower(store, client, configuration).run(), name="load"),
-            tasks.create_task(_ring_at(stop, store), name="stop"),
+            tasks.create_task(_signal_at(stop, store), name="stop"),
         ]
         if health is not None:
-            _watch_over(health, candidate, store, pulse, settings)
+            _watch_over(health, candidate, store, heartbeat, settings)
         if await _either(_lead(candidate, client, store, settings), stop):
-            cycles = Cycles(store, applier, configuration, registry, settings, pulse)
-            _spare_the_collector()
+            cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
+            _freeze_garbage_collector()
             if ready is not None:
                 ready.set()
             log.info("scheduling", scheduler=settings.scheduler_name, nodes=len(store.state.node_rows()))
@@ -110,18 +115,18 @@ async def run(
 
 
 def _watch_over(
-    health: Health, candidate: Candidate, store: Store, pulse: Heartbeat, settings: SchedulerSettings
+    health: Health, candidate: Candidate, store: Store, heartbeat: Heartbeat, settings: SchedulerSettings
 ) -> None:
     health.live |= {
-        "cycles": pulse.problem,
+        "cycles": heartbeat.problem,
         "watches": stale_watches(lambda: store.reflectors, settings.stale_watch_after),
     }
     health.ready["caches"] = unsynced(store.lists)
-    health.facts["leader"] = candidate.told
+    health.facts["leader"] = candidate.description
 
 
 async def _lead(candidate: Candidate, client: Client, store: Store, settings: SchedulerSettings) -> None:
-    """Know the cluster; wait to lead; then, after another, for what that one did last to be seen."""
+    """Sync the caches, wait for leadership, then for the last writes of a former leader to be seen."""
     await store.synced()
     await candidate.lead()
     if settings.election is not None:
@@ -129,20 +134,20 @@ async def _lead(candidate: Candidate, client: Client, store: Store, settings: Sc
     await create_queues(client, store, settings.default_queue)
 
 
-def _spare_the_collector() -> None:
-    """What the picture of the cluster consists of lives long: the garbage collector need not walk it in every cycle."""
+def _freeze_garbage_collector() -> None:
+    """Exclude the cached cluster state, which lives long, from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 50)
 
 
 async def create_queues(client: Client, store: Store, default_queue: str) -> None:
-    """Make the root queue and the default queue where they are missing; somebody else may do so at the same time."""
-    wanted = {
+    """Create the root queue and the default queue if missing; another process may do so at the same time."""
+    specs = {
         names.ROOT_QUEUE: {"weight": 1, "reclaimable": False},
         default_queue: {"weight": 1, "reclaimable": True},
     }
-    for name, spec in wanted.items():
+    for name, spec in specs.items():
         if name in store.queues:
             continue
         body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
@@ -153,12 +158,12 @@ async def create_queues(client: Client, store: Store, default_queue: str) -> Non
         except AlreadyExists:
             made = await client.get(QUEUES, None, name)
         if name not in store.queues:
-            # The first cycle must know it, or it would call the groups in it homeless.
+            # The first cycle must know it, or it would reject the groups in it.
             store.take([Change(ChangeType.ADDED, made)])
 
 
 class _Decision(NamedTuple):
-    """What a cycle's thread brings back: the plan, what is wrong with it, and the milliseconds it took."""
+    """The result of a cycle's thread: the plan, its violated invariants, and the duration in milliseconds."""
 
     plan: Plan
     broken: list[str]
@@ -166,7 +171,7 @@ class _Decision(NamedTuple):
 
 
 class Cycles:
-    """Runs cycles, one at a time, as changes come; plans are carried out while the next cycle decides."""
+    """Runs cycles, one at a time, on changes; a plan is applied while the next cycle decides."""
 
     def __init__(
         self,
@@ -175,9 +180,9 @@ class Cycles:
         config: ConfigFile,
         registry: Registry,
         settings: SchedulerSettings,
-        pulse: Heartbeat | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
-        self._pulse = pulse or Heartbeat("cycle", settings.stuck_after)
+        self._heartbeat = heartbeat or Heartbeat("cycle", settings.stuck_after)
         self._store, self._applier, self._config = store, applier, config
         self._registry, self._settings = registry, settings
         self.measures = SchedulerMetrics(store, lambda: applier.waiting)
@@ -186,21 +191,21 @@ class Cycles:
         self._earliest = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Decide, until ``stop`` is set (and the bell rung). What is being decided then is dropped whole."""
-        self._pulse.beat()
+        """Run cycles until ``stop`` is set (and a change signalled). The plan of a cycle running then is dropped."""
+        self._heartbeat.beat()
         while not stop.is_set():
             try:
                 await _either(self.cycle(), stop)
-                self._pulse.beat()
+                self._heartbeat.beat()
             except Exception:
                 self.measures.failed("error")
-                # A plugin's error, say. The world that caused it is on disk; without it the next cycle may go well.
-                log.exception("a cycle has failed; the next change is looked at as ever")
+                # For example an error of a plugin. The snapshot has been dumped; the next cycle may succeed.
+                log.exception("scheduling cycle failed")
                 self._earliest = time.monotonic() + _PAUSE_AFTER_FAULT
-            await self._something_new(stop)
+            await self._wait_for_change(stop)
 
-    async def _something_new(self, stop: asyncio.Event) -> None:
-        """Until there is something to look at, and a moment longer for what comes with it."""
+    async def _wait_for_change(self, stop: asyncio.Event) -> None:
+        """Wait for a change, and a moment longer for concurrent ones."""
         settings, changed = self._settings, self._store.changed
         try:
             async with asyncio.timeout(settings.heartbeat):
@@ -213,10 +218,10 @@ class Cycles:
             await _either(asyncio.sleep(due - now), stop)
 
     async def cycle(self) -> Plan:
-        """Look at the world once, and begin to carry out what follows from it."""
+        """Run one scheduling cycle and start to apply its plan."""
         self._number += 1
         session = f"{self._instance}-{self._number}"
-        # Whatever is done because of this cycle, however much later, says so in the log.
+        # All log lines caused by this cycle, also later ones, have its session.
         with structlog.contextvars.bound_contextvars(session=session), self.measures.stage("whole"):
             return await self._cycle(session)
 
@@ -231,7 +236,7 @@ class Cycles:
         except Exception as error:
             self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
             raise
-        # Where cycles take long, the rest of the process gets as much time as they do, up to a limit.
+        # After a long cycle the rest of the process gets as much time, up to a limit.
         ended = time.monotonic()
         self._earliest = ended + min(ended - started, self._settings.debounce_most)
         plan = decision.plan
@@ -257,14 +262,14 @@ class Cycles:
         self.measures.carried_out(plan, failed, seconds)
         if failed:
             named = {"pods": list(failed[:_NAMED]), "more": max(len(failed) - _NAMED, 0)}
-            log.info("not everything could be applied", session=plan.session, **named)
+            log.info("plan partly failed", session=plan.session, **named)
 
     async def _recheck(self, plan: Plan, basis: Snapshot, config: SchedulerConfig) -> Plan:
         with self.measures.stage("recheck"):
             fresh = self._store.snapshot(_now(), plan.session)
             left = await in_thread(recheck, plan, basis, fresh, enforced_invariants(config))
         for group, why in left.dropped.items():
-            log.info("group left for the next cycle", session=plan.session, group=group, why=why)
+            log.info("group dropped by recheck", session=plan.session, group=group, reason=why)
         if left.dropped:
             self._store.changed.set()
         return left.plan
@@ -274,11 +279,11 @@ class Cycles:
             file = str(dump(self._settings.dump_dir, snapshot, plan, problems))
         except OSError as error:
             file = f"not written: {error}"
-        log.error("a plan is broken and not applied", session=snapshot.session, problems=problems, world=file)
+        log.error("invalid plan not applied", session=snapshot.session, problems=problems, dump=file)
 
 
 def decide(snapshot: Snapshot, config: SchedulerConfig, registry: Registry, measures: SchedulerMetrics) -> _Decision:
-    """Make a plan and judge it. Runs in a thread: the snapshot is frozen."""
+    """Decide a plan and validate it. Runs in a thread: the snapshot is immutable."""
     started = time.monotonic()
     with measures.stage("decide"):
         plan = schedule(snapshot, config, registry, measures)
@@ -295,20 +300,47 @@ def _report(plan: Plan, store: Store, deciding: float, whole: float) -> None:
     counts = {"binds": binds, "evicts": evicts, "nominations": nominations, "admitted": admitted}
     written = {"podgroups": len(plan.of(SetPodGroup))}
     if any(counts.values()) or any(written.values()):
-        said = {name: count for name, count in {**counts, **written}.items() if count}
-        log.info("cycle", session=plan.session, **said, decide_ms=round(deciding, 1), cycle_ms=round(whole, 1))
+        nonzero = {name: count for name, count in {**counts, **written}.items() if count}
+        log.info("cycle", session=plan.session, **nonzero, decide_ms=round(deciding, 1), cycle_ms=round(whole, 1))
     if _decisions.isEnabledFor(logging.DEBUG):
         for effect in plan.effects:
             log.debug("decision", session=plan.session, effect=str(effect))
 
 
-async def _ring_at(stop: asyncio.Event, store: Store) -> None:
+async def in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Call a function in a daemon thread and await its result.
+
+    Unlike with ``asyncio.to_thread``, a cancelled call does not delay the end of the process.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(give: Callable[[Any], None], value: Any) -> None:
+        if not result.done():
+            give(value)
+
+    def work() -> None:
+        give: Callable[[Any], None]
+        try:
+            give, value = result.set_result, context.run(function, *arguments, **named)
+        except BaseException as fault:
+            give, value = result.set_exception, fault  # type: ignore[assignment]
+        # The loop may be closed by now.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(deliver, give, value)
+
+    threading.Thread(target=work, name=getattr(function, "__name__", "apart"), daemon=True).start()
+    return await result
+
+
+async def _signal_at(stop: asyncio.Event, store: Store) -> None:
     await stop.wait()
     store.changed.set()
 
 
 async def _either(work: Coroutine[Any, Any, Any], stop: asyncio.Event) -> bool:
-    """Do the work unless the end comes first; whether the work was done."""
+    """Await the work or the end, whichever is first; whether the work was done."""
     doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
