@@ -54,7 +54,7 @@ def check(report: JobReport, gate: str, lines: list[str]) -> None:
     assert report.gate == gate
     for line in more:
         label, _, value = line.partition(": ")
-        assert {"unblocked by": report.unblocked_by, "blocked by": ", ".join(report.blocked_by)}[label] == value
+        assert {"unblocked by": report.unblocked_by, "blocked by": ", ".join(report.blocked_by)}[label] == value.strip()
     (blocked,) = [row for row in report.gates if row.state is GateState.BLOCKED]
     assert blocked.name == gate
     assert blocked.message, "the missing amount is not shown"
