@@ -79,7 +79,7 @@ class NodesView:
         self._ledger = ledger
         self._rows = rows
         self.rows_read = False
-        """Whether the row numbers were asked for: else an answer follows from the columns alone."""
+        """Whether a hook read the row numbers: else its result follows from the columns alone."""
         self._extra = extra
         self._task_request = None if task is None or extra is None else task.request.values
         self._task_nonzero = None if task is None or extra is None else task.nonzero

@@ -138,7 +138,7 @@ class Ledger:
         self.status[tasks] = status
         self.node[tasks] = nodes
 
-    def place_one(self, task: int, node: int, status: Status) -> None:
+    def place_single(self, task: int, node: int, status: Status) -> None:
         """As :meth:`place` of one task that requests something, to a status with resources of the node."""
         table = self.snapshot.tasks
         shape, job, role = int(table.shape[task]), int(table.job[task]), int(table.role[task])

@@ -70,7 +70,7 @@ class Pools:
                 held[place] += int(amount[dim])
 
     def exceeded(self, job: int, shape: int, count: int) -> int | None:
-        """The first pool that cannot take ``count`` more tasks of a shape; only what they ask for counts."""
+        """The first pool that cannot take ``count`` more tasks of a shape; only requested resources count."""
         request = self._requests[shape]
         for pool in self.bounding[int(self.kind[job])]:
             for (dim, most), held in zip(self.caps[pool].amounts, self.held[pool], strict=True):
@@ -168,7 +168,7 @@ class Pools:
 
 
 def _admitted(snapshot: Snapshot) -> Mask:
-    """(J,): the jobs that count as admitted: those that are, and those that hold room."""
+    """(J,): the jobs that count as admitted: those that are, and those with allocated resources."""
     jobs = snapshot.jobs
     phase = jobs.phase
     admitted: Mask = (phase == "Inqueue") | (phase == "Running") | (phase == "Unknown")

@@ -116,7 +116,7 @@ class TaskView:
 
     @property
     def gated(self) -> bool:
-        """Whether a scheduling gate holds the pod back."""
+        """Whether the pod has a scheduling gate."""
         return bool(self._ledger.snapshot.tasks.gated[self.row])
 
     @property

@@ -1,7 +1,7 @@
-"""Why no node takes a task: who refuses it for which reason, which node comes nearest, and for whom its room is kept.
+"""Why no node is available for a task: the counts of reasons, the node that lacks least, and reservations of other jobs.
 
-It is found out at the moment when the task is refused, since what the rest of its gang took goes back afterwards; put
-into words it is when the session ends, for the jobs that wait then.
+It is computed when the task is not placed, because the placements of the rest of its gang are rolled back afterwards; the
+message is made when the session ends, for the jobs that wait then.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 
 _NAMED = 3
-"""So many jobs for which room is kept are named."""
+"""The number of jobs with reservations that are named."""
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The node on which least is missing of what a task requests, among those that no predicate refuses to it."""
+    """The node that lacks least of what a task requests, among those that no predicate rejects."""
 
     name: str
     names: tuple[str, ...]
@@ -43,7 +43,9 @@ class Nearest:
         """What is missing; of the whole node where that is too small."""
         room = self.size if self.is_too_small else self.free
         missing = zip(self.names, self.request.tolist(), room.tolist(), strict=True)
-        return ", ".join(f"{quantity.text(name, wanted - has)} {name}" for name, wanted, has in missing if wanted > has)
+        return ", ".join(
+            f"{quantity.text(name, requested - has)} {name}" for name, requested, has in missing if requested > has
+        )
 
     def __str__(self) -> str:
         if self.is_too_small:
@@ -51,7 +53,7 @@ class Nearest:
         return f'release of {self.gaps} on node "{self.name}"'
 
     def amounts(self) -> dict[str, dict[str, str]]:
-        """What is wanted, and how the node stands, by resource."""
+        """Return the request and the amounts of the node, by resource."""
         counted = tuple(self.request.tolist())
         table = {
             "requested": self.request,
@@ -64,19 +66,19 @@ class Nearest:
 
 @dataclass
 class Why:
-    """Why no node takes a task: how many nodes refuse for which reason."""
+    """The number of nodes that reject a task, by reason."""
 
     counts: dict[str, int] = field(default_factory=dict)
     nodes: int = 0
     nearest: Nearest | None = None
     but_for: str = ""
-    """Where every node is refused: what most nodes with room, or else the nearest node, would take the task but for."""
+    """If every node is rejected: the only reason on most nodes with enough resources, else those of the nearest node."""
     blocked_by: tuple[str, ...] = ()
-    """Jobs for which room is kept that the task could have had otherwise."""
+    """Jobs with reservations that the task could have used."""
 
     @cached_property
     def sentence(self) -> str:
-        """How many nodes refuse for which reason."""
+        """The number of nodes for each reason."""
         if not self.nodes:
             return "no nodes available to schedule pods"
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.ordered())
@@ -104,50 +106,50 @@ class Why:
         return {} if self.nearest is None else self.nearest.amounts()
 
 
-def judge(ledger: Ledger, refusals: Sequence[NodeRejection], task: TaskView, rows: Rows) -> Why:
-    """Why none of these nodes takes the task; ``refusals`` are what the predicates say of them."""
+def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView, rows: Rows) -> Why:
+    """Return why none of these nodes is available for the task; ``rejections`` are those of the predicates."""
     why = Why(nodes=len(rows))
-    refused = np.zeros(len(rows), dtype=np.bool_)
-    for refusal in refusals:
-        number = int(refusal.nodes.sum())
+    rejected = np.zeros(len(rows), dtype=np.bool_)
+    for rejection in rejections:
+        number = int(rejection.nodes.sum())
         if number:
-            why.counts[refusal.reason] = why.counts.get(refusal.reason, 0) + number
-            refused |= refusal.nodes
+            why.counts[rejection.reason] = why.counts.get(rejection.reason, 0) + number
+            rejected |= rejection.nodes
     request = task.request.values
     dims, names = np.flatnonzero(request), ledger.snapshot.axis.names
     future = ledger.future[:, rows]
     for dim in dims.tolist():
-        short = int((~refused & (future[dim] < request[dim])).sum())
+        short = int((~rejected & (future[dim] < request[dim])).sum())
         if short:
             reason = "Too many pods" if names[dim] == "pods" else f"Insufficient {names[dim]}"
             why.counts[reason] = why.counts.get(reason, 0) + short
-    others: Mask = ~_union([one for one in refusals if not one.reserved_for], len(rows))
+    others: Mask = ~_union([each for each in rejections if not each.reserved_for], len(rows))
     if others.any():
         why.nearest = _nearest(ledger, request, dims, rows[others], future[:, others])
     elif len(rows):
         fits = np.array((future[dims] >= request[dims, None]).all(axis=0), dtype=np.bool_)
-        why.but_for = _but_for(refusals, fits) or _least_refused(ledger, refusals, request, dims, rows, future)
-    why.blocked_by = _blocked_by(ledger, refusals, task, dims, rows[~refused])
+        why.but_for = _but_for(rejections, fits) or _least_rejected(ledger, rejections, request, dims, rows, future)
+    why.blocked_by = _blocked_by(ledger, rejections, task, dims, rows[~rejected])
     return why
 
 
-def _union(refusals: Sequence[NodeRejection], count: int) -> Mask:
-    refused = np.zeros(count, dtype=np.bool_)
-    for refusal in refusals:
-        refused |= refusal.nodes
-    return refused
+def _union(rejections: Sequence[NodeRejection], count: int) -> Mask:
+    rejected = np.zeros(count, dtype=np.bool_)
+    for rejection in rejections:
+        rejected |= rejection.nodes
+    return rejected
 
 
 def _nearest(ledger: Ledger, request: Ints, dims: Rows, rows: Rows, future: Ints) -> Nearest | None:
     """Nearest is where the shortfall relative to the request, summed over resources, is smallest; the first of equals."""
     size = ledger.snapshot.nodes.allocatable.values[:, rows]
-    wanted = request[dims, None]
-    distance: Floats = (np.maximum(wanted - future[dims], 0) / wanted).sum(axis=0)
-    large = (size[dims] >= wanted).all(axis=0)
+    requested = request[dims, None]
+    distance: Floats = (np.maximum(requested - future[dims], 0) / requested).sum(axis=0)
+    large = (size[dims] >= requested).all(axis=0)
     if large.any():
         distance[~large] = np.inf
     else:
-        distance = (np.maximum(wanted - size[dims], 0) / wanted).sum(axis=0)
+        distance = (np.maximum(requested - size[dims], 0) / requested).sum(axis=0)
     place = int(distance.argmin())
     if not distance[place]:
         return None
@@ -162,43 +164,43 @@ def _nearest(ledger: Ledger, request: Ints, dims: Rows, rows: Rows, future: Ints
     )
 
 
-def _but_for(refusals: Sequence[NodeRejection], fits: Mask) -> str:
-    """The reason that alone keeps the task from the most nodes with room for it, and how many those are; empty if none does."""
+def _but_for(rejections: Sequence[NodeRejection], fits: Mask) -> str:
+    """Return the only reason on most nodes with enough resources, and how many those are; empty without such nodes."""
     times = np.zeros(len(fits), dtype=np.int64)
-    for refusal in refusals:
-        times += refusal.nodes
+    for rejection in rejections:
+        times += rejection.nodes
     alone: dict[str, int] = {}
-    for refusal in refusals:
-        count = int((refusal.nodes & (times == 1) & fits).sum())
+    for rejection in rejections:
+        count = int((rejection.nodes & (times == 1) & fits).sum())
         if count:
-            alone[refusal.reason] = alone.get(refusal.reason, 0) + count
+            alone[rejection.reason] = alone.get(rejection.reason, 0) + count
     if not alone:
         return ""
-    reason = min(alone, key=lambda one: (-alone[one], one))
+    reason = min(alone, key=lambda each: (-alone[each], each))
     return f"{alone[reason]} node{'s' if alone[reason] > 1 else ''} rejected only by: {reason}"
 
 
-def _least_refused(
-    ledger: Ledger, refusals: Sequence[NodeRejection], request: Ints, dims: Rows, rows: Rows, future: Ints
+def _least_rejected(
+    ledger: Ledger, rejections: Sequence[NodeRejection], request: Ints, dims: Rows, rows: Rows, future: Ints
 ) -> str:
     """The node with the fewest reasons against it, of those the nearest, and what is in the way there."""
     times = np.zeros(len(rows), dtype=np.int64)
-    for refusal in refusals:
-        times += refusal.nodes
+    for rejection in rejections:
+        times += rejection.nodes
     few = np.flatnonzero(times == times.min())
     nearest = _nearest(ledger, request, dims, rows[few], future[:, few])
     place = int(few[0]) if nearest is None else rows.tolist().index(ledger.snapshot.nodes.index[nearest.name])
-    reasons = sorted(refusal.reason for refusal in refusals if refusal.nodes[place])
+    reasons = sorted(rejection.reason for rejection in rejections if rejection.nodes[place])
     name = ledger.snapshot.nodes.names[int(rows[place])]
     missing = [] if nearest is None else [f"insufficient {nearest.gaps}"]
     return f'node "{name}" rejected only by: {", ".join([*reasons, *missing])}'
 
 
 def _blocked_by(
-    ledger: Ledger, refusals: Sequence[NodeRejection], task: TaskView, dims: Rows, rows: Rows
+    ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView, dims: Rows, rows: Rows
 ) -> tuple[str, ...]:
-    """The jobs for which room is kept that would be enough for the task: by a refusal, or by tasks placed in it."""
-    jobs = {one.reserved_for for one in refusals if one.reserved_for and one.nodes.any()}
+    """Return the jobs with reservations that would be enough for the task: by a rejection, or by tasks placed there."""
+    jobs = {each.reserved_for for each in rejections if each.reserved_for and each.nodes.any()}
     table, request = ledger.snapshot.tasks, task.request.values
     own = int(table.job[task.row])
     waits = ledger.job_counts[Status.PIPELINED] + ledger.job_counts[Status.ALLOCATED]

@@ -37,7 +37,7 @@ class Placement:
         self._cache = ScoreCache(ledger, hooks, self._reach)
 
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
-        """Return the best node, and whether the room is free now (else it is being freed); None without a feasible node."""
+        """Return the best node, and whether its resources are free now (else pods must terminate first); None without one."""
         if task.nominated >= 0 and self._is_in_reach[task.nominated]:
             chosen = self.choose_on(task, task.nominated)
             if chosen is not None:
@@ -91,7 +91,7 @@ class Placement:
     def choose_run(self, task: TaskView, count: int) -> Rows:
         """Return nodes with free resources for up to ``count`` tasks equal to this one, in the order of placing them.
 
-        Empty where a hook couples the placements of equal tasks: then :meth:`choose` must be asked for each.
+        Empty where a hook couples the placements of equal tasks: then :meth:`choose` must be called for each.
         """
         if count < 2 or task.nominated >= 0:
             return np.empty(0, dtype=np.intp)
@@ -108,7 +108,7 @@ class Placement:
         return _Run(self._ledger, self._hooks, task, best_first, capacity, entry.ranked[best_first]).take(count)
 
     def why_not(self, task: TaskView) -> Why:
-        """Return why no node is available for the task, in kube-scheduler's words, and the node that lacks least."""
+        """Return why no node is available for the task, in the wording of kube-scheduler, and the node that lacks least."""
         rejections = self._hooks.predicate(task, NodesView(self._ledger, self._all))
         return judge(self._ledger, rejections, task, self._all)
 
@@ -169,15 +169,15 @@ class _Run:
     def _extend(self, places: Rows, more: int) -> None:
         """Compute the scores of up to ``more`` further places on each of these candidates."""
         known = np.array([len(self._scores[place]) for place in places])
-        wanted = np.minimum(self._capacity[places] - known, more).clip(min=0)
-        if not wanted.any():
+        numbers = np.minimum(self._capacity[places] - known, more).clip(min=0)
+        if not numbers.any():
             return
-        owner = np.repeat(np.arange(len(places)), wanted)
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+        owner = np.repeat(np.arange(len(places)), numbers)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
         view = NodesView(self._ledger, self._nodes[places][owner], self._task, known[owner] + within)
         infeasible = rejected(self._hooks.predicate(self._task, view), len(owner))
         scores = np.where(infeasible, INFEASIBLE, self._hooks.node_order(self._tasks, view)[0]).tolist()
         start = 0
-        for place, number in zip(places.tolist(), wanted.tolist(), strict=True):
+        for place, number in zip(places.tolist(), numbers.tolist(), strict=True):
             self._scores[place].extend(scores[start : start + number])
             start += number

@@ -1,8 +1,8 @@
-"""When and where a gang that does not fit yet will fit, and what of the room there others may use until then.
+"""Planning of reservations: when and where a gang that does not fit now will fit, and what others may use until then.
 
-The rule is that of batch systems (EASY backfilling): the earliest moment is reckoned from what is free and from when what
-runs will end; room on the nodes of that moment is kept, and only who is gone by then, or leaves enough over, may have it.
-An end that nobody declared is guessed to choose the nodes, and for nothing else: room is never lent out against a guess.
+The rule is that of batch systems (EASY backfilling). The earliest start follows from the free resources and the ends of the
+running tasks. Resources on the nodes of that start are reserved: other tasks may use them only if they end before, or if they
+leave enough. An end that is not declared is estimated to choose the nodes, but resources are not lent on an estimate.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Leaving:
-    """M tasks that will give room back: where, how much (R, M), and when (seconds); guesses where ``known`` is false."""
+    """M tasks that will end: where, how much they release (R, M), and when (seconds); estimates where ``known`` is false."""
 
     node: Rows
     request: Ints
@@ -32,40 +32,40 @@ class Leaving:
     known: Mask
 
     def pick(self, which: Mask | Rows) -> "Leaving":
-        """Some of them."""
+        """Return some of them."""
         return Leaving(self.node[which], self.request[:, which], self.end[which], self.known[which])
 
 
 @dataclass(frozen=True, eq=False)
 class Hold:
-    """Room that is kept for a gang."""
+    """Resources reserved for a gang."""
 
     nodes: Rows
-    """Where it will run."""
+    """The nodes that it will run on."""
     needed: Ints
-    """(R, N): what it takes there."""
+    """(R, N): what it uses there."""
     kept: Ints
     """(R, N): what of that must stay free from now on."""
     start: float
-    """When it can begin, as far as one can tell, in seconds."""
+    """The expected start, in seconds."""
     until: float
-    """Who has ended by this moment does not delay it, in seconds: it cannot begin earlier in any case."""
+    """Tasks that end before this time (seconds) do not delay it: it cannot start earlier in any case."""
     certain: bool
-    """Whether ``start`` rests on declared ends alone."""
+    """Whether ``start`` depends on declared ends only."""
 
 
 def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hold | None:
-    """Plan a gang on (R, N) free room; None if it would not fit if everything had ended."""
+    """Plan a gang on (R, N) free resources; None if it would not fit even after all tasks have ended."""
     parts = sorted(parts, key=lambda part: (-part.request).tolist())
     anywhere = np.zeros(free.shape[1], dtype=np.bool_)
     for part in parts:
         anywhere |= part.nodes
     leaving = leaving.pick(anywhere[leaving.node])
     leaving = leaving.pick(np.lexsort((*leaving.request, leaving.node, leaving.end)))  # not in the order of arrival
-    found = _earliest(free, parts, leaving)
-    if found is None:
+    earliest = _earliest(free, parts, leaving)
+    if earliest is None:
         return None
-    ended, then = found
+    ended, then = earliest
     needed = _place(parts, then, free)
     if needed is None:
         return None
@@ -81,7 +81,7 @@ def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hol
 
 
 def _sums(like: Ints, leaving: Leaving) -> Ints:
-    """(R, N): what these tasks give back on each node."""
+    """(R, N): what these tasks release on each node."""
     sums = np.zeros_like(like)
     for dim in range(len(like)):
         if leaving.request[dim].any():
@@ -91,7 +91,7 @@ def _sums(like: Ints, leaving: Leaving) -> Ints:
 
 
 def _capacity(part: Part, free: Ints) -> Ints:
-    """(N,): how many of the part's tasks each node takes."""
+    """(N,): how many of the part's tasks fit on each node."""
     dims = np.flatnonzero(part.request)
     if not len(dims):
         return np.where(part.nodes, part.count, 0)
@@ -106,7 +106,7 @@ def _fits(parts: Sequence[Part], then: Ints, now: Ints) -> bool:
 
 
 def _earliest(free: Ints, parts: Sequence[Part], leaving: Leaving) -> tuple[int, Ints] | None:
-    """After how many ends the gang fits, and the room that is free then."""
+    """Return after how many ends the gang fits, and the resources that are free then."""
     if _fits(parts, free, free):
         return 0, free
     low, high, at_low = 0, len(leaving.end), free
@@ -123,7 +123,7 @@ def _earliest(free: Ints, parts: Sequence[Part], leaving: Leaving) -> tuple[int,
 
 
 def _place(parts: Sequence[Part], then: Ints, now: Ints) -> Ints | None:
-    """(R, N): what the gang takes of the room that is free then, on nodes that have most of it free now; None if it is too much.
+    """(R, N): what the gang uses of the resources free then, on nodes where most of it is free now; None if it does not fit.
 
     So what has become free for it counts for the choice, and the choice stays.
     """
@@ -131,8 +131,8 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints) -> Ints | None:
     for part in parts:
         dims = np.flatnonzero(part.request)
         room = _capacity(part, then - needed)
-        wanted = part.request[dims, None]
-        ready = (np.maximum(now - needed, 0)[dims] / wanted).min(axis=0) if len(dims) else room.astype(np.float64)
+        request = part.request[dims, None]
+        ready = (np.maximum(now - needed, 0)[dims] / request).min(axis=0) if len(dims) else room.astype(np.float64)
         order = np.lexsort((np.arange(len(room)), -np.minimum(ready, room)))
         order = order[room[order] > 0]
         taken = np.minimum(np.cumsum(room[order]), part.count)
@@ -143,7 +143,7 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints) -> Ints | None:
 
 
 def _no_earlier(free: Ints, needed: Ints, nodes: Rows, there: Leaving, now: float) -> float:
-    """The earliest moment at which the nodes can be ready, should all whose end is not known end this moment."""
+    """The earliest time at which the nodes can be ready, if all tasks without a known end ended now."""
     ready = free + _sums(free, there.pick(~there.known))
     latest = now
     late = nodes[(ready < needed)[:, nodes].any(axis=0)]

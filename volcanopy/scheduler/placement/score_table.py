@@ -2,7 +2,7 @@
 
 Many small jobs of many shapes are placed one after the other, and each placement makes the scores of its node stale for all
 shapes. One call for 200 shapes and one node costs little more than a call for one shape, and nodes with equal columns have
-equal scores, which are computed once. What the table holds is what each shape would compute by itself.
+equal scores, which are computed once. The table equals what each shape would compute by itself.
 """
 
 from __future__ import annotations

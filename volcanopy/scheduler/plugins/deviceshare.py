@@ -1,4 +1,4 @@
-"""deviceshare: several pods on one GPU, one pod on several, and which card it is."""
+"""deviceshare: share GPUs between pods, and select the cards of each pod."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
@@ -24,13 +24,13 @@ NO_CARDS = "node(s) didn't have GPUs to share"
 UNREADABLE = f"node(s) had an annotation {names.VGPU_REGISTER} that cannot be read"
 OTHER_MODE = "node(s) didn't have GPUs in the requested mode"
 UNFIT = "node(s) didn't have enough GPUs of the requested kind and size"
-BUSY = "node(s) didn't have enough free room on single GPUs"
+BUSY = "node(s) didn't have enough free capacity on single GPUs"
 
 _ALONE = "spread"
 _UNBUILT = {
     "deviceshare.AscendMindClusterVNPUEnable": "Ascend NPUs are not supported",
     "deviceshare.AscendHAMiVNPUEnable": "Ascend NPUs are not supported",
-    "deviceshare.NodeLockEnable": "nodes are not locked while a pod is bound: cards are told apart by the pod's own annotation",
+    "deviceshare.NodeLockEnable": "nodes are not locked while a pod is bound: cards are assigned by the pod's own annotation",
 }
 
 
@@ -38,11 +38,11 @@ class DeviceShareArguments(Arguments):
     """Which way GPUs are shared, and which card is preferred."""
 
     sharing: bool = Field(False, alias="deviceshare.GPUSharingEnable")
-    """By memory: pods ask for memory of one card."""
+    """By memory: pods request memory of one card."""
     number: bool = Field(False, alias="deviceshare.GPUNumberEnable")
-    """By number: pods ask for whole cards."""
+    """By number: pods request whole cards."""
     vgpu: bool = Field(False, alias="deviceshare.VGPUEnable")
-    """As vGPUs: containers ask for memory and cores of one card or several."""
+    """As vGPUs: containers request memory and cores of one or several cards."""
     mind_cluster: bool = Field(False, alias="deviceshare.AscendMindClusterVNPUEnable")
     """Not built."""
     hami_npu: bool = Field(False, alias="deviceshare.AscendHAMiVNPUEnable")
@@ -62,13 +62,13 @@ class DeviceShareArguments(Arguments):
 
     @field_validator("rules")
     @classmethod
-    def _say_something(cls, said: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
-        if not all(said):
+    def _has_labels(cls, value: tuple[dict[str, str], ...]) -> tuple[dict[str, str], ...]:
+        if not all(value):
             raise ValueError("a rule without labels would hold for every pod: name at least one label")
-        return said
+        return value
 
     @model_validator(mode="after")
-    def _is_one_way(self) -> "DeviceShareArguments":
+    def _has_single_mode(self) -> "DeviceShareArguments":
         for name, field in type(self).model_fields.items():
             why = _UNBUILT.get(field.alias or "")
             if why and getattr(self, name):
@@ -83,73 +83,75 @@ class DeviceShareArguments(Arguments):
 
 
 class DeviceShare(Plugin[DeviceShareArguments]):
-    """Give pods that ask for parts of GPUs, or for whole ones, cards of one node that have the room; tell them which."""
+    """Assign cards of one node to pods that request parts of GPUs or whole ones, and write the cards to the pod."""
 
     name: ClassVar[str] = "deviceshare"
     arguments: ClassVar[type[Arguments]] = DeviceShareArguments
 
     def open(self) -> None:
-        """Find the shapes of tasks that want cards; the cards are looked at when such a task is."""
+        """Find the shapes of tasks that request cards."""
         args, shapes = self.args, self.cluster.snapshot.shapes
-        self._wants: Mapping[int, tuple[CardRequest | None, ...]] = {}
-        self._wishes: dict[Hashable, CardCriteria] = {}
+        self._requested: Mapping[int, tuple[CardRequest | None, ...]] = {}
+        self._requests: dict[Hashable, CardCriteria] = {}
         if args.sharing or args.number or args.vgpu:
-            self._wants = kept_of_shapes(self.cluster.traits, f"cards wanted: {self._way}", shapes, self._read_wants)
+            self._requested = kept_of_shapes(
+                self.cluster.traits, f"cards requested: {self._way}", shapes, self._read_requests
+            )
 
     def scope(self, task: TaskView) -> Scope:
         """Which cards a pod gets shows on its node."""
-        return Scope.NODE if task.shape in self._wants else Scope.COLUMNS
+        return Scope.NODE if task.shape in self._requested else Scope.COLUMNS
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """What the pod's annotations and labels say of cards; its job too, if its pods avoid each other."""
-        if task.shape not in self._wants:
+        """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
+        if task.shape not in self._requested:
             return None
         return self._choosiness(task), by_rule(self.args.rules, task.pod.metadata.labels), self._apart(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
-        """Nodes without enough cards that have room for the pod, container by container."""
-        if task.shape not in self._wants:
+        """Nodes without enough cards for the pod, container by container."""
+        if task.shape not in self._requested:
             return []
         self._holdings.renew()
-        rows, wish = nodes.rows, self._wish(task)
-        refused = ~self._stock.ask(rows, wish, waits=False).fits
-        if not refused.any():
+        rows, request = nodes.rows, self._request_of(task)
+        rejected = ~self._session_cards.ask(rows, request, waits=False).fits
+        if not rejected.any():
             return []
-        bad = rows[refused]
-        later = self._stock.ask(bad, wish, waits=True).fits
-        possible = self._stock.ask_empty(bad, wish)
+        bad = rows[rejected]
+        later = self._session_cards.ask(bad, request, waits=True).fits
+        possible = self._session_cards.ask_empty(bad, request)
         none = self._cards.start[bad + 1] == self._cards.start[bad]
         unreadable = ~self._readable[bad]
         unwilling = ~none & ~self._in_mode(task)[bad]
-        found = [
-            NodeRejection(UNREADABLE, _spread(refused, unreadable), final=True),
-            NodeRejection(NO_CARDS, _spread(refused, none & ~unreadable), final=True),
-            NodeRejection(OTHER_MODE, _spread(refused, unwilling), final=True),
-            NodeRejection(UNFIT, _spread(refused, ~none & ~unwilling & ~possible), final=True),
-            NodeRejection(BUSY, _spread(refused, possible & ~later)),
-            NodeRejection(BUSY, _spread(refused, possible & later), temporary=True),
+        rejections = [
+            NodeRejection(UNREADABLE, _spread(rejected, unreadable), final=True),
+            NodeRejection(NO_CARDS, _spread(rejected, none & ~unreadable), final=True),
+            NodeRejection(OTHER_MODE, _spread(rejected, unwilling), final=True),
+            NodeRejection(UNFIT, _spread(rejected, ~none & ~unwilling & ~possible), final=True),
+            NodeRejection(BUSY, _spread(rejected, possible & ~later)),
+            NodeRejection(BUSY, _spread(rejected, possible & later), temporary=True),
         ]
-        return [one for one in found if one.nodes.any()]
+        return [rejection for rejection in rejections if rejection.nodes.any()]
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The sum over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
         return tasks.each(lambda task: self._score(task, nodes))
 
     def _score(self, task: TaskView, nodes: NodesView) -> Floats:
-        if task.shape not in self._wants or not self.args.weight or not self.args.policy:
+        if task.shape not in self._requested or not self.args.weight or not self.args.policy:
             return np.zeros(len(nodes), dtype=np.float64)
         self._holdings.renew()
-        wish = self._wish(task)
-        now = self._stock.ask(nodes.rows, wish, waits=False)
+        request = self._request_of(task)
+        now = self._session_cards.ask(nodes.rows, request, waits=False)
         scores = now.score.copy()
         if not now.fits.all():
-            scores[~now.fits] = self._stock.ask(nodes.rows[~now.fits], wish, waits=True).score
+            scores[~now.fits] = self._session_cards.ask(nodes.rows[~now.fits], request, waits=True).score
         scores[:] = self.args.weight * np.rint(scores)
         return scores
 
     def bind_annotations(self, task: TaskView, node: int) -> dict[str, str]:
         """The cards, in the form that the node's device plugin reads."""
-        if task.shape not in self._wants:
+        if task.shape not in self._requested:
             return {}
         given = self._holdings.of(task.row)
         if given is None:
@@ -158,7 +160,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         if not self.args.vgpu:
             ids = ",".join(self._cards.ids[card] for card in given.part.cards.tolist())
             return {names.GPU_INDEX: ids, names.PREDICATE_TIME: str(int(moment * 1000) * 1_000_000)}
-        cards = self._vgpu_text(self._wants[task.shape], given)
+        cards = self._vgpu_text(self._requested[task.shape], given)
         seconds = str(int(moment))
         return {
             names.VGPU_NODE: self.cluster.snapshot.nodes.names[node],
@@ -169,88 +171,90 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             names.BIND_TIME: seconds,
         }
 
-    def _vgpu_text(self, wants: Sequence[CardRequest | None], given: AssignedCards) -> str:
+    def _vgpu_text(self, requests: Sequence[CardRequest | None], given: AssignedCards) -> str:
         ids, types = self._cards.ids, self._cards.types
         return gpu_annotations.vgpu_text(
             [
-                (ids[card], types[card], units, want.cores if want else 0)
+                (ids[card], types[card], units, request.cores if request else 0)
                 for card, units in zip(cards.tolist(), memory.tolist(), strict=True)
             ]
-            for want, cards, memory in zip(wants, given.chosen.cards, given.chosen.memory, strict=True)
+            for request, cards, memory in zip(requests, given.chosen.cards, given.chosen.memory, strict=True)
         )
 
-    # What pods want
+    # Requests of pods
 
     @property
     def _way(self) -> str:
         return "memory" if self.args.sharing else "number" if self.args.number else "vgpu"
 
-    def _read_wants(self) -> dict[int, tuple[CardRequest | None, ...]]:
+    def _read_requests(self) -> dict[int, tuple[CardRequest | None, ...]]:
         read: Callable[[core.PodSpec], tuple[CardRequest | None, ...]] = {
             "memory": gpu_annotations.shared_memory_requests,
             "number": gpu_annotations.whole_card_requests,
             "vgpu": gpu_annotations.vgpu_requests,
         }[self._way]
         return {
-            number: wants for number, spec in enumerate(self.cluster.snapshot.shapes.specs) if (wants := read(spec))
+            number: requests
+            for number, spec in enumerate(self.cluster.snapshot.shapes.specs)
+            if (requests := read(spec))
         }
 
     def _choosiness(self, task: TaskView) -> tuple[str, ...]:
-        """What the pod's annotations say of the cards that it may have."""
-        said = task.pod.metadata.annotations
+        """The pod's annotations about cards."""
+        value = task.pod.metadata.annotations
         keys = (names.VGPU_MODE, names.VGPU_USE, names.VGPU_AVOID, names.GPU_TYPE_USE, names.GPU_TYPE_AVOID)
-        return tuple(said.get(key, "") for key in keys) if self.args.vgpu else ("",) * len(keys)
+        return tuple(value.get(key, "") for key in keys) if self.args.vgpu else ("",) * len(keys)
 
     def _apart(self, task: TaskView) -> int | None:
         """The row of the job whose other pods' cards the task avoids, if it does."""
         alone = self.args.vgpu and task.pod.metadata.annotations.get(names.VGPU_GROUP_POLICY) == _ALONE
         return task.job.row if alone and task.job is not None else None
 
-    def _wish(self, task: TaskView) -> CardCriteria:
+    def _request_of(self, task: TaskView) -> CardCriteria:
         key = (task.shape, self.cache_key(task))
-        known = self._wishes.get(key)
+        known = self._requests.get(key)
         if known is None:
             rules = by_rule(self.args.rules, task.pod.metadata.labels)
             rows = np.array([PLAIN + rule for rule in rules], dtype=np.intp)
-            known = self._wishes[key] = CardCriteria(self._wants[task.shape], self._allowed(task), rows)
+            known = self._requests[key] = CardCriteria(self._requested[task.shape], self._allowed(task), rows)
         job = self._apart(task)
         if job is None:
             return known
         allowed = known.allowed.copy()
-        # The task itself as well: where it has cards already, it is asked about in the place of another that is alike.
+        # The task itself as well: where it has cards already, it stands for another of equal shape.
         for row in self.cluster.job(job).tasks().tolist():
             allowed[self._cards_of(row)] = False
         return CardCriteria(known.wants, allowed, known.rules)
 
     def _cards_of(self, row: int) -> Rows:
         given = self._holdings.given(row)
-        return self._stock.running(row) if given is None else given.part.cards
+        return self._session_cards.running(row) if given is None else given.part.cards
 
     def _allowed(self, task: TaskView) -> Mask:
-        """(C,): sound cards of nodes in the right mode, of the ids and types that the pod takes."""
+        """(C,): healthy cards of nodes in the right mode, of the ids and types that the pod accepts."""
         cards = self._cards
         _, use, avoid, types, no_types = self._choosiness(task)
 
-        def by_words() -> Mask:
+        def by_name() -> Mask:
             mask = np.ones(len(cards), dtype=np.bool_)
             for number, (uuid, kind) in enumerate(zip(cards.ids, cards.types, strict=True)):
                 mask[number] = (
-                    (not use or uuid in _words(use))
-                    and uuid not in _words(avoid)
-                    and (not types or any(word.lower() in kind.lower() for word in _words(types)))
-                    and not any(word.lower() in kind.lower() for word in _words(no_types))
+                    (not use or uuid in _split(use))
+                    and uuid not in _split(avoid)
+                    and (not types or any(name.lower() in kind.lower() for name in _split(types)))
+                    and not any(name.lower() in kind.lower() for name in _split(no_types))
                 )
             return mask
 
         allowed = cards.sound & self._in_mode(task)[cards.node]
         if use or avoid or types or no_types:
-            allowed &= kept(self.cluster.traits, "cards by words", (use, avoid, types, no_types), by_words)
+            allowed &= kept(self.cluster.traits, "cards by name", (use, avoid, types, no_types), by_name)
         return allowed
 
     def _in_mode(self, task: TaskView) -> Mask:
-        """(N,): the nodes whose cards are in the mode that the pod asks for, and in one that can be served."""
-        wanted = self._choosiness(task)[0] or gpu_annotations.HAMI_CORE
-        return self._served if wanted == gpu_annotations.HAMI_CORE else np.zeros_like(self._served)
+        """(N,): the nodes whose cards are in the mode that the pod requests, if that mode is supported."""
+        mode = self._choosiness(task)[0] or gpu_annotations.HAMI_CORE
+        return self._served if mode == gpu_annotations.HAMI_CORE else np.zeros_like(self._served)
 
     # What nodes have
 
@@ -259,14 +263,16 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         snapshot = self.cluster.snapshot
         notes = [node.metadata.annotations for node in snapshot.nodes.traits.objects]
         if self.args.vgpu:
-            return tuple(gpu_annotations.register(one.get(names.VGPU_REGISTER, "")) for one in notes)
+            return tuple(gpu_annotations.register(register.get(names.VGPU_REGISTER, "")) for register in notes)
         offers = [
             snapshot.nodes.allocatable[name].tolist() if name in snapshot.axis.index else [0] * len(notes)
             for name in (names.GPU_MEMORY, names.GPU_NUMBER)
         ]
         return tuple(
-            gpu_annotations.VgpuRegister(gpu_annotations.shared_cards(memory, number, one.get(names.GPU_UNHEALTHY, "")))
-            for one, memory, number in zip(notes, *offers, strict=True)
+            gpu_annotations.VgpuRegister(
+                gpu_annotations.shared_cards(memory, number, register.get(names.GPU_UNHEALTHY, ""))
+            )
+            for register, memory, number in zip(notes, *offers, strict=True)
         )
 
     @cached_property
@@ -274,7 +280,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         """The cards of all nodes, in one table for as long as they stay the same."""
         lasting = self.cluster.traits.lasting
         known: tuple[tuple[tuple[Card, ...], ...], Cards] | None = lasting.get(f"cards: {self._way}")
-        offered = tuple(one.cards for one in self._registers)
+        offered = tuple(register.cards for register in self._registers)
         if known is None or known[0] != offered:
             known = lasting[f"cards: {self._way}"] = (offered, table(offered))
         return known[1]
@@ -282,14 +288,14 @@ class DeviceShare(Plugin[DeviceShareArguments]):
     @cached_property
     def _served(self) -> Mask:
         """(N,): the nodes whose cards are in a mode that can be served."""
-        return np.array([one.mode == gpu_annotations.HAMI_CORE for one in self._registers], dtype=np.bool_)
+        return np.array([register.mode == gpu_annotations.HAMI_CORE for register in self._registers], dtype=np.bool_)
 
     @cached_property
     def _readable(self) -> Mask:
-        return np.array([one.readable for one in self._registers], dtype=np.bool_)
+        return np.array([register.readable for register in self._registers], dtype=np.bool_)
 
     @cached_property
-    def _stock(self) -> SessionCards:
+    def _session_cards(self) -> SessionCards:
         orders = {"binpack": Order.FULLEST, "spread": Order.EMPTIEST}
         order = orders.get(self.args.policy, Order.LAST if self.args.vgpu else Order.FIRST)
         lasting, cards = self.cluster.traits.lasting, self._cards
@@ -298,29 +304,29 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         if known is None or known[0] is not cards or known[1] != rules:
             known = lasting[f"cards taken: {self._way}"] = (cards, rules, CardUsage(cards, len(rules)))
         known[2].renew(self.cluster, self._held)
-        return SessionCards(self.cluster, cards, known[2], order, lambda row: self._wish(self.cluster.task(row)))
+        return SessionCards(self.cluster, cards, known[2], order, lambda row: self._request_of(self.cluster.task(row)))
 
     @cached_property
     def _holdings(self) -> NodeAssignments[AssignedCards]:
         tasks = self.cluster.snapshot.tasks
         wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
-        wanting[list(self._wants)] = True
+        wanting[list(self._requested)] = True
         waiting = np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape])
-        return NodeAssignments(self.cluster, waiting, self._stock)
+        return NodeAssignments(self.cluster, waiting, self._session_cards)
 
     def _held(self, holder: AssignedPod) -> tuple[tuple[gpu_annotations.CardShare, ...], tuple[int, ...]]:
-        """What a pod on a node holds of its cards."""
+        """The shares of cards allocated to a pod on a node."""
         notes = holder.notes
         if self.args.vgpu:
             held = gpu_annotations.vgpu_held(notes.get(names.VGPU_IDS, ""))
         else:
-            wants = self._wants.get(int(self.cluster.snapshot.tasks.shape[holder.row]), (None,))
-            held = gpu_annotations.shared_held(notes.get(names.GPU_INDEX, ""), wants[0])
+            requests = self._requested.get(int(self.cluster.snapshot.tasks.shape[holder.row]), (None,))
+            held = gpu_annotations.shared_held(notes.get(names.GPU_INDEX, ""), requests[0])
         return held, by_rule(self.args.rules, holder.pod.metadata.labels)
 
 
-def _words(said: str) -> list[str]:
-    return [word.strip() for word in said.split(",") if word.strip()]
+def _split(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]
 
 
 def _spread(mask: Mask, within: Mask) -> Mask:

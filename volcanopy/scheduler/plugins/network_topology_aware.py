@@ -61,10 +61,10 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
         self._sums: dict[str, tuple[int, Ints]] = {}
         self._nearnesses: dict[int, Floats] = {}
         self._asked: tuple[int, dict[str, Ints]] = (0, {})
-        """What jobs and sub-groups ask for at least, by key, after so many changes to tasks."""
+        """The least requests of jobs and sub-groups, by key, with the number of changes of tasks."""
 
     def scope(self, task: TaskView) -> Scope:
-        """Pods without a topology look at all that is around a node; for the others what counts is in their likeness."""
+        """Pods without a topology look at all that is around a node; for the others it is in the cache key."""
         if len(self._table) == 1:
             return Scope.COLUMNS
         return Scope.CLUSTER if self._part(task) is None and self.args.normal_pods else Scope.COLUMNS
@@ -89,7 +89,7 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
     def hypernode_gradient(
         self, requester: JobView | SubJobView, hypernodes: Rows, purpose: Purpose
     ) -> Sequence[Rows] | None:
-        """The lowest tiers first, without those that have no room even in sum; to evict, the highest first, and not many."""
+        """The lowest tiers first, without hypernodes of insufficient resources; to evict, the highest first, and not many."""
         held = requester.spanned if isinstance(requester, SubJobView) else self.cluster.spanned(requester.tasks())
         if held == NONE:
             least = self._least(requester)[:, None]
@@ -111,7 +111,7 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
         return kept
 
     def _least(self, requester: JobView | SubJobView) -> Ints:
-        """(R,): what the tasks that must find a place ask for at least."""
+        """(R,): the least request of the tasks that must be placed."""
         moves = self.cluster.ledger.moves
         if self._asked[0] != moves:
             self._asked = (moves, {})
@@ -143,20 +143,20 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
     def hypernode_order(self, part: SubJobView, hypernodes: Rows) -> Floats:
         """How full each is with the sub-group in it; of the fullest rather those that hold more of its tasks."""
         snapshot = self.cluster.snapshot
-        wanted = snapshot.shapes.request.values[:, snapshot.tasks.shape[part.rows]].sum(axis=1)
-        scores = self._fullness(wanted, hypernodes)
+        request = snapshot.shapes.request.values[:, snapshot.tasks.shape[part.rows]].sum(axis=1)
+        scores = self._fullness(request, hypernodes)
         best = scores == scores.max(initial=0.0)
         if best.sum() > 1:
             scores[best] += self._ratio(part, hypernodes[best])
         return scores * 100.0 * self.args.weight
 
-    def _fullness(self, wanted: Ints, hypernodes: Rows) -> Floats:
-        """(M,): the weighted mean of used and wanted over allocatable; 0 where that is too much."""
-        dims = np.flatnonzero((self._weights > 0) & (wanted > 0))
+    def _fullness(self, request: Ints, hypernodes: Rows) -> Floats:
+        """(M,): the weighted mean of used and requested over allocatable; 0 where that is more than 1."""
+        dims = np.flatnonzero((self._weights > 0) & (request > 0))
         if not len(dims):
             return np.zeros(len(hypernodes), dtype=np.float64)
         where = np.ix_(dims, hypernodes)
-        after, room = self._sum("used")[where] + wanted[dims, None], self._allocatable[where]
+        after, room = self._sum("used")[where] + request[dims, None], self._allocatable[where]
         shares = np.divide(after, room, out=np.zeros(after.shape, dtype=np.float64), where=room > 0)
         weights = self._weights[dims]
         scores: Floats = (shares * weights[:, None]).sum(axis=0) / weights.sum()
@@ -164,7 +164,7 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
         return scores
 
     def _ratio(self, part: SubJobView, hypernodes: Rows) -> Floats:
-        """(M,): which part of the sub-group's tasks each hypernode holds; those that are just being placed do not count."""
+        """(M,): the fraction of the sub-group's tasks in each hypernode; those that are just being placed do not count."""
         ledger = self.cluster.ledger
         held = part.rows[_SETTLED[ledger.status[part.rows]]]
         inside = self._table.holds[np.ix_(hypernodes, self._table.of_node[ledger.node[held]])]
@@ -213,7 +213,7 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
         return known
 
     def _within(self, hypernode: int) -> Mask:
-        """(H,): the hypernodes with nodes of their own that one holds."""
+        """(H,): the hypernodes with nodes of their own within one."""
         members = np.zeros(len(self._table), dtype=np.bool_)
         members[self._table.of_node] = True
         members[self._table.top] = False
@@ -231,7 +231,7 @@ class NetworkTopologyAware(Plugin[NetworkTopologyArguments]):
 
     @cached_property
     def _fading(self) -> tuple[Floats, Ints]:
-        """(tiers,): how much each counts; (H, tiers): what holds a hypernode there, one beyond the last for nothing."""
+        """(tiers,): the weight of each; (H, tiers): the ancestor of a hypernode there, one beyond the last for nothing."""
         table = self._table
         tiers = np.arange(self._lowest, self._highest + 1)
         at = np.full((len(table), len(tiers)), len(table), dtype=np.int64)

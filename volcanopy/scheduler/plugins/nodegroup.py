@@ -37,7 +37,7 @@ class NodeGroupArguments(Arguments):
 
 @dataclass(frozen=True)
 class _Rules:
-    """What a queue says about groups of nodes."""
+    """The rules of a queue about groups of nodes."""
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
@@ -130,8 +130,8 @@ class NodeGroup(Plugin[NodeGroupArguments]):
     def _read(self, queue: QueueView) -> _Rules:
         objects = self.cluster.snapshot.queues.objects
         line = queue.line.tolist() if self.hierarchy else [queue.row]
-        said = (one.spec.affinity for one in (objects[row] for row in line) if one is not None)
-        affinity = next((one for one in said if one), None)
+        affinities = (item.spec.affinity for item in (objects[row] for row in line) if item is not None)
+        affinity = next((each for each in affinities if each), None)
         notes = {} if queue.object is None else queue.object.metadata.annotations
         limits = _limits(notes.get(LIMITS, ""))
         if affinity is None:
@@ -178,7 +178,7 @@ def _limits(text: str) -> dict[str, dict[str, int]] | None:
     if not text:
         return {}
     try:
-        said: Any = json.loads(text)
-        return {str(group): quantity.amounts(resources) for group, resources in said.items()}
+        value: Any = json.loads(text)
+        return {str(group): quantity.amounts(resources) for group, resources in value.items()}
     except (ValueError, AttributeError, TypeError):
         return None

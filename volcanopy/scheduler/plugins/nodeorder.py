@@ -1,7 +1,7 @@
-"""nodeorder: a task goes where Kubernetes would like it best.
+"""nodeorder: prefer the nodes that kube-scheduler prefers.
 
 The score is the weighted sum of kube-scheduler's own scores, each from 0 to 100. Those that are relative (the best of
-the asked nodes gets 100) are so among the nodes that are asked about; where all nodes are alike in them they are one
+the asked nodes gets 100) are so among the nodes that are asked about; where all nodes have the same value they are one
 number, and couple nothing.
 """
 
@@ -67,13 +67,13 @@ class NodeOrder(Plugin[NodeOrderArguments]):
 
     def open(self) -> None:
         """Prepare the counts of pods, which are made when a shape needs them."""
-        self._census = PodCounts(self.cluster)
-        self._interpod = InterPod(self.cluster, self._census)
-        self._spreading = Spreading(self.cluster, self._census)
+        self._counts = PodCounts(self.cluster)
+        self._interpod = InterPod(self.cluster, self._counts)
+        self._spreading = Spreading(self.cluster, self._counts)
         self._traits: dict[int, _Traits] = {}
 
     def scope(self, task: TaskView) -> Scope:
-        """CLUSTER where a relative score can tell nodes apart, else COLUMNS."""
+        """CLUSTER where a relative score differs between nodes, else COLUMNS."""
         return self._traits_of(task).scope
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:

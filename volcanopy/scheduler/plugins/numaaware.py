@@ -1,4 +1,4 @@
-"""numa-aware: whole cpus that are close together, as the node's own managers would give them out."""
+"""numa-aware: exclusive cpus on few NUMA nodes, as the kubelet's managers allocate them."""
 
 from collections.abc import Hashable, Mapping
 from functools import cached_property
@@ -36,7 +36,7 @@ class NumaAwareArguments(Arguments):
 
 
 class NumaAware(Plugin[NumaAwareArguments]):
-    """Place pods of guaranteed quality where the kubelet's topology manager will take them, on as few NUMA nodes as can be.
+    """Place pods of QoS class Guaranteed where the kubelet's topology manager admits them, on as few NUMA nodes as possible.
 
     The cpus that a pod is counted upon to get are written to it, and are taken until the node's agent reports what it
     has really been given.
@@ -49,7 +49,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
         """Find the shapes of tasks that are given cpus of their own."""
         shapes = self.cluster.snapshot.shapes
         self._counts = kept_of_shapes(
-            self.cluster.traits, "cpus wanted", shapes, lambda: _counts_by_shape(shapes.specs)
+            self.cluster.traits, "cpus requested", shapes, lambda: _counts_by_shape(shapes.specs)
         )
 
     def scope(self, task: TaskView) -> Scope:
@@ -57,28 +57,28 @@ class NumaAware(Plugin[NumaAwareArguments]):
         return Scope.NODE if any(self._counts_of(task) or ()) else Scope.COLUMNS
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """The policy that the pod asks for."""
+        """The policy that the pod requests."""
         return self._policy(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
-        """Nodes whose managers have another policy than the pod asks for, or would not take it with the cpus that are free."""
+        """Nodes whose managers have another policy than the pod requests, or would reject it with the free cpus."""
         policy = self._policy(task)
         counts = self._counts_of(task)
         if counts is None:
             return []
         self._holdings.renew()
-        refused: dict[tuple[str, bool, bool], Mask] = {}
+        rejected: dict[tuple[str, bool, bool], Mask] = {}
         for place, node in enumerate(nodes.rows.tolist()):
-            why = self._refusal(node, counts, policy)
+            why = self._rejection(node, counts, policy)
             if why is not None:
-                refused.setdefault(why, np.zeros(len(nodes), dtype=np.bool_))[place] = True
+                rejected.setdefault(why, np.zeros(len(nodes), dtype=np.bool_))[place] = True
         return [
             NodeRejection(reason, mask, final, temporary)
-            for (reason, final, temporary), mask in sorted(refused.items(), key=itemgetter(0))
+            for (reason, final, temporary), mask in sorted(rejected.items(), key=itemgetter(0))
         ]
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
-        """The fewer NUMA nodes the pod's cpus are on the better, for pods that ask for a policy."""
+        """The fewer NUMA nodes the pod's cpus are on the better, for pods that request a policy."""
         return tasks.each(lambda task: self._score(task, nodes))
 
     def _score(self, task: TaskView, nodes: NodesView) -> Floats:
@@ -91,7 +91,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
         for place, node in enumerate(nodes.rows.tolist()):
             if not self._aligns(node):
                 continue
-            cpus = self._stock.ask(node, counts, waits=False) or self._stock.ask(node, counts, waits=True)
+            cpus = self._free_cpus.ask(node, counts, waits=False) or self._free_cpus.ask(node, counts, waits=True)
             if cpus is not None:
                 used = len(self._reports[node].layout.used(cpu_assignment.union(cpus)))
                 scores[place] = self.args.weight * (100.0 - 100.0 * used / most)
@@ -104,10 +104,10 @@ class NumaAware(Plugin[NumaAwareArguments]):
         given = self._holdings.of(task.row)
         if given is None or not any(given.cpus):
             return {}
-        named = dict(zip([one.name for one in task.pod.spec.containers], given.cpus, strict=True))
+        named = dict(zip([container.name for container in task.pod.spec.containers], given.cpus, strict=True))
         return {names.TOPOLOGY_DECISION: decision(self._reports[node].layout, named)}
 
-    def _refusal(self, node: int, counts: tuple[int, ...], policy: str) -> tuple[str, bool, bool] | None:
+    def _rejection(self, node: int, counts: tuple[int, ...], policy: str) -> tuple[str, bool, bool] | None:
         """Why a node does not take a pod: the reason, whether it is final, and whether it passes."""
         report = self._reports.get(node)
         if policy:
@@ -119,11 +119,11 @@ class NumaAware(Plugin[NumaAwareArguments]):
                 return OTHER_POLICY, True, False
         if not self._aligns(node):
             return None
-        if self._stock.ask(node, counts, waits=False) is not None:
+        if self._free_cpus.ask(node, counts, waits=False) is not None:
             return None
-        if self._stock.ask(node, counts, waits=True) is not None:
+        if self._free_cpus.ask(node, counts, waits=True) is not None:
             return BUSY, False, True
-        return (BUSY, False, False) if self._stock.ask_empty(node, counts) else (TOO_SMALL, True, False)
+        return (BUSY, False, False) if self._free_cpus.ask_empty(node, counts) else (TOO_SMALL, True, False)
 
     def _aligns(self, node: int) -> bool:
         """Whether the node hands out cpus of its own to containers and looks where they are."""
@@ -134,12 +134,12 @@ class NumaAware(Plugin[NumaAwareArguments]):
 
     @staticmethod
     def _policy(task: TaskView) -> str:
-        """The policy that the pod asks for, empty if it asks for none."""
-        said = task.pod.metadata.annotations.get(names.NUMA_TOPOLOGY_POLICY, "")
-        return "" if said == cpu_assignment.NONE else said
+        """The policy that the pod requests, empty without one."""
+        policy = task.pod.metadata.annotations.get(names.NUMA_TOPOLOGY_POLICY, "")
+        return "" if policy == cpu_assignment.NONE else policy
 
     def _counts_of(self, task: TaskView) -> tuple[int, ...] | None:
-        """How many cpus of its own each container is given; None for pods that the plugin has nothing to say about."""
+        """How many cpus of its own each container is given; None for pods that the plugin ignores."""
         counts = self._counts.get(task.shape)
         if counts is None or not (self._policy(task) or (any(counts) and self.cluster.snapshot.numa)):
             return None
@@ -149,17 +149,17 @@ class NumaAware(Plugin[NumaAwareArguments]):
     def _reports(self) -> Mapping[int, Report]:
         """What the agents of the nodes report, by the nodes' rows."""
         memo: dict[str, Report] = self.cluster.traits.memo.setdefault("numa reports", {})
-        rows, found = self.cluster.snapshot.nodes.index, {}
+        rows, reports = self.cluster.snapshot.nodes.index, {}
         for name, source in self.cluster.snapshot.numa.items():
             known = memo.get(name)
             if known is None or known.source is not source:
                 known = memo[name] = Report(source)
             if name in rows:
-                found[rows[name]] = known
-        return found
+                reports[rows[name]] = known
+        return reports
 
     @cached_property
-    def _stock(self) -> SessionCpus:
+    def _free_cpus(self) -> SessionCpus:
         shape = self.cluster.snapshot.tasks.shape
         return SessionCpus(self.cluster, self._reports, lambda task: self._counts[int(shape[task])])
 
@@ -169,14 +169,14 @@ class NumaAware(Plugin[NumaAwareArguments]):
         wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
         wanting[list(self._counts)] = True
         return NodeAssignments(
-            self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape]), self._stock
+            self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape]), self._free_cpus
         )
 
 
 def _counts_by_shape(specs: tuple[core.PodSpec, ...]) -> dict[int, tuple[int, ...]]:
-    """For shapes of guaranteed quality: how many cpus each container wants for itself."""
+    """For shapes of guaranteed quality: how many exclusive cpus each container requests."""
     return {
-        number: tuple(_whole_cpus(one) for one in spec.containers)
+        number: tuple(_whole_cpus(container) for container in spec.containers)
         for number, spec in enumerate(specs)
         if pod_fields.quality_of_service(spec) is Quality.GUARANTEED
     }

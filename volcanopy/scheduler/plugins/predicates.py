@@ -1,7 +1,7 @@
 """predicates: a task runs only where Kubernetes would let it run.
 
 These are kube-scheduler's filters, but for the amounts of resources and the number of pods, which the session compares
-itself. A node is refused by the first filter that it fails, so that the counts of a message add up; filters whose no is
+itself. A node is rejected by the first filter that it fails, so that the counts of a message add up; filters whose no is
 final (evicting pods would not help) come first, since a node that nothing helps shall not pass for one that an eviction
 could free.
 """
@@ -98,7 +98,7 @@ class PredicatesArguments(Arguments):
 
 @dataclass(frozen=True, eq=False)
 class _Fixed:
-    """What the nodes' own traits say of a task: for each node the number of the reason that refuses it, 0 for none."""
+    """The filters by traits of nodes for a task: for each node the number of the reason that rejects it, 0 for none."""
 
     causes: Index | None
     reasons: tuple[str, ...] = ("",)
@@ -109,7 +109,7 @@ class _Filter:
     """A filter that looks at the pods that are there."""
 
     reason: str
-    refused: Callable[[Rows], Mask]
+    rejected: Callable[[Rows], Mask]
     final: bool = False
 
 
@@ -129,9 +129,9 @@ class Predicates(Plugin[PredicatesArguments]):
     arguments: ClassVar[type[Arguments]] = PredicatesArguments
 
     def open(self) -> None:
-        """Nothing is reckoned before it is asked."""
+        """Prepare the counts of pods, which are made when a shape needs them."""
         pod_counts = PodCounts(self.cluster)
-        self._census = pod_counts
+        self._counts = pod_counts
         self._interpod = InterPod(self.cluster, pod_counts)
         self._spreading = Spreading(self.cluster, pod_counts)
         self._asked: dict[int, _Asked] = {}
@@ -142,7 +142,7 @@ class Predicates(Plugin[PredicatesArguments]):
             self.cache_key = per_shape  # type: ignore[method-assign]  # no claims of single pods
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """What tells a task's own claims from those of its like."""
+        """The task's own claims."""
         return self._claims.cache_key(task)
 
     def scope(self, task: TaskView) -> Scope:
@@ -155,7 +155,7 @@ class Predicates(Plugin[PredicatesArguments]):
         return self._claims.chosen(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
-        """The filters' refusals, each node in the first one only."""
+        """The filters' rejections, each node in the first one only."""
         asked = self._of(task)
         causes = asked.fixed.causes
         rows = nodes.rows
@@ -163,23 +163,23 @@ class Predicates(Plugin[PredicatesArguments]):
         if causes is None and not asked.filters and not of_claims:
             return ()
         answer: list[NodeRejection] = []
-        refused = np.zeros(len(rows), dtype=np.bool_)
+        rejected = np.zeros(len(rows), dtype=np.bool_)
         if causes is not None:
-            found = causes[rows]
-            refused = found != 0
-            numbers = np.flatnonzero(np.bincount(found)).tolist()
-            answer += [NodeRejection(asked.fixed.reasons[one], found == one, final=True) for one in numbers if one]
-        filters = ((one.reason, one.refused(rows), one.final, False) for one in asked.filters)
+            cause = causes[rows]
+            rejected = cause != 0
+            numbers = np.flatnonzero(np.bincount(cause)).tolist()
+            answer += [NodeRejection(asked.fixed.reasons[each], cause == each, final=True) for each in numbers if each]
+        filters = ((each.reason, each.rejected(rows), each.final, False) for each in asked.filters)
         parts = (
-            ((one.reason, one.nodes, True, False) for one in of_claims if one.final),
+            ((each.reason, each.nodes, True, False) for each in of_claims if each.final),
             filters,
-            ((one.reason, one.nodes, False, False) for one in of_claims if not one.final and not one.temporary),
-            ((one.reason, one.nodes, False, True) for one in of_claims if one.temporary),
+            ((each.reason, each.nodes, False, False) for each in of_claims if not each.final and not each.temporary),
+            ((each.reason, each.nodes, False, True) for each in of_claims if each.temporary),
         )
-        for reason, found_by, final, temporary in chain.from_iterable(parts):
-            mask = found_by & ~refused
+        for reason, filtered, final, temporary in chain.from_iterable(parts):
+            mask = filtered & ~rejected
             if mask.any():
-                refused = refused | mask
+                rejected = rejected | mask
                 answer.append(NodeRejection(reason, mask, final, temporary))
         return answer
 
@@ -196,10 +196,10 @@ class Predicates(Plugin[PredicatesArguments]):
         about_node: list[_Filter] = []
 
         def add(
-            filters: list[_Filter], reason: str, refused: Callable[[Rows], Mask] | None, final: bool = False
+            filters: list[_Filter], reason: str, rejected: Callable[[Rows], Mask] | None, final: bool = False
         ) -> None:
-            if refused is not None:
-                filters.append(_Filter(reason, refused, final))
+            if rejected is not None:
+                filters.append(_Filter(reason, rejected, final))
 
         if args.pod_topology_spread:
             add(about_pods, UNLABELLED, self._spreading.unlabelled(task), final=True)
@@ -207,10 +207,10 @@ class Predicates(Plugin[PredicatesArguments]):
             add(about_pods, NEAR, self._interpod.near(task), final=True)
         if args.node_ports:
             shapes = self.cluster.snapshot.shapes
-            add(about_node, PORTS, host_ports.taken(task.shape, shapes, self.cluster.traits, self._census))
+            add(about_node, PORTS, host_ports.taken(task.shape, shapes, self.cluster.traits, self._counts))
         if args.volume_binding:
             shapes = self.cluster.snapshot.shapes
-            add(about_node, DISKS, exclusive_disks.taken(task.shape, shapes, self.cluster.traits, self._census))
+            add(about_node, DISKS, exclusive_disks.taken(task.shape, shapes, self.cluster.traits, self._counts))
         coupling: list[_Filter] = []
         if args.pod_affinity:
             add(coupling, AWAY, self._interpod.away(task))
@@ -223,14 +223,14 @@ class Predicates(Plugin[PredicatesArguments]):
     def _fixed(self, spec: core.PodSpec) -> _Fixed:
         selects = self.args.node_affinity and labels.needed(spec)
         key = _ENCODE((selects, spec.tolerations, self.args.taint_toleration))
-        return kept(self.cluster.traits, "predicates", key, lambda: self._refused_by_traits(spec))
+        return kept(self.cluster.traits, "predicates", key, lambda: self._rejected_by_traits(spec))
 
-    def _refused_by_traits(self, spec: core.PodSpec) -> _Fixed:
+    def _rejected_by_traits(self, spec: core.PodSpec) -> _Fixed:
         traits = self.cluster.traits
         reasons = [""]
         causes = np.zeros(len(traits.objects), dtype=np.int32)
 
-        def refuse(reason: str, mask: Mask) -> None:
+        def reject(reason: str, mask: Mask) -> None:
             mask = mask & (causes == 0)
             if mask.any():
                 causes[mask] = len(reasons)
@@ -238,13 +238,13 @@ class Predicates(Plugin[PredicatesArguments]):
 
         cordoned = taints.cordoned(spec.tolerations, traits)
         if cordoned is not None:
-            refuse(UNSCHEDULABLE, cordoned)
+            reject(UNSCHEDULABLE, cordoned)
         eligible = labels.eligible(spec, traits) if self.args.node_affinity else None
         if eligible is not None:
-            refuse(SELECTOR, ~eligible)
+            reject(SELECTOR, ~eligible)
         if self.args.taint_toleration:
             for taint, mask in taints.kept_off(spec.tolerations, traits):
-                refuse(tainted(taint), mask)
+                reject(tainted(taint), mask)
         if len(reasons) == 1:
             return _Fixed(None)
         frozen(causes)

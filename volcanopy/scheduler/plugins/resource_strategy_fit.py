@@ -25,8 +25,8 @@ _PER_DEVICE = {"cpu": 1000, "memory": 10**9}
 """What a proportion of 1 keeps for each idle device: a core, and a gigabyte."""
 
 
-def _names(said: Any) -> Any:
-    return tuple(name.strip() for name in said.split(",") if name.strip()) if isinstance(said, str) else said
+def _names(values: Any) -> Any:
+    return tuple(name.strip() for name in values.split(",") if name.strip()) if isinstance(values, str) else values
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
@@ -57,7 +57,7 @@ class ScarceAvoidance(Arguments):
 
 
 class Proportional(Arguments):
-    """Keep cpu and memory beside each idle device: ``resourceProportion`` says how many cores and gigabytes."""
+    """Keep cpu and memory beside each idle device: ``resourceProportion`` is how many cores and gigabytes."""
 
     enable: bool = False
     resources: Names = ()
@@ -101,9 +101,9 @@ class ResourceStrategyFitArguments(Arguments):
 
 
 class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
-    """Score nodes by how full each resource is, the one way or the other, and keep scarce devices for who asks for them.
+    """Score nodes by how full each resource is, and keep scarce devices for tasks that request them.
 
-    A pod may bring weights of its own: the annotation ``volcanopy.io/resource-strategy-scoring-type`` says the one way
+    A pod may have weights of its own: the annotation ``volcanopy.io/resource-strategy-scoring-type`` sets the strategy
     for all of them, ``volcanopy.io/resource-strategy-weight`` is a JSON object of weights by resource.
     """
 
@@ -113,11 +113,13 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
     def open(self) -> None:
         """Lay everything along the axis."""
         args, axis = self.args, self.cluster.axis
-        self._configured = _ordered(axis, {name: (one.weight, one.type) for name, one in args.resources.items()})
+        self._configured = _ordered(
+            axis, {name: (strategy.weight, strategy.type) for name, strategy in args.resources.items()}
+        )
         self._scarce = axis.vector({name: args.sra.resource_weight.get(name, 1) for name in args.sra.resources})
         self._scarce_sum = sum(args.sra.resource_weight.get(name, 1) for name in args.sra.resources)
         self._devices = [axis.index[name] for name in args.proportional.resources if name in axis]
-        self._notes = Notes(self.cluster, _said)
+        self._notes = Notes(self.cluster, _annotations_of)
         self._own: dict[Hashable, Strategies] = {}
 
     def scope(self, task: TaskView) -> Scope:
@@ -125,23 +127,23 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
         return self._notes.scope(task)
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """The weights that the pod brings."""
+        """The weights of the pod."""
         return self._notes.cache_key(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
-        """Who needs no device leaves enough of the rest beside the idle ones."""
-        wants_one = any(task.request.values[position] for position in self._devices)
-        if not self.args.proportional.enable or not self._devices or wants_one:
+        """Nodes where a task without devices would use the cpu and memory reserved for idle devices."""
+        requests_device = any(task.request.values[position] for position in self._devices)
+        if not self.args.proportional.enable or not self._devices or requests_device:
             return ()
         idle, axis = nodes.future_idle.values, self.cluster.axis
-        refused: Mask = np.zeros(len(nodes), dtype=np.bool_)
+        rejected: Mask = np.zeros(len(nodes), dtype=np.bool_)
         for position in self._devices:
             devices = np.maximum(idle[position], 0)
             for what, each in _PER_DEVICE.items():
                 rate = self.args.proportional.proportion.get(f"{axis.names[position]}.{what}", 1.0)
                 left = idle[axis.index[what]] - task.request[what]
-                refused |= (devices > 0) & (left < devices * (rate * each))
-        return (NodeRejection(KEPT, refused),)
+                rejected |= (devices > 0) & (left < devices * (rate * each))
+        return (NodeRejection(KEPT, rejected),)
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The score by strategies, and that for leaving scarce resources alone."""
@@ -175,7 +177,7 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
         return scores
 
 
-def _said(pod: core.Pod) -> tuple[str, str] | None:
+def _annotations_of(pod: core.Pod) -> tuple[str, str] | None:
     notes = pod.metadata.annotations
     kind = notes.get(SCORING_KEY)
     return None if kind is None else (kind, notes.get(WEIGHT_KEY, ""))

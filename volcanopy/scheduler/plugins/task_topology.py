@@ -1,4 +1,4 @@
-"""task-topology: tasks of a job that talk to each other sit together, those that compete sit apart."""
+"""task-topology: place tasks of a job with affinity on one node, and those with anti-affinity on different nodes."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -52,38 +52,38 @@ class Topology:
 
 
 def topology(group: core.PodGroup, names: Iterable[str]) -> Topology | None:
-    """What a pod group's annotations say about its task templates ``names``.
+    """Return the topology in a pod group's annotations for its task templates ``names``.
 
-    None if they say nothing, or name a template that does not exist, or one twice in a group: then all of it is void.
+    None if there is none, or if it names a template that does not exist, or one twice in a group: then all of it is void.
     """
     notes = group.metadata.annotations
     known = set(names)
     near, away = _groups(notes.get(AFFINITY_KEY, "")), _groups(notes.get(ANTI_AFFINITY_KEY, ""))
     groups = near + away
-    if not groups or any(len(set(one)) < len(one) or not known.issuperset(one) for one in groups):
+    if not groups or any(len(set(group)) < len(group) or not known.issuperset(group) for group in groups):
         return None
     order = [name.strip() for name in notes.get(ORDER_KEY, "").split(",")]
     weight: dict[str, int] = {}
     for listed, alone, among in ((near, 2, 3), (away, 4, 1)):
-        for one in listed:
-            for name in one:
-                weight[name] = max(weight.get(name, 0), alone if len(one) == 1 else among)
+        for names_of_group in listed:
+            for name in names_of_group:
+                weight[name] = max(weight.get(name, 0), alone if len(names_of_group) == 1 else among)
     place = {name: len(order) - order.index(name) if name in order else 0 for name in weight}
     rank = {name: (-place[name], -weight[name]) for name in weight}
     return Topology(_pairs(near), _pairs(away), rank)
 
 
 def _groups(text: str) -> list[list[str]]:
-    groups = [[name.strip() for name in one.split(",") if name.strip()] for one in text.split(";")]
-    return [one for one in groups if one]
+    groups = [[name.strip() for name in group.split(",") if name.strip()] for group in text.split(";")]
+    return [group for group in groups if group]
 
 
 def _pairs(groups: list[list[str]]) -> frozenset[frozenset[str]]:
     pairs = set()
-    for one in groups:
-        if len(one) == 1:
-            pairs.add(frozenset(one))
-        pairs |= {frozenset({name, other}) for name in one for other in one if name != other}
+    for group in groups:
+        if len(group) == 1:
+            pairs.add(frozenset(group))
+        pairs |= {frozenset({name, other}) for name in group for other in group if name != other}
     return frozenset(pairs)
 
 
@@ -113,8 +113,8 @@ class _Team:
 class TaskTopology(Plugin[TaskTopologyArguments]):
     """Prefer, for each task, the node where most of those that it belongs to are, or will fit.
 
-    The pod group says who belongs to whom: ``volcanopy.io/task-topology-affinity`` and ``...-anti-affinity`` hold groups of
-    task templates, the groups separated by ``;`` and the names by ``,``; a group of one is about tasks of the same template.
+    The annotations ``volcanopy.io/task-topology-affinity`` and ``...-anti-affinity`` of the pod group contain groups of task
+    templates, the groups separated by ``;`` and the names by ``,``; a group of one is about tasks of the same template.
     ``volcanopy.io/task-topology-task-order`` lists templates, the first to be placed first.
     """
 
@@ -190,8 +190,8 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
     def _gather(self, job: JobView) -> _Team | None:
         """Sort the job's tasks into buckets: those on one node into one, the others to those that they like best."""
         snapshot = self.cluster.snapshot
-        said = topology(job.group, (role.name for role in job.roles if role.name))
-        if said is None:
+        pairs = topology(job.group, (role.name for role in job.roles if role.name))
+        if pairs is None:
             return None
         table = snapshot.tasks
         members = snapshot.members(job.row)
@@ -200,15 +200,15 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
         }
         on_node = HOLDING[table.status]
         takes_part = [
-            row for row in names if names[row] in said.rank and (on_node[row] or table.status[row] == Status.PENDING)
+            row for row in names if names[row] in pairs.rank and (on_node[row] or table.status[row] == Status.PENDING)
         ]
         takes_part.sort(
-            key=lambda row: (not on_node[row], int(table.node[row]), said.rank[names[row]], str(table.keys[row]))
+            key=lambda row: (not on_node[row], int(table.node[row]), pairs.rank[names[row]], str(table.keys[row]))
         )
         buckets: list[Bucket] = []
         bucket_of: dict[int, int] = {}
         for row in takes_part:
-            number = _choose(said, names[row], buckets, int(table.node[row]) if on_node[row] else NONE)
+            number = _choose(pairs, names[row], buckets, int(table.node[row]) if on_node[row] else NONE)
             if number == len(buckets):
                 buckets.append(Bucket())
             bucket = buckets[number]
@@ -219,7 +219,7 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
             else:
                 bucket.waiting += self._size(row)
             bucket_of[row] = number
-        return _Team(said, buckets, bucket_of, names, max((len(bucket.tasks) for bucket in buckets), default=0))
+        return _Team(pairs, buckets, bucket_of, names, max((len(bucket.tasks) for bucket in buckets), default=0))
 
     def _size(self, row: int) -> float:
         request = self.cluster.task(row).request
@@ -231,7 +231,7 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
         return [row for row in bucket.tasks if status[row] == Status.PENDING]
 
     def _fitting(self, task: TaskView, bucket: Bucket, nodes: NodesView) -> Ints:
-        """(M,): how many of the bucket's pending tasks the node has room for, the task itself first; 0 if not even for it."""
+        """(M,): how many of the bucket's pending tasks fit on the node, the task itself first; 0 if not even for it."""
         others = [row for row in self._pending(bucket) if row != task.row]
         requests = np.stack([self.cluster.task(row).request.values for row in [task.row, *others]])
         needs = np.cumsum(requests, axis=0)
@@ -256,14 +256,14 @@ class TaskTopology(Plugin[TaskTopologyArguments]):
         return self._placed(np.array(avoided, dtype=np.intp), nodes)
 
 
-def _choose(said: Topology, name: str, buckets: list[Bucket], node: int) -> int:
+def _choose(pairs: Topology, name: str, buckets: list[Bucket], node: int) -> int:
     """The number of the bucket that a task goes to; one more than there are for a new one."""
     if node != NONE:
         return next((number for number, bucket in enumerate(buckets) if node in bucket.nodes), len(buckets))
     best = len(buckets)
     best_key: tuple[int, float] | None = None
     for number, bucket in enumerate(buckets):
-        key = (-said.affinity(name, bucket.names), bucket.waiting)
+        key = (-pairs.affinity(name, bucket.names), bucket.waiting)
         if best_key is None or key < best_key:
             best, best_key = number, key
     return best if best_key is not None and best_key[0] <= 0 else len(buckets)

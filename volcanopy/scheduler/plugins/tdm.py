@@ -1,4 +1,4 @@
-"""tdm: nodes that are lent to batch work for some hours of the day."""
+"""tdm: nodes for batch work during some hours of the day."""
 
 import math
 import re
@@ -68,12 +68,12 @@ class TdmArguments(Arguments):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather(cls, said: Any) -> Any:
+    def _gather(cls, value: Any) -> Any:
         """``tdm.revocable-zone.<zone>`` is one zone's window each."""
-        if not isinstance(said, dict) or isinstance(said.get("tdm.revocable-zone"), dict):
-            return said
-        zones = {key.removeprefix(_PREFIX): value for key, value in said.items() if key.startswith(_PREFIX)}
-        rest = {key: value for key, value in said.items() if not key.startswith(_PREFIX)}
+        if not isinstance(value, dict) or isinstance(value.get("tdm.revocable-zone"), dict):
+            return value
+        zones = {key.removeprefix(_PREFIX): value for key, value in value.items() if key.startswith(_PREFIX)}
+        rest = {key: value for key, value in value.items() if not key.startswith(_PREFIX)}
         return {**rest, "tdm.revocable-zone": zones}
 
     @field_validator("zones")
@@ -110,7 +110,7 @@ def _zone(name: str) -> tzinfo:
 class Tdm(Plugin[TdmArguments]):
     """Nodes of a revocable zone take revocable tasks, and only while the zone is open.
 
-    A node is in a zone by its label ``volcanopy.io/revocable-zone``. A pod is revocable that says ``*`` in the annotation of
+    A node is in a zone by its label ``volcanopy.io/revocable-zone``. A pod is revocable with ``*`` in the annotation of
     that name, or ``true`` in the annotation ``volcanopy.io/preemptable``. ``shuffle`` moves tasks out of closed zones, once a
     period, as many of a job as its disruption budget allows.
     """
@@ -119,7 +119,7 @@ class Tdm(Plugin[TdmArguments]):
     arguments: ClassVar[type[Arguments]] = TdmArguments
 
     def open(self) -> None:
-        """Look at the clock of the zones."""
+        """Find which zones are open now."""
         args, traits = self.args, self.cluster.traits
         zone_of, numbers = traits.label(names.REVOCABLE_ZONE)
         at = self.cluster.now.astimezone(_zone(args.time_zone)).time()
@@ -136,7 +136,7 @@ class Tdm(Plugin[TdmArguments]):
         self._notes = Notes(self.cluster, _is_revocable)
 
     def scope(self, task: TaskView) -> Scope:
-        """Nothing that a placement changes matters."""
+        """Placements change nothing."""
         return self._notes.scope(task)
 
     def cache_key(self, task: TaskView) -> Hashable:
@@ -149,10 +149,10 @@ class Tdm(Plugin[TdmArguments]):
             return ()
         in_zone = self._in_zone[nodes.rows]
         closed = in_zone & ~self._open[nodes.rows]
-        refusals = [NodeRejection(CLOSED, closed, final=True)]
+        rejections = [NodeRejection(CLOSED, closed, final=True)]
         if not self._notes.of(task):
-            refusals.append(NodeRejection(NOT_REVOCABLE, in_zone & ~closed, final=True))
-        return refusals
+            rejections.append(NodeRejection(NOT_REVOCABLE, in_zone & ~closed, final=True))
+        return rejections
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 for the nodes of open zones, for a revocable task."""
@@ -164,7 +164,7 @@ class Tdm(Plugin[TdmArguments]):
         return self.cluster.snapshot.jobs.preemptable[jobs]
 
     def job_pipelined(self, job: JobView) -> Vote:
-        """A job waits for room that is being freed if that will do for it."""
+        """A job waits for evicted pods to terminate if that is enough for it."""
         return PERMIT if job.is_pipelined else reject(Gate.GANG, "gang is not ready: fewer pods placed than required")
 
     def job_starving(self, job: JobView) -> bool:
@@ -216,7 +216,7 @@ class Tdm(Plugin[TdmArguments]):
 
 
 def spared(job: JobView) -> int:
-    """How many running tasks a job can spare at once: what its budget says, else one.
+    """How many running tasks a job can spare at once: its disruption budget, else one.
 
     A budget that cannot be read spares none.
     """
@@ -241,16 +241,16 @@ def _budget(text: str, tasks: int, unreadable: int) -> int:
 
 
 def _is_revocable(pod: core.Pod) -> bool | None:
-    """True, or None: to say nothing is not to be revocable."""
+    """True, or None: a pod without annotation is not revocable."""
     notes = pod.metadata.annotations
     if notes.get(names.REVOCABLE_ZONE) == "*":
         return True
-    said = notes.get(names.PREEMPTABLE)
-    return True if said is not None and pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=False) else None
+    value = notes.get(names.PREEMPTABLE)
+    return True if value is not None and pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=False) else None
 
 
 def _is_on_offer(task: TaskView) -> bool:
-    """Whether a task says itself, or its job says, that it may be displaced."""
+    """Whether a task or its job is declared preemptable."""
     if _is_revocable(task.pod) or pod_fields.flag(task.pod.metadata, names.PREEMPTABLE, absent=False):
         return True
     return task.job is not None and task.job.preemptable

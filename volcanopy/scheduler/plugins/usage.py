@@ -1,4 +1,4 @@
-"""usage: go where it is quiet, by the nodes' real load."""
+"""usage: prefer nodes with little measured load."""
 
 from datetime import timedelta
 from functools import cached_property
@@ -22,7 +22,7 @@ CPU = "node(s) were above the limit of real cpu load"
 MEMORY = "node(s) were above the limit of real memory load"
 
 _FRESH = timedelta(minutes=5)
-"""A measurement that is older says nothing."""
+"""Older measurements are ignored."""
 _UNSEEN = np.zeros(COUNT, dtype=np.bool_)
 _UNSEEN[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND]] = True
 
@@ -52,14 +52,14 @@ class Estimator(Arguments):
 
     @field_validator("be_cpu", mode="before")
     @classmethod
-    def _millicores(cls, said: Any) -> Any:
-        return _units("cpu", said, "250m")
+    def _millicores(cls, value: Any) -> Any:
+        return _units("cpu", value, "250m")
 
     @field_validator("be_mem", mode="before")
     @classmethod
-    def _mebibytes(cls, said: Any) -> Any:
-        units = _units("memory", said, "200Mi")
-        return units if isinstance(said, int) else units // 2**20
+    def _mebibytes(cls, value: Any) -> Any:
+        units = _units("memory", value, "200Mi")
+        return units if isinstance(value, int) else units // 2**20
 
     @field_validator("be_cpu", "be_mem")
     @classmethod
@@ -69,11 +69,11 @@ class Estimator(Arguments):
         return units
 
 
-def _units(resource: str, said: Any, example: str) -> int:
-    if isinstance(said, int) and not isinstance(said, bool):
-        return said
+def _units(resource: str, value: Any, example: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     try:
-        return quantity.amount(resource, said if isinstance(said, str) else "")
+        return quantity.amount(resource, value if isinstance(value, str) else "")
     except quantity.QuantityError:
         raise ValueError(f"must be a quantity such as {example}") from None
 
@@ -119,10 +119,10 @@ class Usage(Plugin[UsageArguments]):
         limits_of_shapes = kept_of_shapes(
             self.cluster.traits, "limits", snapshot.shapes, lambda: limits_by_shape(snapshot.shapes)
         )
-        of_one = (snapshot.shapes, limits_of_shapes, args.estimator.request_ratio, args.estimator.burst_ratio)
+        of_shape = (snapshot.shapes, limits_of_shapes, args.estimator.request_ratio, args.estimator.burst_ratio)
         best_effort = (args.estimator.be_cpu, args.estimator.be_mem * 2**20)
-        self._plain: Floats = estimates(*of_one, best_effort)
-        self._risky: Floats = estimates(*of_one, best_effort, args.estimator.risk_factor)
+        self._plain: Floats = estimates(*of_shape, best_effort)
+        self._risky: Floats = estimates(*of_shape, best_effort, args.estimator.risk_factor)
         unseen_from = measured.measured - measured.interval.total_seconds()
         node, started = snapshot.tasks.node, snapshot.tasks.started
         self._recent: Mask = (started == 0) | (started > np.append(unseen_from, np.inf)[node])
@@ -131,7 +131,7 @@ class Usage(Plugin[UsageArguments]):
         self._seen = self.cluster.ledger.changes
 
     def scope(self, task: TaskView) -> Scope:
-        """All follows from the node's own pods, and more of the same can be reckoned beforehand."""
+        """All follows from the node's own pods, and more of the same can be computed in advance."""
         return Scope.COLUMNS
 
     def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
@@ -165,7 +165,7 @@ class Usage(Plugin[UsageArguments]):
         return np.where(exists, np.clip(self._real[:, None, nodes.rows] / 100.0 + fraction, 0.0, 1.0), 0.0)
 
     def _renew(self) -> None:
-        """Reckon the nodes anew that changed since."""
+        """Update the nodes that changed since."""
         ledger = self.cluster.ledger
         changes = ledger.changes
         if self._seen == changes:

@@ -164,7 +164,7 @@ class Session:
         """
         table, jobs, ledger = self.snapshot.tasks, self.snapshot.jobs, self.ledger
         job = int(table.job[task])
-        ledger.place_one(task, node, Status.BINDING)
+        ledger.place_single(task, node, Status.BINDING)
         if not self.hooks.job_ready(JobView(ledger, job)):
             ledger.unplace(ledger.single(task), ledger.single(node), Status.BINDING)
             return False
