@@ -33,7 +33,7 @@ def told(explain: Explain) -> str:
     """What the page shows of an explanation."""
     lines = [f"{explain.job.removeprefix('default/')} [{explain.gate}]", f"  {explain.message}"]
     lines += [f"  unblocked by: {explain.unblocked_by}"] if explain.unblocked_by else []
-    lines += [f"  blocked by:   {', '.join(explain.blocked_by)}"] if explain.blocked_by else []
+    lines += [f"  blocked by: {', '.join(explain.blocked_by)}"] if explain.blocked_by else []
     return "\n".join(lines)
 
 
