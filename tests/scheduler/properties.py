@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from tests.scheduler.reference import placement
 from volcanopy.api.policy import PodDisruptionBudget
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
@@ -20,7 +21,6 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.report.close import close
 from volcanopy.scheduler.session.session import Session
-from volcanopy.testing import reference
 from volcanopy.testing.cycles import Unfolding
 from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.random_worlds import Case
@@ -80,7 +80,7 @@ def twinned(case: Case, dice: Random) -> list[str]:
     """What is decided with all nodes at once is what is decided node by node."""
     config, (snapshot, plan) = _config(case.document), _decided(case)
     session = Session(snapshot, config)
-    session.placement = reference.OneByOne(session.ledger, session.hooks)
+    session.placement = placement.OneByOne(session.ledger, session.hooks)
     StopPolicy()(session, {})
     for name in config.actions:
         session.cluster.precedence.begin()
@@ -151,7 +151,7 @@ def recovering(case: Case, dice: Random) -> list[str]:
     dice.shuffle(objects)
     for thing in objects:
         state.upsert(thing)
-    same = reference.canonical(state.snapshot(NOW)) == reference.canonical(seen(objects))
+    same = placement.canonical(state.snapshot(NOW)) == placement.canonical(seen(objects))
     return [] if same else ["the state kept current is another one than the state built anew"]
 
 

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
+from tests.scheduler.reference.exhaustive_placement import placement_of
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.testing.exhaustive import placement_of
 from volcanopy.testing.notation import config, decide, snapshot
 
 NODES, TASKS, WORLDS = 4, 6, 400

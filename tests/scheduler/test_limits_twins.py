@@ -6,14 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.reference import user_limits
+from tests.scheduler.reference.user_limits import AssignedPod
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.session.session import Session
-from volcanopy.testing import random_worlds, reference_limits
+from volcanopy.testing import random_worlds
 from volcanopy.testing.notation import config, snapshot, world
-from volcanopy.testing.reference_limits import AssignedPod
 
 CHAINS = ("enqueue, allocate, backfill", "allocate, preempt", "enqueue, allocate, backfill, preempt, reclaim")
 _HELD = [*np.flatnonzero(HOLDING).tolist(), int(Status.PIPELINED)]
@@ -64,10 +65,8 @@ def test_what_is_allowed_is_what_going_through_everything_allows(seed: int, chai
         everyone = list(jobs.values())
         for row, one in jobs.items():
             job = JobView(session.ledger, row)
-            assert (session.limits.exceeds_job_count(job) is None) == reference_limits.may_be_admitted(
-                queues, one, everyone
-            )
+            assert (session.limits.exceeds_job_count(job) is None) == user_limits.may_be_admitted(queues, one, everyone)
             for task in session.snapshot.members(row)[:4].tolist():
                 view = TaskView(session.ledger, task)
-                may = reference_limits.may_hold(queues, one, everyone, dict(view.request.items()), count)
+                may = user_limits.may_hold(queues, one, everyone, dict(view.request.items()), count)
                 assert (session.limits.exceeded(view, count) is None) == may

@@ -6,13 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.scheduler.cache import bulk_load
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.testing import reference
 from volcanopy.testing.notation import NOW, config, world
 from volcanopy.testing.strategies import worlds
 
@@ -56,7 +56,7 @@ def columns(state: State) -> dict[str, Any]:
 
 def same(one: State, other: State) -> None:
     assert columns(one) == columns(other)
-    assert reference.canonical(one.snapshot(NOW)) == reference.canonical(other.snapshot(NOW))
+    assert placement.canonical(one.snapshot(NOW)) == placement.canonical(other.snapshot(NOW))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from tests.scheduler.long_run import LongRun
+from tests.scheduler.reference.weighted_shares import Vessel, filled
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
-from volcanopy.testing.reference_queues import Vessel, filled
 
 CPUS = 120
 TREE = {"root": {"eng": 3, "sci": 2, "ops": 1}, "eng": {"dev": 2, "test": 1}, "sci": {"bio": 3, "phys": 1}}

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -15,7 +16,6 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.placement import score_table
 from volcanopy.scheduler.session.session import Session
-from volcanopy.testing import reference
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 PLUGINS = "gang, priority, predicates, proportion, nodeorder, binpack"
@@ -53,8 +53,8 @@ def crowds(draw: st.DrawFn) -> str:
 def test_shapes_that_take_turns_are_placed_as_by_the_slow_twin(text: str, plugins: str) -> None:
     seen = snapshot(text)
     fast, slow = (Session(seen, config(plugins)) for _ in range(2))
-    slow.placement = reference.OneByOne(slow.ledger, slow.hooks)
-    actions = reference.actions()
+    slow.placement = placement.OneByOne(slow.ledger, slow.hooks)
+    actions = placement.actions()
     for name in ("enqueue", "allocate", "backfill"):
         actions[name](fast, {})
         actions[name](slow, {})
@@ -96,7 +96,7 @@ def test_shapes_that_take_turns_share_a_table(monkeypatch: pytest.MonkeyPatch) -
         return shared[-1]
 
     monkeypatch.setattr(score_table.ScoreTable, "refresh", counted)
-    reference.actions()["allocate"](session, {})
+    placement.actions()["allocate"](session, {})
     assert sum(shared) >= 4
 
 

@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.reference.weighted_shares import Vessel, filled, level
 from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.queue_shares import divided
 from volcanopy.scheduler.plugins.proportion import Proportion
 from volcanopy.testing.notation import snapshot
-from volcanopy.testing.reference_queues import Vessel, filled, level
 
 
 @st.composite

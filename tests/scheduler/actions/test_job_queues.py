@@ -3,13 +3,13 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.reference import placement
 from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.plugins.gang import Gang
 from volcanopy.scheduler.session.session import Session
-from volcanopy.testing import reference
 from volcanopy.testing.notation import config, snapshot
 
 CAP = "capability.cpu=3"
@@ -43,9 +43,9 @@ def queues_of_singles(draw: st.DrawFn) -> str:
 def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugins: str) -> None:
     seen = snapshot(text)
     quick, usual = (Session(seen, config(plugins)) for _ in range(2))
-    usual.placement = reference.OneByOne(usual.ledger, usual.hooks)
+    usual.placement = placement.OneByOne(usual.ledger, usual.hooks)
     usual.bind = lambda task, node: False  # type: ignore[method-assign]
-    actions = reference.actions()
+    actions = placement.actions()
     for name in ("enqueue", "allocate", "backfill"):
         actions[name](quick, {})
         actions[name](usual, {})
@@ -70,7 +70,7 @@ def test_answers_for_many_jobs_equal_those_for_each(text: str, plugins: str) -> 
         gang = Gang(NoArguments(), session.cluster)
         invalid = {job.row: gang.invalid(job) for job in views}
         assert gang.job_valid(rows) == {row: answer for row, answer in invalid.items() if answer is not None}
-        reference.actions()[name](session, {})
+        placement.actions()[name](session, {})
 
 
 class Never(Gang):
@@ -90,7 +90,7 @@ def test_a_single_task_whose_job_is_not_ready_is_not_bound() -> None:
     before = session.ledger.used.tolist()
     assert not session.bind(session.snapshot.task_rows["default/a-0"], 0)
     assert session.ledger.used.tolist() == before
-    reference.actions()["allocate"](session, {})
+    placement.actions()["allocate"](session, {})
     assert not session.effects
 
 

@@ -4,6 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scheduler.reference import cards as reference_cards
+from tests.scheduler.reference.cards import Load
 from volcanopy.api import core
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import (
@@ -17,8 +19,6 @@ from volcanopy.scheduler.filters.gpus.card_selection import (
     choose,
     table,
 )
-from volcanopy.testing import reference_cards
-from volcanopy.testing.reference_cards import Load
 
 LOADS = st.builds(
     Load,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scheduler.reference import numa
 from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.cpu_assignment import Layout
-from volcanopy.testing import reference_numa
 
 
 def layout(numas: int, cores: int, threads: int, sockets: int | None = None) -> Layout:
@@ -44,7 +44,7 @@ def test_the_narrowest_numa_nodes_are_those_that_looking_at_every_set_finds(
     where: Layout, bits: int, count: int, policy: str
 ) -> None:
     free = bits & where.all
-    hint, admitted = reference_numa.merged(where, free, count, policy)
+    hint, admitted = numa.merged(where, free, count, policy)
     found = cpu_assignment.best_hint(where, free, count)
     assert cpu_assignment.admits(policy, found) == admitted
     if admitted:

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.reference import claims as twin
 from volcanopy.api import core, devices, storage
 from volcanopy.scheduler.cache.claim_cache import KINDS, Stock
 from volcanopy.scheduler.cache.cluster_cache import Object, State
@@ -19,7 +20,6 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.session.session import Session
-from volcanopy.testing import reference_claims as twin
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 NODES = ("n1", "n2", "n3")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.nodes.worlds import Scene, scenes
+from tests.scheduler.reference import node_filters as twin
 from volcanopy.scheduler.cache.shapes import NONZERO, request_of
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -15,7 +16,6 @@ from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
 from volcanopy.scheduler.plugins.predicates import Predicates, PredicatesArguments
-from volcanopy.testing import reference_nodes as twin
 
 WEIGHTS = {
     "least_allocated": ("leastrequested.weight", 1),

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 import msgspec
 from hypothesis import strategies as st
 
+from tests.scheduler.reference.node_filters import Placed, World
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.testing.reference_nodes import Placed, World
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 HOSTNAME = "kubernetes.io/hostname"

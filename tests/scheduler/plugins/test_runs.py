@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, seen
+from tests.scheduler.reference.placement import OneByOne, actions
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.testing.notation import NOW
-from volcanopy.testing.reference import OneByOne, actions
 
 PLUGINS: dict[str, dict[str, Any]] = {
     "resource-strategy-fit": {

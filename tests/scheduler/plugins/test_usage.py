@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, complaint, made, seen
+from tests.scheduler.reference.placement import OneByOne, actions
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.ledger.cluster import TasksView
@@ -18,7 +19,6 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.plugins.usage import CPU, MEMORY
 from volcanopy.scheduler.session.session import Session
 from volcanopy.testing.notation import NOW, world
-from volcanopy.testing.reference import OneByOne, actions
 
 NODES = "node n1 cpu=4 memory=8Gi\nnode n2 cpu=4 memory=8Gi\n"
 TWO: dict[str, dict[str, Any]] = {"usage": {}}

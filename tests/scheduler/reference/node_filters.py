@@ -9,8 +9,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.scheduler.reference import node_rules as rules
 from volcanopy.api import core
-from volcanopy.testing import reference_rules as rules
 
 
 @dataclass(frozen=True)
