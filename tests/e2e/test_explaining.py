@@ -143,7 +143,7 @@ async def test_a_snapshot_gives_the_plan_that_the_scheduler_made(
     capsys.readouterr()
     await snapshot(Cluster(cluster.kubeconfig), None, "", "volcanopy", "default")
     taken = capsys.readouterr()
-    assert "`volcanopy plan -f FILE` makes the same plan" in taken.err
+    assert "replay it with `volcanopy plan -f FILE`" in taken.err
     path = tmp_path / "cluster.json"
     path.write_text(taken.out)
     items = json.loads(taken.out)["items"]
