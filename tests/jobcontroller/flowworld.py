@@ -13,7 +13,7 @@ from volcanopy.jobcontroller.flow_plan import (
     CreateJob,
     FlowObserved,
     FlowPlan,
-    Knock,
+    PodProbe,
     RemoveJob,
     UpdateFlowStatus,
 )
@@ -72,7 +72,7 @@ class FlowWorld(Jobs):
         self.templates: dict[str, JobTemplate] = {}
         for name, of in (templates or {one["name"]: job_spec() for one in flows}).items():
             self.template(name, of)
-        self.answers: dict[Knock, bool] = {}
+        self.answers: dict[PodProbe, bool] = {}
         self.pods: dict[str, Any] = {}
 
     def template(self, name: str, spec: Json, **metadata: Any) -> None:

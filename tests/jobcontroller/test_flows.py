@@ -10,7 +10,7 @@ from tests.jobcontroller.flowworld import FlowWorld, job_spec
 from volcanopy.api import names
 from volcanopy.api.core import Pod
 from volcanopy.jobcontroller.flow_jobs import merged
-from volcanopy.jobcontroller.flow_plan import Knock
+from volcanopy.jobcontroller.flow_plan import PodProbe
 from volcanopy.jobcontroller.flows import dependents
 
 
@@ -202,9 +202,9 @@ def test_a_job_can_wait_for_an_answer_over_http() -> None:
     world.pods["f-a"] = (pod("f-a-server-0", "10.0.0.1"), pod("f-a-server-1", "10.0.0.2"))
     world.set("f-a", "Running")
     plan = world.settle().look()
-    first = Knock("f-a-server-0", "10.0.0.1", 80, "/ready", ("X", "1"))
-    second = Knock("f-a-server-1", "10.0.0.2", 80, "/ready", ("X", "1"))
-    assert plan.knocks == (first, second)
+    first = PodProbe("f-a-server-0", "10.0.0.1", 80, "/ready", ("X", "1"))
+    second = PodProbe("f-a-server-1", "10.0.0.2", 80, "/ready", ("X", "1"))
+    assert plan.pod_probes == (first, second)
     assert plan.again is not None
     assert plan.again > world.now
     assert world.said("b") == 'waiting for job "a": 0/2 pods of task "server" ready (GET /ready on port 80)'
@@ -217,7 +217,7 @@ def test_a_job_can_wait_for_an_answer_over_http() -> None:
 def test_a_job_can_wait_for_a_port() -> None:
     world = probing({"tcpSocketList": [{"taskName": "server", "port": 5432}]})
     world.pods["f-a"] = (pod("f-a-server-0", "10.0.0.1"), pod("f-a-server-1", ""))
-    assert world.look().knocks == (Knock("f-a-server-0", "10.0.0.1", 5432),)
+    assert world.look().pod_probes == (PodProbe("f-a-server-0", "10.0.0.1", 5432),)
 
 
 def test_a_job_that_is_completed_needs_no_further_sign() -> None:

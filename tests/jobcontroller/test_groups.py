@@ -11,12 +11,12 @@ from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroup as WrittenPodGroup
 from volcanopy.jobcontroller.plan import RecordEvent
 from volcanopy.jobcontroller.workload_podgroups import (
+    CreateGroup,
     GroupEffect,
     GroupObserved,
-    LoosePod,
-    MakeGroup,
     Owner,
     PatchGroup,
+    WorkloadPod,
     changes_group,
     group_annotations,
     is_ours,
@@ -28,7 +28,7 @@ REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "
 JOINED = {names.GROUP_NAME: "podgroup-rs-uid"}
 
 
-def pod(name: str = "web-1-a", made: int = 0, owner: Json | None = REPLICA_SET, **more: Any) -> LoosePod:
+def pod(name: str = "web-1-a", made: int = 0, owner: Json | None = REPLICA_SET, **more: Any) -> WorkloadPod:
     """A pod; ``cpu``, ``notes``, ``labels``, ``phase`` and ``priority`` are what it says."""
     metadata: Json = {
         "name": name,
@@ -45,11 +45,11 @@ def pod(name: str = "web-1-a", made: int = 0, owner: Json | None = REPLICA_SET, 
     containers = [{"name": "main", "resources": {"requests": {"cpu": more.get("cpu", "500m"), "memory": "1Gi"}}}]
     spec = {"containers": containers, "priorityClassName": more.get("priority", "")}
     raw = {"metadata": metadata, "spec": spec, "status": {"phase": more.get("phase", "Pending")}}
-    return msgspec.convert(raw, LoosePod)
+    return msgspec.convert(raw, WorkloadPod)
 
 
 def looked(
-    *pods: LoosePod, notes: Json | None = None, replicas: int | None = None, group: PodGroup | None = None
+    *pods: WorkloadPod, notes: Json | None = None, replicas: int | None = None, group: PodGroup | None = None
 ) -> Any:
     """What is to be done for these pods."""
     return reconcile_group(GroupObserved(pods, Owner(notes or {}, replicas), group))
@@ -57,7 +57,7 @@ def looked(
 
 def made(effects: tuple[GroupEffect, ...]) -> Json:
     """The manifest of the PodGroup that is made."""
-    (making,) = [effect for effect in effects if isinstance(effect, MakeGroup)]
+    (making,) = [effect for effect in effects if isinstance(effect, CreateGroup)]
     WrittenPodGroup.read(making.manifest, unknown="forbid")
     return making.manifest
 
@@ -182,7 +182,7 @@ def test_a_group_on_its_way_out_is_waited_for() -> None:
     assert looked(pod(notes=JOINED), group=group) == ()
 
 
-def change(before: Json, after: Json, pods: tuple[LoosePod, ...] = (), **group: Any) -> Json:
+def change(before: Json, after: Json, pods: tuple[WorkloadPod, ...] = (), **group: Any) -> Json:
     """The patch after the annotations of the workload have changed."""
     known = existing(made(looked(pod(), notes=before)), **group)
     effects = looked(*(pods or (pod(notes=JOINED),)), notes=after, group=known)

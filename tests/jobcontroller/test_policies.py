@@ -8,7 +8,7 @@ import pytest
 from tests.jobcontroller.world import job, task
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.lifecycle import Action, Event
-from volcanopy.jobcontroller.policies import Happening, Response, respond
+from volcanopy.jobcontroller.policies import JobEvent, Response, respond
 
 RESTART = {"event": "PodFailed", "action": "RestartJob"}
 
@@ -44,16 +44,16 @@ RESTART = {"event": "PodFailed", "action": "RestartJob"}
 def test_policies_decide(of_task: list[Any], of_job: list[Any], event: str, exit_code: int, action: str | None) -> None:
     spec = BatchJob.read(job(task("a", policies=of_task), policies=of_job)).spec
     codes = (exit_code,) if exit_code else ()
-    response = respond(spec, Happening(Event(event), "a", exit_codes=codes))
+    response = respond(spec, JobEvent(Event(event), "a", exit_codes=codes))
     assert (response.action if response else None) == action
 
 
 def test_a_timeout_delays_the_action() -> None:
     policies = [{"event": "PodPending", "action": "RestartJob", "timeout": "10m"}]
     spec = BatchJob.read(job(policies=policies)).spec
-    assert respond(spec, Happening(Event.POD_PENDING, "a")) == Response(Action.RESTART_JOB, timedelta(minutes=10))
+    assert respond(spec, JobEvent(Event.POD_PENDING, "a")) == Response(Action.RESTART_JOB, timedelta(minutes=10))
 
 
 def test_any_failed_container_may_have_the_exit_code() -> None:
     spec = BatchJob.read(job(policies=[{"exitCode": 3, "action": "AbortJob"}])).spec
-    assert respond(spec, Happening(Event.POD_FAILED, "a", exit_codes=(1, 3))) == Response(Action.ABORT_JOB)
+    assert respond(spec, JobEvent(Event.POD_FAILED, "a", exit_codes=(1, 3))) == Response(Action.ABORT_JOB)

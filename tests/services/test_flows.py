@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from tests.services.service_cluster import Cluster, controller, task
-from volcanopy.jobcontroller.flow_plan import Knock
+from volcanopy.jobcontroller.flow_plan import PodProbe
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
@@ -141,12 +141,12 @@ async def test_pods_are_asked_over_http_and_tcp() -> None:
     closed = nobody.sockets[0].getsockname()[1]
     nobody.close()
     await nobody.wait_closed()
-    knocks = [
-        Knock("p", "127.0.0.1", port, "/ready", ("X", "1")),
-        Knock("p", "127.0.0.1", port, "/ready"),
-        Knock("p", "127.0.0.1", port),
-        Knock("p", "127.0.0.1", closed),
-        Knock("p", "127.0.0.1", closed, "/"),
+    pod_probes = [
+        PodProbe("p", "127.0.0.1", port, "/ready", ("X", "1")),
+        PodProbe("p", "127.0.0.1", port, "/ready"),
+        PodProbe("p", "127.0.0.1", port),
+        PodProbe("p", "127.0.0.1", closed),
+        PodProbe("p", "127.0.0.1", closed, "/"),
     ]
-    assert list((await probe(knocks)).values()) == [True, False, True, False, False]
+    assert list((await probe(pod_probes)).values()) == [True, False, True, False, False]
     await runner.cleanup()

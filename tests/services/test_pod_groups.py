@@ -15,7 +15,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers import workload_owners
-from volcanopy.services.controllers.pod_groups import LOOSE_PODS, GroupController
+from volcanopy.services.controllers.pod_groups import WORKLOAD_PODS, GroupController
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.workqueue import WorkQueue
 
@@ -85,7 +85,7 @@ def writes(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> Counter[str]:
     async def counted_patch(self: Client, kind: Kind[Any], namespace: str, name: str, *args: Any, **more: Any) -> Any:
         if namespace == cluster.namespace:
             counts["groups changed"] += kind is POD_GROUPS
-            counts[name] += kind is LOOSE_PODS
+            counts[name] += kind is WORKLOAD_PODS
         return await patch(self, kind, namespace, name, *args, **more)
 
     monkeypatch.setattr(Client, "create", counted_create)

@@ -11,11 +11,11 @@ from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, 
 from volcanopy.api.bus import Command
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Event
-from volcanopy.jobcontroller.lifecycle_events import happenings
+from volcanopy.jobcontroller.lifecycle_events import job_events
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
-from volcanopy.jobcontroller.policies import Happening, respond
+from volcanopy.jobcontroller.policies import JobEvent, respond
 from volcanopy.jobcontroller.status import Move, entered, with_reason
 
 _ENDING = frozenset({Action.COMPLETE_JOB, Action.TERMINATE_JOB})
@@ -37,7 +37,7 @@ class Decision:
             self.status = entered(self.status, Move(Phase.PENDING, "Created", "the job was created"), now)
         doomed = self.doomed(self.status)
         staying = [member for member in members if member.name not in doomed]
-        self._happened = list(happenings(job, job.status, staying, pod_group)) if self.phase in LIVE else []
+        self._happened = list(job_events(job, job.status, staying, pod_group)) if self.phase in LIVE else []
 
     @property
     def phase(self) -> Phase:
@@ -74,7 +74,7 @@ class Decision:
             self.status = self.status.model_copy(update={"last_command": command.metadata.uid})
             action = Action(command.action)
             message = command.message or f'{action} requested by Command "{command.metadata.name}"'
-            self._act(action, Happening(Event.ANY, retry=self.status.retry_count, message=message), "CommandIssued")
+            self._act(action, JobEvent(Event.ANY, retry=self.status.retry_count, message=message), "CommandIssued")
             break
         return done
 
@@ -93,16 +93,16 @@ class Decision:
     def react(self) -> None:
         """Apply the lifecycle policies to the events, and delayed actions that are due."""
         self._wake()
-        for happening in self._happened:
-            response = respond(self.job.spec, happening)
-            if response is None or (happening.old and response.action not in _ENDING):
+        for job_event in self._happened:
+            response = respond(self.job.spec, job_event)
+            if response is None or (job_event.old and response.action not in _ENDING):
                 continue
-            if self.phase not in LIVE or self._covered(happening):
+            if self.phase not in LIVE or self._covered(job_event):
                 continue
             if response.delay:
-                self._delay(happening, response.action, response.delay)
+                self._delay(job_event, response.action, response.delay)
             else:
-                self._act(response.action, happening, happening.event)
+                self._act(response.action, job_event, job_event.event)
 
     def _wake(self) -> None:
         """Drop delayed actions whose cause no longer exists, and apply those that are due."""
@@ -120,48 +120,48 @@ class Decision:
         tries = {member.name: member.retry for member in self.members}
         for entry in due:
             retry = tries.get(entry.pod, self.status.retry_count)
-            about = Happening(entry.event, entry.task, entry.partition, entry.pod, retry=retry, message=_since(entry))
+            about = JobEvent(entry.event, entry.task, entry.partition, entry.pod, retry=retry, message=_since(entry))
             if self.phase in LIVE and not self._covered(about):
                 self._act(entry.action, about, entry.event)
 
-    def _delay(self, happening: Happening, action: Action, delay: timedelta) -> None:
-        if happening.event is Event.POD_PENDING:
+    def _delay(self, job_event: JobEvent, action: Action, delay: timedelta) -> None:
+        if job_event.event is Event.POD_PENDING:
             # The creation time of the pod is known: the delay needs no entry in the status.
-            made = next((o.pod.metadata.creation_timestamp for o in self.members if o.name == happening.pod), None)
+            made = next((o.pod.metadata.creation_timestamp for o in self.members if o.name == job_event.pod), None)
             due = (made or self.now) + delay
             if due <= self.now:
-                self._act(action, happening, happening.event)
+                self._act(action, job_event, job_event.event)
             else:
                 self.again = min(self.again or due, due)
             return
-        about = (happening.task, happening.pod)
+        about = (job_event.task, job_event.pod)
         standing = [entry for entry in self.status.delayed if (entry.task, entry.pod) == about]
         if any(entry.action is action for entry in standing):
             return
         new = DelayedAction(
             action=action,
-            event=happening.event,
+            event=job_event.event,
             due=(self.now + delay).replace(microsecond=0),
-            task=happening.task,
-            partition=happening.partition,
-            pod=happening.pod,
-            uid=happening.uid,
+            task=job_event.task,
+            partition=job_event.partition,
+            pod=job_event.pod,
+            uid=job_event.uid,
         )
         others = [entry for entry in self.status.delayed if (entry.task, entry.pod) != about]
         self.status = self.status.model_copy(update={"delayed": [*others, new]})
-        self.events.append(RecordEvent("Normal", "ActionDelayed", f"{happening.message}: {action} in {delay}"))
+        self.events.append(RecordEvent("Normal", "ActionDelayed", f"{job_event.message}: {action} in {delay}"))
 
-    def _covered(self, happening: Happening) -> bool:
+    def _covered(self, job_event: JobEvent) -> bool:
         """Return whether the pods of the event are being replaced already."""
         return any(
-            happening.retry < restart.before
-            and restart.task in {"", happening.task}
-            and restart.partition in {"", happening.partition}
-            and restart.pod in {"", happening.pod}
+            job_event.retry < restart.before
+            and restart.task in {"", job_event.task}
+            and restart.partition in {"", job_event.partition}
+            and restart.pod in {"", job_event.pod}
             for restart in self.status.restarts
         )
 
-    def _act(self, action: Action, about: Happening, reason: str) -> None:
+    def _act(self, action: Action, about: JobEvent, reason: str) -> None:
         step = TRANSITIONS[self.phase, action]
         if step.to is None:
             return
@@ -194,7 +194,7 @@ class Decision:
         self.events.append(RecordEvent("Warning", reason, message))
 
 
-def _restart(action: Action, about: Happening, before: int) -> Restart:
+def _restart(action: Action, about: JobEvent, before: int) -> Restart:
     match action:
         case Action.RESTART_POD:
             return Restart(before=before, task=about.task, pod=about.pod)
@@ -204,7 +204,7 @@ def _restart(action: Action, about: Happening, before: int) -> Restart:
             return Restart(before=before, task=about.task)
 
 
-def _meant(action: Action, about: Happening, delayed: DelayedAction) -> bool:
+def _meant(action: Action, about: JobEvent, delayed: DelayedAction) -> bool:
     """Return whether an action makes a delayed one superfluous because it covers the same pods."""
     match action:
         case Action.RESTART_POD:

@@ -8,7 +8,7 @@ from volcanopy.api.core import Pod
 from volcanopy.api.flow import FlowJob, FlowJobStatus, JobFlow, JobTemplate, Probe
 from volcanopy.api.meta import ObjectMeta
 from volcanopy.api.model import InvalidObjectError, Json
-from volcanopy.jobcontroller.flow_plan import FlowObserved, Knock
+from volcanopy.jobcontroller.flow_plan import FlowObserved, PodProbe
 
 _LABEL_LIMIT = 63
 _BEYOND = {"Running": ("Running", "Succeeded")}
@@ -94,7 +94,7 @@ class Waiting:
     """Unmet dependencies of a job of a flow: messages, and the probes to run."""
 
     def __init__(self, flow: JobFlow, step: FlowJob, entries: Mapping[str, FlowJobStatus], seen: FlowObserved) -> None:
-        self.knocks: list[Knock] = []
+        self.pod_probes: list[PodProbe] = []
         self.reasons: list[str] = []
         probe = step.depends_on.probe if step.depends_on else None
         probe = None if probe is None or probe.empty else probe
@@ -131,14 +131,16 @@ class Waiting:
                 pods_of_task = f'{number}/{max(task.needed, 1)} pods of task "{task.name}"'
                 self.reasons.append(f'waiting for job "{target}": {pods_of_task} {required.phase}')
         pods = seen.pods.get(job.metadata.name, ())
-        for task_name, knocks in _knocks(probe, pods):
+        for task_name, pod_probes in _pod_probes(probe, pods):
             if (task := tasks.get(task_name)) is None:
                 continue
-            answered = sum(seen.answers.get(knock, False) for knock in knocks.values())
+            answered = sum(seen.answers.get(pod_probe, False) for pod_probe in pod_probes.values())
             needed = max(task.needed, 1)
             if answered < needed:
-                self.knocks += [knock for knock in knocks.values() if not seen.answers.get(knock, False)]
-                what = next(map(str, knocks.values()), "no address")
+                self.pod_probes += [
+                    pod_probe for pod_probe in pod_probes.values() if not seen.answers.get(pod_probe, False)
+                ]
+                what = next(map(str, pod_probes.values()), "no address")
                 self.reasons.append(
                     f'waiting for job "{target}": {answered}/{needed} pods of task "{task_name}" ready ({what})'
                 )
@@ -154,7 +156,7 @@ def _asked_tasks(probe: Probe | None) -> set[str]:
     }
 
 
-def _knocks(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, Knock]]]:
+def _pod_probes(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, PodProbe]]]:
     """For each HTTP or TCP entry of a probe its task, and the question to each of the task's pods that has an address."""
     there = [
         (pod.metadata.annotations.get(names.TASK_SPEC, ""), pod)
@@ -167,7 +169,7 @@ def _knocks(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, 
         yield (
             get.task_name,
             {
-                pod.metadata.name: Knock(pod.metadata.name, pod.status.pod_ip, get.port, path, header)
+                pod.metadata.name: PodProbe(pod.metadata.name, pod.status.pod_ip, get.port, path, header)
                 for task, pod in there
                 if task == get.task_name
             },
@@ -176,7 +178,7 @@ def _knocks(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, 
         yield (
             tcp.task_name,
             {
-                pod.metadata.name: Knock(pod.metadata.name, pod.status.pod_ip, tcp.port)
+                pod.metadata.name: PodProbe(pod.metadata.name, pod.status.pod_ip, tcp.port)
                 for task, pod in there
                 if task == tcp.task_name
             },

@@ -12,7 +12,7 @@ from volcanopy.api.model import Json
 from volcanopy.jobcontroller.plan import RecordEvent
 
 
-class Knock(NamedTuple):
+class PodProbe(NamedTuple):
     """A probe of one pod: an HTTP request if there is a path, otherwise a TCP connection."""
 
     pod: str
@@ -36,7 +36,7 @@ class FlowObserved:
     templates: Mapping[str, JobTemplate] = field(default_factory=dict)
     jobs: Mapping[str, BatchJob] = field(default_factory=dict)
     pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
-    answers: Mapping[Knock, bool] = field(default_factory=dict)
+    answers: Mapping[PodProbe, bool] = field(default_factory=dict)
     trouble: str = ""
 
 
@@ -93,8 +93,10 @@ class FlowPlan:
     """Effects in order, probes to run, and the time of the next reconciliation if nothing changes before."""
 
     effects: tuple[FlowEffect, ...] = ()
-    knocks: tuple[Knock, ...] = ()
+    pod_probes: tuple[PodProbe, ...] = ()
     again: datetime | None = None
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.effects), *(f"probe {knock.pod}: {knock}" for knock in self.knocks)])
+        return "\n".join(
+            [*map(str, self.effects), *(f"probe {pod_probe.pod}: {pod_probe}" for pod_probe in self.pod_probes)]
+        )

@@ -28,14 +28,14 @@ from volcanopy.jobcontroller.flow_plan import (
     FlowEffect,
     FlowObserved,
     FlowPlan,
-    Knock,
+    PodProbe,
     RemoveJob,
     UpdateFlowStatus,
 )
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import RecordEvent
 
-KNOCK_AGAIN = timedelta(seconds=5)
+PROBE_INTERVAL = timedelta(seconds=5)
 """Interval of probes."""
 _REMEMBERED = 20
 _LOST = frozenset({"Failed", "Terminated"})
@@ -63,7 +63,7 @@ def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan
     before = {entry.name: entry for entry in flow.status.job_status_list}
     entries = {step.name: _entry(flow, step, before.get(step.name), seen, now) for step in flow.spec.flows}
     state = _state(flow, entries, now)
-    making, knocks = _to_make(flow, state, entries, seen)
+    making, pod_probes = _to_make(flow, state, entries, seen)
     if state.phase in {FlowPhase.PENDING, FlowPhase.RUNNING}:
         state = _with_progress(state, entries, making, seen)
     status = _status(flow, state, entries)
@@ -73,7 +73,7 @@ def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan
         effects += _announced(flow, state, before, entries)
     effects += _away(flow, state, entries, seen)
     effects += [CreateJob(made) for made in making.values() if isinstance(made, dict)]
-    return FlowPlan(tuple(effects), tuple(knocks), now + KNOCK_AGAIN if knocks else None)
+    return FlowPlan(tuple(effects), tuple(pod_probes), now + PROBE_INTERVAL if pod_probes else None)
 
 
 def dependents(template: JobTemplate, made: Mapping[str, str]) -> list[str] | None:
@@ -176,15 +176,15 @@ def _entered(known: FlowState, phase: FlowPhase, reason: str, message: str, now:
 
 def _to_make(
     flow: JobFlow, state: FlowState, entries: dict[str, FlowJobStatus], seen: FlowObserved
-) -> tuple[dict[str, Json | str], list[Knock]]:
+) -> tuple[dict[str, Json | str], list[PodProbe]]:
     """Return the manifest of each missing job or the reason why it is not created yet, and the probes to run.
 
     The reason is written into the entry of the job.
     """
     making: dict[str, Json | str] = {}
-    knocks: list[Knock] = []
+    pod_probes: list[PodProbe] = []
     if state.phase not in {FlowPhase.PENDING, FlowPhase.RUNNING}:
-        return making, knocks
+        return making, pod_probes
     hopeless = _hopeless(flow, entries)
     for step in flow.spec.flows:
         entry = entries[step.name]
@@ -196,7 +196,7 @@ def _to_make(
             message = f"dependencies failed: {', '.join(sorted(hopeless.intersection(step.targets)))}"
         elif waiting.reasons:
             message = "; ".join(waiting.reasons)
-            knocks += waiting.knocks
+            pod_probes += waiting.pod_probes
         else:
             made, message = made_of(flow, step, seen.templates, entry.attempt)
         if made is not None and job_name(flow, step) not in seen.jobs:
@@ -204,7 +204,7 @@ def _to_make(
         elif made is None:
             making[step.name] = message
             entries[step.name] = entry.model_copy(update={"message": message})
-    return making, knocks
+    return making, pod_probes
 
 
 def _with_progress(

@@ -13,12 +13,12 @@ from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Event
 from volcanopy.jobcontroller.naming import pod_name
 from volcanopy.jobcontroller.observed import Member
-from volcanopy.jobcontroller.policies import Happening
+from volcanopy.jobcontroller.policies import JobEvent
 
 
-def happenings(
+def job_events(
     job: BatchJob, status: BatchJobStatus, members: Sequence[Member], pod_group: PodGroup | None
-) -> Iterator[Happening]:
+) -> Iterator[JobEvent]:
     """Yield the events without reaction, those of pods first, in the order of tasks and indices.
 
     ``members`` are the pods of the job without those that are being replaced or exceed the replicas.
@@ -29,12 +29,12 @@ def happenings(
         yield from _lost(job, status, task, mine)
         yield from _of_task(status, task, [member for member in mine if not member.leaving])
     if pod_group is not None and pod_group.status.phase == "Unknown" and not status.pod_group_unknown:
-        yield Happening(Event.UNKNOWN, message="some pods of the running job are unschedulable")
+        yield JobEvent(Event.UNKNOWN, message="some pods of the running job are unschedulable")
     if 0 < status.observed_generation < job.metadata.generation:
-        yield Happening(Event.JOB_UPDATED, message="the job was updated")
+        yield JobEvent(Event.JOB_UPDATED, message="the job was updated")
 
 
-def _of_pods(members: Iterable[Member]) -> Iterator[Happening]:
+def _of_pods(members: Iterable[Member]) -> Iterator[JobEvent]:
     for member in members:
         if member.phase == "Failed":
             yield _about(Event.POD_FAILED, member, member.failure)
@@ -42,13 +42,13 @@ def _of_pods(members: Iterable[Member]) -> Iterator[Happening]:
             yield _about(Event.POD_PENDING, member, f"pod {member.name} is pending")
 
 
-def _about(event: Event, member: Member, message: str) -> Happening:
+def _about(event: Event, member: Member, message: str) -> JobEvent:
     uid = member.pod.metadata.uid
     codes = member.exit_codes if event is Event.POD_FAILED else ()
-    return Happening(event, member.task, member.partition, member.name, uid, codes, member.retry, message)
+    return JobEvent(event, member.task, member.partition, member.name, uid, codes, member.retry, message)
 
 
-def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[Happening]:
+def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[JobEvent]:
     """Yield pods that the status counts and that are deleted or terminating."""
     counted = status.task_status_count.get(task.name)
     known = min(sum(counted.phase.values()) if counted else 0, task.replicas)
@@ -65,18 +65,18 @@ def _lost(job: BatchJob, status: BatchJobStatus, task: TaskSpec, mine: Sequence[
         uid = member.pod.metadata.uid if member else ""
         retry = member.retry if member else status.retry_count
         message = f"pod {name} was deleted"
-        yield Happening(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, message)
+        yield JobEvent(Event.POD_EVICTED, task.name, partition, name, uid, (), retry, message)
 
 
 def _partition(task: TaskSpec, index: int) -> str:
     return str(index // task.partition_policy.partition_size) if task.partition_policy else ""
 
 
-def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[Happening]:
+def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[JobEvent]:
     done = [member for member in mine if member.phase == "Succeeded"]
     if task.replicas and len(done) >= task.replicas:
         about = max(done, key=lambda member: member.version)
-        yield Happening(
+        yield JobEvent(
             Event.TASK_COMPLETED,
             task.name,
             about.partition,
@@ -90,4 +90,4 @@ def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> 
     if restarts >= max(task.max_retry, 1):
         worst = max(alive, key=lambda member: member.container_restarts)
         message = f'maxRetry of task "{task.name}" reached ({restarts}/{max(task.max_retry, 1)} container restarts)'
-        yield Happening(Event.TASK_FAILED, task.name, worst.partition, worst.name, retry=worst.retry, message=message)
+        yield JobEvent(Event.TASK_FAILED, task.name, worst.partition, worst.name, retry=worst.retry, message=message)

@@ -15,7 +15,7 @@ _NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
 
 
 @dataclass(frozen=True)
-class Happening:
+class JobEvent:
     """An event of a job, a task or a pod.
 
     ``retry`` is the retry count of the pod, ``message`` a human-readable message. With ``old`` it occurred before the
@@ -41,23 +41,23 @@ class Response:
     delay: timedelta = timedelta(0)
 
 
-def respond(spec: BatchJobSpec, happening: Happening) -> Response | None:
+def respond(spec: BatchJobSpec, job_event: JobEvent) -> Response | None:
     """Return the response of the first matching policy of the task, else of the job, if there is one."""
-    task = spec.task(happening.task) if happening.task else None
+    task = spec.task(job_event.task) if job_event.task else None
     for policies in (task.policies if task else (), spec.policies):
-        if policy := _first(policies, happening):
+        if policy := _first(policies, job_event):
             return Response(policy.action, policy.timeout or timedelta(0))
     return None
 
 
-def _first(policies: Iterable[LifecyclePolicy], happening: Happening) -> LifecyclePolicy | None:
-    return next((policy for policy in policies if _fits(policy, happening)), None)
+def _first(policies: Iterable[LifecyclePolicy], job_event: JobEvent) -> LifecyclePolicy | None:
+    return next((policy for policy in policies if _fits(policy, job_event)), None)
 
 
-def _fits(policy: LifecyclePolicy, happening: Happening) -> bool:
-    if policy.exit_code is not None and policy.exit_code in happening.exit_codes:
+def _fits(policy: LifecyclePolicy, job_event: JobEvent) -> bool:
+    if policy.exit_code is not None and policy.exit_code in job_event.exit_codes:
         return True
-    if happening.event is Event.POD_PENDING and not policy.timeout:
+    if job_event.event is Event.POD_PENDING and not policy.timeout:
         return False
     events = policy.all_events
-    return happening.event in events or (Event.ANY in events and happening.event not in _NOT_ANY)
+    return job_event.event in events or (Event.ANY in events and job_event.event not in _NOT_ANY)

@@ -47,7 +47,7 @@ class Part(ReadModel, frozen=True, kw_only=True, gc=False):
     restart_policy: str = ""
 
 
-class LoosePodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
+class WorkloadPodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Resources of a pod."""
 
     priority_class_name: str = ""
@@ -57,18 +57,18 @@ class LoosePodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     resources: ResourceRequirements | None = None
 
 
-class LoosePodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
+class WorkloadPodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """Phase of a pod."""
 
     phase: str = ""
 
 
-class LoosePod(ReadModel, frozen=True, kw_only=True, gc=False):
+class WorkloadPod(ReadModel, frozen=True, kw_only=True, gc=False):
     """The fields of a pod that determine its PodGroup."""
 
     metadata: Meta
-    spec: LoosePodSpec = LoosePodSpec()
-    status: LoosePodStatus = LoosePodStatus()
+    spec: WorkloadPodSpec = WorkloadPodSpec()
+    status: WorkloadPodStatus = WorkloadPodStatus()
 
     @property
     def group(self) -> str:
@@ -95,13 +95,13 @@ class Owner:
 class GroupObserved:
     """The pods of one owner, and their PodGroup if it exists. ``owner`` is None where it is gone; it takes all with it."""
 
-    pods: tuple[LoosePod, ...] = ()
+    pods: tuple[WorkloadPod, ...] = ()
     owner: Owner | None = None
     group: PodGroup | None = None
 
 
 @dataclass(frozen=True)
-class MakeGroup:
+class CreateGroup:
     """Make a PodGroup; that it exists already is fine, if it is the owner's."""
 
     manifest: Json
@@ -123,7 +123,7 @@ class PatchGroup:
 
 
 @dataclass(frozen=True)
-class RemoveGroup:
+class DeleteGroup:
     """Delete a PodGroup, if it is still the one with this uid."""
 
     name: str
@@ -145,10 +145,10 @@ class JoinGroup:
         return f"pod {self.pod} joins {self.group}"
 
 
-GroupEffect = MakeGroup | PatchGroup | RemoveGroup | JoinGroup | RecordEvent
+GroupEffect = CreateGroup | PatchGroup | DeleteGroup | JoinGroup | RecordEvent
 
 
-def owner_of(pod: LoosePod) -> OwnerReference:
+def owner_of(pod: WorkloadPod) -> OwnerReference:
     """The object that a pod's group is made for: its controller, or the pod itself."""
     return pod.metadata.controller or OwnerReference(
         api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
@@ -160,12 +160,12 @@ def group_name(owner: str) -> str:
     return f"podgroup-{owner}"
 
 
-def is_ours(pod: LoosePod) -> bool:
+def is_ours(pod: WorkloadPod) -> bool:
     """Whether the pod has the group that we give it, or none yet."""
     return pod.group in {"", group_name(owner_of(pod).uid)}
 
 
-def slim(pod: LoosePod) -> LoosePod:
+def slim(pod: WorkloadPod) -> WorkloadPod:
     """Return a pod with only the annotations and labels that determine its PodGroup."""
     meta = pod.metadata
     notes = {key: value for key, value in meta.annotations.items() if key in _POD_ANNOTATIONS}
@@ -192,13 +192,13 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
     living = [pod for pod in seen.pods if pod.lives]
     if not living:
         idle = owner.replicas == 0 and not seen.pods
-        return (RemoveGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
+        return (DeleteGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
     newest = max(living, key=_age)
     events: list[RecordEvent] = []
     desired = pod_group(newest, owner, events)
     effects: list[GroupEffect] = []
     if group is None:
-        effects = [*events, MakeGroup(desired)]
+        effects = [*events, CreateGroup(desired)]
     elif patch := changes(desired, group):
         effects = [*events, PatchGroup(group.metadata.name, patch)]
     name = desired["metadata"]["name"]
@@ -206,7 +206,7 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
     return tuple(effects)
 
 
-def pod_group(pod: LoosePod, owner: Owner, events: list[RecordEvent]) -> Json:
+def pod_group(pod: WorkloadPod, owner: Owner, events: list[RecordEvent]) -> Json:
     """Return the manifest of the PodGroup of a pod and its siblings; invalid annotations are added to ``events``."""
     bare = pod.metadata.controller is None
     notes, own = pod.metadata.annotations, group_annotations(owner.annotations)
@@ -334,16 +334,16 @@ def _reference(owner: OwnerReference) -> Json:
     return made | ({"controller": True} if owner.controller else {})
 
 
-def _age(pod: LoosePod) -> tuple[float, str]:
+def _age(pod: WorkloadPod) -> tuple[float, str]:
     made = pod.metadata.creation_timestamp
     return (made.timestamp() if made else 0.0, pod.metadata.name)
 
 
-def changes_group(before: LoosePod, after: LoosePod) -> bool:
+def changes_group(before: WorkloadPod, after: WorkloadPod) -> bool:
     """Return whether a change of a pod may change its PodGroup."""
     return before.metadata.labels != after.metadata.labels or _own_annotations(before) != _own_annotations(after)
 
 
-def _own_annotations(pod: LoosePod) -> dict[str, str]:
+def _own_annotations(pod: WorkloadPod) -> dict[str, str]:
     names_group = {names.GROUP_NAME, names.POD_GROUP_NAME}
     return {key: value for key, value in pod.metadata.annotations.items() if key not in names_group}

@@ -16,7 +16,7 @@ from volcanopy.jobcontroller.flow_plan import (
     CommandJob,
     CreateJob,
     FlowObserved,
-    Knock,
+    PodProbe,
     RemoveJob,
     UpdateFlowStatus,
 )
@@ -91,8 +91,8 @@ class FlowController(JobOwnerController):
             self.record(manifest, "Warning", "Unreadable", str(error))
             return None
         plan = reconcile_flow(flow, self._observed(flow, {}), self.now())
-        if plan.knocks:
-            answers = await probe(plan.knocks)
+        if plan.pod_probes:
+            answers = await probe(plan.pod_probes)
             if any(answers.values()):
                 plan = reconcile_flow(flow, self._observed(flow, answers), self.now())
         uid, namespace = uid_of(manifest), manifest["metadata"]["namespace"]
@@ -113,7 +113,7 @@ class FlowController(JobOwnerController):
         await self._write_templates(flow)
         return plan.again
 
-    def _observed(self, flow: JobFlow, answers: Mapping[Knock, bool]) -> FlowObserved:
+    def _observed(self, flow: JobFlow, answers: Mapping[PodProbe, bool]) -> FlowObserved:
         namespace = flow.metadata.namespace
         jobs = self.jobs.of(flow.metadata.uid)
         used = {step.template_name for step in flow.spec.flows}
@@ -166,24 +166,24 @@ class FlowController(JobOwnerController):
         return made
 
 
-async def probe(knocks: Sequence[Knock]) -> dict[Knock, bool]:
+async def probe(pod_probes: Sequence[PodProbe]) -> dict[PodProbe, bool]:
     """Probe pods concurrently; returns which probes succeeded."""
     timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        answers = await asyncio.gather(*(_answers(session, knock) for knock in knocks))
-    return dict(zip(knocks, answers, strict=True))
+        answers = await asyncio.gather(*(_answers(session, pod_probe) for pod_probe in pod_probes))
+    return dict(zip(pod_probes, answers, strict=True))
 
 
-async def _answers(session: aiohttp.ClientSession, knock: Knock) -> bool:
+async def _answers(session: aiohttp.ClientSession, pod_probe: PodProbe) -> bool:
     try:
-        if knock.path:
-            name, value = knock.header
-            host = f"[{knock.ip}]" if ":" in knock.ip else knock.ip
-            url = f"http://{host}:{knock.port}{knock.path}"
+        if pod_probe.path:
+            name, value = pod_probe.header
+            host = f"[{pod_probe.ip}]" if ":" in pod_probe.ip else pod_probe.ip
+            url = f"http://{host}:{pod_probe.port}{pod_probe.path}"
             async with session.get(url, headers={name: value} if name else {}, allow_redirects=False) as response:
                 return 200 <= response.status < 400
         async with asyncio.timeout(PROBE_TIMEOUT):
-            _, writer = await asyncio.open_connection(knock.ip, knock.port)
+            _, writer = await asyncio.open_connection(pod_probe.ip, pod_probe.port)
         writer.close()
     except (aiohttp.ClientError, OSError, TimeoutError):
         return False

@@ -15,14 +15,14 @@ from volcanopy.api import names
 from volcanopy.api.core import OwnerReference, PodGroup
 from volcanopy.jobcontroller.plan import RecordEvent
 from volcanopy.jobcontroller.workload_podgroups import (
+    CreateGroup,
+    DeleteGroup,
     GroupEffect,
     GroupObserved,
     JoinGroup,
-    LoosePod,
-    MakeGroup,
     Owner,
     PatchGroup,
-    RemoveGroup,
+    WorkloadPod,
     changes_group,
     group_name,
     is_ours,
@@ -41,7 +41,7 @@ from volcanopy.services.controllers.controller import utc_now
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.worker import Worker
 
-LOOSE_PODS = Kind("", "v1", "Pod", "pods", True, LoosePod)
+WORKLOAD_PODS = Kind("", "v1", "Pod", "pods", True, WorkloadPod)
 
 SETTLE = 0.02
 """Seconds that a pod waits for other pods of its owner."""
@@ -62,14 +62,16 @@ class GroupController(Worker):
     ) -> None:
         super().__init__(client, recorder, now)
         self._owners = workload_owners.WorkloadOwners(client, self._owner_changed)
-        self._pods: defaultdict[str, dict[str, LoosePod]] = defaultdict(dict)
+        self._pods: defaultdict[str, dict[str, WorkloadPod]] = defaultdict(dict)
         """By key of the group, by name: the pods that have, or will get, a group of this controller."""
         self._groups: dict[str, PodGroup] = {}
         self._rejected: set[str] = set()
         """Keys of groups that the server rejected, usually because of a closed queue."""
         self._slots = asyncio.Semaphore(at_once)
         ours = f"spec.schedulerName={scheduler_name}"
-        pods = Reflector(client, LOOSE_PODS, transform=slim, label_selector=f"!{names.JOB_NAME}", field_selector=ours)
+        pods = Reflector(
+            client, WORKLOAD_PODS, transform=slim, label_selector=f"!{names.JOB_NAME}", field_selector=ours
+        )
         self._reflectors: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
             (pods, self.pod_changes),
             (Reflector(client, workload_owners.REPLICA_SETS, transform=workload_owners.slim), self._owners.changes),
@@ -87,7 +89,7 @@ class GroupController(Worker):
 
     # Changes
 
-    def pod_changes(self, changes: Sequence[Change[LoosePod]]) -> None:
+    def pod_changes(self, changes: Sequence[Change[WorkloadPod]]) -> None:
         """Take changes of pods that belong to no job."""
         for change in changes:
             pod = change.object
@@ -105,7 +107,7 @@ class GroupController(Worker):
                 if (pod.lives and not pod.group) or changes_group(known, pod):
                     self.queue.add(key, SETTLE)
 
-    def _lose(self, key: str, pod: LoosePod) -> None:
+    def _lose(self, key: str, pod: WorkloadPod) -> None:
         pods = self._pods.get(key, {})
         known = pods.get(pod.metadata.name)
         if known is not None and known.metadata.uid == pod.metadata.uid:
@@ -180,7 +182,7 @@ class GroupController(Worker):
                     await self._apply(key, effect)
         return self.now() + timedelta(seconds=again) if again else None
 
-    async def _owner(self, key: str, pods: Sequence[LoosePod], group: PodGroup | None) -> tuple[Owner | None, float]:
+    async def _owner(self, key: str, pods: Sequence[WorkloadPod], group: PodGroup | None) -> tuple[Owner | None, float]:
         """Return the owner, and the seconds after which to read it again (0: it is watched)."""
         of_group = None if group is None else group.metadata.controller
         reference: OwnerReference | None = owner_of(pods[0]) if pods else of_group
@@ -193,7 +195,7 @@ class GroupController(Worker):
     async def _apply(self, key: str, effect: GroupEffect) -> None:
         namespace = key.partition("/")[0]
         match effect:
-            case MakeGroup():
+            case CreateGroup():
                 self._group_seen(await self._make(namespace, effect))
             case PatchGroup():
                 try:
@@ -201,7 +203,7 @@ class GroupController(Worker):
                 except NotFound:
                     self._groups.pop(key, None)
                     raise OutdatedError from None
-            case RemoveGroup():
+            case DeleteGroup():
                 try:
                     await self.client.delete(POD_GROUPS, namespace, effect.name, uid=effect.uid)
                 except (NotFound, Conflict):
@@ -213,7 +215,7 @@ class GroupController(Worker):
                 if subject is not None:
                     self.recorder.record(subject, effect.type, effect.reason, effect.message)
 
-    async def _make(self, namespace: str, effect: MakeGroup) -> PodGroup:
+    async def _make(self, namespace: str, effect: CreateGroup) -> PodGroup:
         owners = {reference["uid"] for reference in effect.manifest["metadata"]["ownerReferences"]}
 
         def owned(group: PodGroup) -> bool:
@@ -225,7 +227,7 @@ class GroupController(Worker):
     async def _join(self, key: str, effect: JoinGroup) -> None:
         patch = {"metadata": {"resourceVersion": effect.version, "annotations": {names.GROUP_NAME: effect.group}}}
         try:
-            joined = await self.client.patch(LOOSE_PODS, key.partition("/")[0], effect.pod, patch)
+            joined = await self.client.patch(WORKLOAD_PODS, key.partition("/")[0], effect.pod, patch)
         except (NotFound, Conflict):
             # The watch shows the current pod, which triggers a reconcile.
             return
@@ -234,10 +236,10 @@ class GroupController(Worker):
             self._pods[key][effect.pod] = slim(joined)
 
 
-def _key(pod: LoosePod) -> str:
+def _key(pod: WorkloadPod) -> str:
     return f"{pod.metadata.namespace}/{group_name(owner_of(pod).uid)}"
 
 
-def _reference(pod: LoosePod) -> ObjectReference:
+def _reference(pod: WorkloadPod) -> ObjectReference:
     meta = pod.metadata
     return ObjectReference("v1", "Pod", meta.name, meta.namespace, meta.uid, meta.resource_version)
