@@ -94,6 +94,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         )
     },  # Kubernetes' own descriptions of pod templates
     "CHANGELOG.md": (
+        "`beneficiary` is `preemptor`",
         "`refuse` is `reject`",
         "`holds`, `deserves` and `may hold`",
         "`wanted`, `held`, `promised`",
