@@ -61,7 +61,7 @@ class Rig:
 
 
 @asynccontextmanager
-async def a_rig(cluster: Cluster, timing: Timing = PATIENT) -> AsyncIterator[Rig]:
+async def applier_rig(cluster: Cluster, timing: Timing = PATIENT) -> AsyncIterator[Rig]:
     client = FlakyClient(cluster.connection)
     client.script = Script()
     store = Store()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
-from tests.kube.applier_setup import Rig, a_rig
+from tests.kube.applier_setup import Rig, applier_rig
 from tests.kube.cluster import Cluster, borrowed_cluster, running_cluster
 from tests.kube.faulty_server import FakeTime, FaultyServer, connect, faulty_server
 from tests.kube.kubeconfigs import Plugin
@@ -67,5 +67,5 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def rig(cluster: Cluster) -> AsyncIterator[Rig]:
-    async with a_rig(cluster) as made:
+    async with applier_rig(cluster) as made:
         yield made

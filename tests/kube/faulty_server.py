@@ -161,7 +161,7 @@ class FaultyServer:
             return await self._watch(request, plural, namespace)
         try:
             answer = self._act(request, plural, namespace, name, sub, json.loads(body) if body else {})
-        except _RefusedError as refusal:
+        except _RejectedError as refusal:
             return web.json_response(refusal.status, status=refusal.status["code"])
         return web.json_response(answer, status=201 if request.method == "POST" else 200)
 
@@ -176,31 +176,31 @@ class FaultyServer:
                 return status(200, "Success")
             name = body["metadata"]["name"]
             if (plural, namespace, name) in self.objects:
-                raise _RefusedError(409, "AlreadyExists")
+                raise _RejectedError(409, "AlreadyExists")
             return self.put(plural, namespace, name, **body)
         found = self.objects.get(key)
         if found is None:
-            raise _RefusedError(404, "NotFound", f"{plural} {name!r} not found")
+            raise _RejectedError(404, "NotFound", f"{plural} {name!r} not found")
         if request.method == "GET":
             return found
         if request.method == "DELETE":
             uid = body.get("preconditions", {}).get("uid")
             if uid and uid != found["metadata"]["uid"]:
-                raise _RefusedError(409, "Conflict")
+                raise _RejectedError(409, "Conflict")
             return self.remove(*key)
         if sub == "binding":
             if found.get("spec", {}).get("nodeName") or body["metadata"].get("uid", "") not in {
                 "",
                 found["metadata"]["uid"],
             }:
-                raise _RefusedError(409, "Conflict", "already assigned")
+                raise _RejectedError(409, "Conflict", "already assigned")
             self.put(*key, spec={**found.get("spec", {}), "nodeName": body["target"]["name"]}, metadata=_noted(body))
             return status(201, "Success")
         if sub == "eviction":
             return self.remove(*key)
         version = (body.get("metadata") or {}).pop("resourceVersion", None) if isinstance(body, dict) else None
         if version and version != found["metadata"]["resourceVersion"]:
-            raise _RefusedError(409, "Conflict", "the object has been modified")
+            raise _RejectedError(409, "Conflict", "the object has been modified")
         changed = body if request.method == "PUT" else merged(found, body)
         changed["metadata"] = {**found["metadata"], **changed.get("metadata", {})}
         return self._record("MODIFIED", key, copy.deepcopy(changed))
@@ -209,7 +209,7 @@ class FaultyServer:
         onward = request.query.get("continue")
         if onward:
             if onward not in self._snapshots:
-                raise _RefusedError(410, "Expired", "the provided continue parameter is too old")
+                raise _RejectedError(410, "Expired", "the provided continue parameter is too old")
             items = self._snapshots.pop(onward)
             version = onward.split("-")[0]
         else:
@@ -274,7 +274,7 @@ class FaultyServer:
         return response
 
 
-class _RefusedError(Exception):
+class _RejectedError(Exception):
     def __init__(self, code: int, reason: str, message: str = "") -> None:
         super().__init__(message)
         self.status = status(code, reason, message)

@@ -13,7 +13,7 @@ from volcanopy.scheduler.model.plan import Evict, Nominate
 # Binds
 
 
-async def test_a_gang_is_bound_with_one_request_a_pod_and_nothing_is_said_about_it(cluster: Cluster, rig: Rig) -> None:
+async def test_a_gang_is_bound_with_one_request_per_pod_and_no_events(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 3)
     await rig.see()
     done = await rig.apply(bind("a-0"), bind("a-1", device="gpu-3"), bind("a-2", "n2"))
@@ -24,7 +24,7 @@ async def test_a_gang_is_bound_with_one_request_a_pod_and_nothing_is_said_about_
     assert rig.script.by_object() == {"a-0": 1, "a-1": 1, "a-2": 1}
 
 
-async def test_gangs_are_bound_one_after_the_other(cluster: Cluster, rig: Rig) -> None:
+async def test_gangs_are_bound_sequentially(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 2)
     await cluster.gang("b", 2)
     await rig.see()
@@ -32,7 +32,7 @@ async def test_gangs_are_bound_one_after_the_other(cluster: Cluster, rig: Rig) -
     assert [name for verb, _, name in rig.script.sent if verb == "bind"] == ["a-0", "a-1", "b-0", "b-1"]
 
 
-async def test_a_bind_whose_answer_is_lost_is_found_out_and_not_sent_again(cluster: Cluster, rig: Rig) -> None:
+async def test_a_bind_with_a_lost_response_is_verified_and_not_sent_again(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     rig.script.plan("bind", lost(done=True))
@@ -42,7 +42,7 @@ async def test_a_bind_whose_answer_is_lost_is_found_out_and_not_sent_again(clust
     assert not rig.store.waits("default/a-0")
 
 
-async def test_a_bind_that_was_lost_on_the_way_gives_its_room_back_and_says_so(cluster: Cluster, rig: Rig) -> None:
+async def test_a_lost_bind_releases_its_resources_and_reports_it(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     rig.script.plan("bind", lost(done=False))
@@ -54,7 +54,7 @@ async def test_a_bind_that_was_lost_on_the_way_gives_its_room_back_and_says_so(c
     assert 'node "n1"' in condition[2]
 
 
-async def test_while_nobody_knows_whether_a_pod_is_bound_its_room_stays_taken(cluster: Cluster, rig: Rig) -> None:
+async def test_resources_stay_assumed_while_the_outcome_of_a_bind_is_unknown(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     rig.script.plan("bind", lost(done=True))
@@ -67,14 +67,14 @@ async def test_while_nobody_knows_whether_a_pod_is_bound_its_room_stays_taken(cl
     assert (await task).bound == 1
 
 
-async def test_a_pod_that_a_former_life_of_ours_bound_to_the_same_node_is_a_success(cluster: Cluster, rig: Rig) -> None:
+async def test_a_pod_already_bound_to_the_same_node_is_a_success(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     await cluster.client.bind("default", "a-0", "n1")
     assert await rig.apply(bind("a-0")) == Applied(bound=1)
 
 
-async def test_a_pod_that_is_elsewhere_already_is_left_there(cluster: Cluster, rig: Rig) -> None:
+async def test_a_pod_already_bound_to_another_node_stays_there(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     await cluster.client.bind("default", "a-0", "n2")
@@ -83,7 +83,7 @@ async def test_a_pod_that_is_elsewhere_already_is_left_there(cluster: Cluster, r
     assert rig.store.pods["default/a-0"].spec.node_name == "n2", "the answer has told, before the watch did"
 
 
-async def test_a_refused_bind_is_told_to_the_pods_owner_and_the_pod_waits_again(cluster: Cluster, rig: Rig) -> None:
+async def test_a_rejected_bind_records_an_event_and_the_pod_is_pending_again(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 2)
     await rig.see()
     rig.script.plan("bind", refused(403, "the gatekeeper says no"))
@@ -102,9 +102,7 @@ async def test_a_refused_bind_is_told_to_the_pods_owner_and_the_pod_waits_again(
     ]
 
 
-async def test_a_pod_that_is_refused_again_and_again_does_not_keep_the_scheduler_busy(
-    cluster: Cluster, rig: Rig
-) -> None:
+async def test_repeated_bind_rejections_back_off(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     rig.script.plan("bind", refused(), refused())
@@ -119,7 +117,7 @@ async def test_a_pod_that_is_refused_again_and_again_does_not_keep_the_scheduler
     assert rig.store.waits("default/a-0")
 
 
-async def test_a_pod_that_is_gone_is_not_mourned(cluster: Cluster, rig: Rig) -> None:
+async def test_binding_a_deleted_pod_is_no_error(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     await cluster.client.delete(PODS, "default", "a-0")
@@ -128,7 +126,7 @@ async def test_a_pod_that_is_gone_is_not_mourned(cluster: Cluster, rig: Rig) -> 
     assert "default/a-0" not in rig.store.state.assumed
 
 
-async def test_a_pod_made_anew_under_the_same_name_is_not_bound(cluster: Cluster, rig: Rig) -> None:
+async def test_a_recreated_pod_with_the_same_name_is_not_bound(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     await cluster.client.delete(PODS, "default", "a-0")
@@ -141,15 +139,15 @@ async def test_a_pod_made_anew_under_the_same_name_is_not_bound(cluster: Cluster
 # Evictions and nominations
 
 
-async def a_running_pod(cluster: Cluster, rig: Rig) -> None:
+async def running_pod(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await cluster.client.bind("default", "a-0", "n1")
     await cluster.client.patch_status(PODS, "default", "a-0", {"status": {"phase": "Running"}})
     await rig.see()
 
 
-async def test_an_eviction_announces_itself_before_it_deletes(cluster: Cluster, rig: Rig) -> None:
-    await a_running_pod(cluster, rig)
+async def test_an_eviction_sets_its_condition_before_it_deletes(cluster: Cluster, rig: Rig) -> None:
+    await running_pod(cluster, rig)
     evict = Evict("default/a-0", "preempted", "default/a", "a job of higher priority needs its room")
     rig.script.held["delete"] = asyncio.Event()
     task = rig.submit(evict)
@@ -168,7 +166,7 @@ async def test_an_eviction_announces_itself_before_it_deletes(cluster: Cluster, 
 
 
 async def test_an_eviction_tried_again_after_a_failed_delete_deletes(cluster: Cluster, rig: Rig) -> None:
-    await a_running_pod(cluster, rig)
+    await running_pod(cluster, rig)
     rig.script.plan("delete", refused(403, "not now"))
     evict = Evict("default/a-0", "preempted", "default/a")
     assert (await rig.apply(evict)).failed == ("default/a-0",)
@@ -178,15 +176,15 @@ async def test_an_eviction_tried_again_after_a_failed_delete_deletes(cluster: Cl
     assert (await cluster.client.list(PODS)).items == []
 
 
-async def test_an_eviction_whose_answer_is_lost_is_found_out(cluster: Cluster, rig: Rig) -> None:
-    await a_running_pod(cluster, rig)
+async def test_an_eviction_with_a_lost_response_is_verified(cluster: Cluster, rig: Rig) -> None:
+    await running_pod(cluster, rig)
     rig.script.plan("delete", lost(done=True))
     assert (await rig.apply(Evict("default/a-0", "preempted", "default/a"))).evicted == 1
     assert rig.script.count("delete") == 1
 
 
 async def test_the_successor_of_an_evicted_pod_is_left_alone(cluster: Cluster, rig: Rig) -> None:
-    await a_running_pod(cluster, rig)
+    await running_pod(cluster, rig)
     await cluster.client.delete(PODS, "default", "a-0")
     await cluster.pod("a-0", "a")
     assert (await rig.apply(Evict("default/a-0", "preempted", "default/a"))).evicted == 1

@@ -17,7 +17,7 @@ async def who(connection: Connection) -> str:
         return (await client.get_raw("/who", deadline=5)).decode()
 
 
-async def test_certificates_in_all_their_forms_say_who_we_are(tmp_path: Path) -> None:
+async def test_client_certificates_in_all_forms_identify_the_client(tmp_path: Path) -> None:
     authority = Authority()
     certificate, key = authority.issue("jane")
     write(tmp_path / "keys/jane.crt", certificate.decode())
@@ -35,7 +35,7 @@ async def test_certificates_in_all_their_forms_say_who_we_are(tmp_path: Path) ->
         assert await who(load(tmp_path, config(server=server.url, cluster=trust_data))) == "nobody"
 
 
-async def test_a_plugin_may_give_a_certificate(tmp_path: Path, plugin: Plugin) -> None:
+async def test_an_exec_plugin_may_provide_a_certificate(tmp_path: Path, plugin: Plugin) -> None:
     authority = Authority()
     certificate, key = authority.issue("plugged")
     plugin.answer(token="", clientCertificateData=certificate.decode(), clientKeyData=key.decode())
@@ -49,7 +49,7 @@ async def test_a_plugin_may_give_a_certificate(tmp_path: Path, plugin: Plugin) -
         assert await who(connection) == "renewed"
 
 
-async def test_a_server_with_another_certificate_is_refused_at_once(tmp_path: Path) -> None:
+async def test_an_untrusted_server_certificate_is_rejected_immediately(tmp_path: Path) -> None:
     authority = Authority()
     trust = {"certificate-authority-data": encoded(Authority().pem), "tls-server-name": "server.test"}
     async with TlsServer(authority, tmp_path) as server:
@@ -58,7 +58,7 @@ async def test_a_server_with_another_certificate_is_refused_at_once(tmp_path: Pa
     assert caught.value.permanent
 
 
-def test_an_unusable_certificate_is_told(tmp_path: Path) -> None:
+def test_an_unusable_certificate_is_reported(tmp_path: Path) -> None:
     user = {"client-certificate-data": encoded(b"nonsense"), "client-key-data": encoded(b"nonsense")}
     with pytest.raises(NoCluster, match="unusable certificate"):
         load(tmp_path, config(user, server="https://x"))

@@ -39,12 +39,12 @@ async def see(rig: Rig, *kinds: Kind[Any]) -> None:
         rig.store.take([Change(ChangeType.MODIFIED, one) for one in (await rig.cluster.client.list(kind)).items])
 
 
-async def a_device_claim(cluster: Cluster, name: str) -> Json:
+async def device_claim(cluster: Cluster, name: str) -> Json:
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "card"}}]}}
     return await cluster.client.create(DEVICE_CLAIMS.raw, "default", body(DEVICE_CLAIMS, name, spec))
 
 
-async def a_volume_claim(cluster: Cluster, name: str) -> Json:
+async def volume_claim(cluster: Cluster, name: str) -> Json:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "x"}
     return await cluster.client.create(VOLUME_CLAIMS.raw, "default", body(VOLUME_CLAIMS, name, spec))
 
@@ -78,7 +78,7 @@ async def test_devices_are_written_into_the_claim_with_the_pod_before_the_pod_is
     cluster: Cluster, rig: Rig
 ) -> None:
     await cluster.gang("a", 2)
-    claim = await a_device_claim(cluster, "card")
+    claim = await device_claim(cluster, "card")
     await see(rig, DEVICE_CLAIMS)
     done = await rig.apply(bind("a-0", device(claim)), bind("a-1", device(claim, None)))
     assert done == Applied(bound=2)
@@ -90,9 +90,9 @@ async def test_devices_are_written_into_the_claim_with_the_pod_before_the_pod_is
     assert sent.index(("patch", "resourceclaims")) < sent.index(("bind", "pods"))
 
 
-async def test_what_was_written_counts_until_the_watch_shows_it(cluster: Cluster, rig: Rig) -> None:
+async def test_written_allocations_count_until_the_watch_shows_them(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_device_claim(cluster, "card")
+    claim = await device_claim(cluster, "card")
     await see(rig, DEVICE_CLAIMS)
     await rig.apply(bind("a-0", device(claim)))
     await rig.see()  # the pod is seen on its node before its claim is seen with its devices
@@ -107,9 +107,9 @@ async def test_what_was_written_counts_until_the_watch_shows_it(cluster: Cluster
     assert taken not in rig.store.state.stock.claim_tables().taken_devices
 
 
-async def test_devices_are_given_back_when_the_pod_cannot_be_bound(cluster: Cluster, rig: Rig) -> None:
+async def test_devices_are_released_when_the_bind_fails(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_device_claim(cluster, "card")
+    claim = await device_claim(cluster, "card")
     await see(rig, DEVICE_CLAIMS)
     rig.script.plan("bind", refused(403, "not you"))
     assert (await rig.apply(bind("a-0", device(claim)))).failed == ("default/a-0",)
@@ -120,9 +120,9 @@ async def test_devices_are_given_back_when_the_pod_cannot_be_bound(cluster: Clus
     assert not rig.store.state.stock.claim_tables().taken_devices
 
 
-async def test_devices_that_others_use_stay_when_one_pod_cannot_be_bound(cluster: Cluster, rig: Rig) -> None:
+async def test_shared_devices_stay_allocated_when_one_bind_fails(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 2)
-    claim = await a_device_claim(cluster, "card")
+    claim = await device_claim(cluster, "card")
     await see(rig, DEVICE_CLAIMS)
     assert (await rig.apply(bind("a-0", device(claim)))).bound == 1
     await see(rig, DEVICE_CLAIMS)
@@ -133,11 +133,9 @@ async def test_devices_that_others_use_stay_when_one_pod_cannot_be_bound(cluster
     assert [one["name"] for one in found["status"]["reservedFor"]] == ["a-0"]
 
 
-async def test_a_claim_that_was_given_other_devices_meanwhile_fails_the_bind_and_says_so(
-    cluster: Cluster, rig: Rig
-) -> None:
+async def test_a_claim_with_other_devices_fails_the_bind_with_a_message(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_device_claim(cluster, "card")
+    claim = await device_claim(cluster, "card")
     await see(rig, DEVICE_CLAIMS)
     somebody = [{"resource": "pods", "name": "x", "uid": "x"}]
     theirs = {"status": {"allocation": OTHER, "reservedFor": somebody}}
@@ -149,9 +147,9 @@ async def test_a_claim_that_was_given_other_devices_meanwhile_fails_the_bind_and
     assert await cluster.where() == {}
 
 
-async def test_devices_that_nobody_uses_are_exchanged_for_those_that_were_decided(cluster: Cluster, rig: Rig) -> None:
+async def test_an_unused_allocation_is_replaced_by_the_decided_one(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_device_claim(cluster, "card")
+    claim = await device_claim(cluster, "card")
     await cluster.client.patch_status(DEVICE_CLAIMS.raw, "default", "card", {"status": {"allocation": OTHER}})
     await see(rig, DEVICE_CLAIMS)
     assert (await rig.apply(bind("a-0", device(claim)))).bound == 1
@@ -159,18 +157,18 @@ async def test_devices_that_nobody_uses_are_exchanged_for_those_that_were_decide
     assert found["status"]["allocation"] == ALLOCATION
 
 
-async def test_a_volume_is_set_apart_and_the_pod_waits_until_its_claim_has_it(cluster: Cluster, rig: Rig) -> None:
+async def test_a_volume_is_prebound_and_the_bind_waits_for_its_claim(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_volume_claim(cluster, "data")
+    claim = await volume_claim(cluster, "data")
     await a_volume(cluster, "disk")
     await see(rig, VOLUME_CLAIMS, VOLUMES)
     applying = rig.submit(bind("a-0", volume(claim, "disk")))
 
-    async def is_set_apart() -> bool:
+    async def is_prebound() -> bool:
         found = await cluster.client.get(VOLUMES.raw, None, "disk")
         return bool((found["spec"].get("claimRef") or {}).get("uid") == claim["metadata"]["uid"])
 
-    await cluster.until(is_set_apart, VOLUMES)
+    await cluster.until(is_prebound, VOLUMES)
     assert await cluster.where() == {}
     await bound(cluster, "data", "disk")
     await see(rig, VOLUME_CLAIMS, VOLUMES)
@@ -179,18 +177,18 @@ async def test_a_volume_is_set_apart_and_the_pod_waits_until_its_claim_has_it(cl
     assert found["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
 
 
-async def test_a_provisioner_is_told_the_node_and_may_say_that_it_cannot(cluster: Cluster, rig: Rig) -> None:
+async def test_a_provisioner_gets_the_selected_node_and_may_reject_it(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_volume_claim(cluster, "data")
+    claim = await volume_claim(cluster, "data")
     await see(rig, VOLUME_CLAIMS)
     applying = rig.submit(bind("a-0", volume(claim)))
     selected = "volume.kubernetes.io/selected-node"
 
-    async def is_told() -> bool:
+    async def has_selected_node() -> bool:
         found = await cluster.client.get(VOLUME_CLAIMS.raw, "default", "data")
         return bool((found["metadata"].get("annotations") or {}).get(selected) == "n1")
 
-    await cluster.until(is_told, VOLUME_CLAIMS)
+    await cluster.until(has_selected_node, VOLUME_CLAIMS)
     await see(rig, VOLUME_CLAIMS)
     await cluster.client.patch(VOLUME_CLAIMS, "default", "data", {"metadata": {"annotations": {selected: None}}})
     await see(rig, VOLUME_CLAIMS)
@@ -200,10 +198,10 @@ async def test_a_provisioner_is_told_the_node_and_may_say_that_it_cannot(cluster
     assert 'no volume can be provisioned for claim "default/data" on node "n1"' in condition[2]
 
 
-async def test_a_volume_that_cannot_be_reached_from_the_node_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
+async def test_a_volume_not_accessible_from_the_node_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
     """Somebody else gave the claim a volume in the meantime, of which the plan knew nothing."""
     await cluster.gang("a", 1)
-    claim = await a_volume_claim(cluster, "data")
+    claim = await volume_claim(cluster, "data")
     await a_volume(cluster, "far")
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n9"]}]}
     elsewhere = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}}
@@ -217,9 +215,9 @@ async def test_a_volume_that_cannot_be_reached_from_the_node_fails_the_bind(clus
     assert 'persistentvolume "far" cannot be reached from node "n1"' in condition[2]
 
 
-async def test_a_volume_is_not_waited_for_longer_than_patience_lasts(cluster: Cluster, rig: Rig) -> None:
+async def test_waiting_for_a_volume_has_a_timeout(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_volume_claim(cluster, "data")
+    claim = await volume_claim(cluster, "data")
     await see(rig, VOLUME_CLAIMS)
     assert (await rig.apply(bind("a-0", volume(claim), patience=0))).failed == ("default/a-0",)
     condition = await rig.condition("a-0")
@@ -227,9 +225,9 @@ async def test_a_volume_is_not_waited_for_longer_than_patience_lasts(cluster: Cl
     assert "persistentvolumeclaim data had no volume after 0 s" in condition[2]
 
 
-async def test_nobody_waits_for_the_volume_of_a_pod_that_is_gone(cluster: Cluster, rig: Rig) -> None:
+async def test_the_volume_of_a_deleted_pod_is_not_waited_for(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_volume_claim(cluster, "data")
+    claim = await volume_claim(cluster, "data")
     await see(rig, VOLUME_CLAIMS)
     applying = rig.submit(bind("a-0", volume(claim)))
     await rig.script.until("get")
@@ -238,9 +236,9 @@ async def test_nobody_waits_for_the_volume_of_a_pod_that_is_gone(cluster: Cluste
     assert (await applying).failed == ("default/a-0",)
 
 
-async def test_a_volume_that_somebody_else_took_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
+async def test_a_volume_bound_to_another_claim_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
-    claim = await a_volume_claim(cluster, "data")
+    claim = await volume_claim(cluster, "data")
     await a_volume(cluster, "disk")
     await see(rig, VOLUME_CLAIMS, VOLUMES)
     theirs = {"spec": {"claimRef": {"namespace": "default", "name": "other", "uid": "x"}}}
@@ -253,7 +251,7 @@ async def test_a_volume_that_somebody_else_took_fails_the_bind(cluster: Cluster,
 
 async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(cluster: Cluster) -> None:
     """Only v1 is there; a kind that no version of the server has is synced at once, with nothing in it."""
-    await a_device_claim(cluster, "card")
+    await device_claim(cluster, "card")
     seen: list[str] = []
     missing: Kind[devices.ResourceClaim] = Kind(
         "resource.k8s.io", "v9", "Nothing", "nothings", True, devices.ResourceClaim
@@ -271,7 +269,7 @@ async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(clus
     assert seen == ["card"]
 
 
-async def test_a_kind_that_may_not_be_read_is_named_once_and_does_not_hold_up_the_rest(
+async def test_a_forbidden_kind_is_reported_once_and_does_not_block_the_others(
     server: FaultyServer, client: Client
 ) -> None:
     looked = asyncio.Event()

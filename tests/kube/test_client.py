@@ -38,7 +38,7 @@ def test_a_kind_knows_the_paths_of_its_objects() -> None:
     assert (queues.api_version, PODS.api_version) == ("scheduling.volcanopy.io/v1beta1", "v1")
 
 
-def test_a_path_that_does_not_fit_the_kind_is_refused_in_one_sentence() -> None:
+def test_a_path_that_does_not_fit_the_kind_raises_a_one_line_error() -> None:
     with pytest.raises(ValueError, match="Node is not namespaced: namespace 'ns'"):
         NODES.path("ns", "n")
     with pytest.raises(ValueError, match="Pod 'p': its namespace is missing"):
@@ -62,7 +62,7 @@ def test_a_struct_without_identity_cannot_be_a_kind() -> None:
             _ = Kind("", "v1", "X", "xs", True, shape).identify
 
 
-async def test_objects_are_made_read_changed_and_ended(client: Client, server: FaultyServer) -> None:
+async def test_objects_are_created_read_updated_and_deleted(client: Client, server: FaultyServer) -> None:
     made = await client.create(PODS, "ns", {"metadata": {"name": "p"}, "spec": {"size": 1}})
     assert made.spec.size == 1
     assert (await client.get(PODS, "ns", "p")) == made
@@ -81,7 +81,7 @@ async def test_objects_are_made_read_changed_and_ended(client: Client, server: F
         await client.get(PODS, "ns", "p")
 
 
-async def test_the_media_type_says_the_form_of_a_patch(client: Client, server: FaultyServer) -> None:
+async def test_the_media_type_gives_the_type_of_a_patch(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     seen: list[str] = []
 
@@ -118,7 +118,7 @@ async def test_the_media_type_says_the_form_of_a_patch(client: Client, server: F
         (418, "", ApiError),
     ],
 )
-async def test_a_refusal_has_the_type_of_its_reason(
+async def test_an_error_has_the_type_of_its_reason(
     client: Client, server: FaultyServer, code: int, reason: str, expected: type[ApiError]
 ) -> None:
     server.faults.extend(Fault("POST", code=code, reason=reason, details={"name": "x"}) for _ in range(40))
@@ -131,19 +131,19 @@ async def test_a_refusal_has_the_type_of_its_reason(
     assert caught.value.maybe_applied == (code >= 500)
 
 
-async def test_an_answer_that_is_no_status_still_makes_a_sentence(client: Client, server: FaultyServer) -> None:
+async def test_a_response_without_a_status_still_gives_a_message(client: Client, server: FaultyServer) -> None:
     server.faults.append(Fault("GET", code=403, body=b"<html>go away</html>"))
     with pytest.raises(Forbidden, match="HTTP status 403: <html>go away"):
         await client.get(PODS, "ns", "p")
 
 
-async def test_an_object_of_another_shape_is_named(client: Client, server: FaultyServer) -> None:
+async def test_a_malformed_object_is_named_in_the_error(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p", spec={"size": "many"})
     with pytest.raises(Unreadable, match=r"Pod from the API server: .*spec\.size"):
         await client.get(PODS, "ns", "p")
 
 
-async def test_reads_are_repeated_with_growing_jittered_pauses(
+async def test_reads_are_retried_with_growing_jittered_backoff(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.put("pods", "ns", "p")
@@ -156,16 +156,14 @@ async def test_reads_are_repeated_with_growing_jittered_pauses(
         assert 0.05 * 2**number <= pause <= 0.1 * 2**number
 
 
-async def test_an_internal_error_is_not_repeated_until_the_deadline(client: Client, server: FaultyServer) -> None:
+async def test_an_internal_error_is_not_retried_until_the_deadline(client: Client, server: FaultyServer) -> None:
     server.faults.extend(Fault("GET", code=500, reason="InternalError") for _ in range(10))
     with pytest.raises(ApiError):
         await client.get(PODS, "ns", "p")
     assert server.count("GET") == 3
 
 
-async def test_a_busy_server_is_given_the_time_that_it_asks_for(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
+async def test_retry_after_is_respected(client: Client, server: FaultyServer, time: FakeTime) -> None:
     server.faults.append(Fault("POST", code=429, reason="TooManyRequests", headers={"Retry-After": "7"}))
     server.faults.append(Fault("POST", code=429, reason="TooManyRequests", details={"retryAfterSeconds": 3}))
     await client.create(PODS, "ns", {"metadata": {"name": "p"}})
@@ -174,14 +172,14 @@ async def test_a_busy_server_is_given_the_time_that_it_asks_for(
     assert server.count("POST") == 3
 
 
-async def test_the_deadline_bounds_all_attempts_together(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_the_deadline_covers_all_attempts(client: Client, server: FaultyServer, time: FakeTime) -> None:
     server.faults.extend(Fault("GET", code=503) for _ in range(100))
     with pytest.raises(Unavailable):
         await client.get(PODS, "ns", "p", deadline=10.0)
     assert 4.0 < time.now < 10.0
 
 
-async def test_a_server_that_hangs_is_no_answer_in_time(server: FaultyServer) -> None:
+async def test_a_hanging_server_is_a_timeout(server: FaultyServer) -> None:
     async def hang(_: Any) -> None:
         await server.closed.wait()
 
@@ -193,7 +191,7 @@ async def test_a_server_that_hangs_is_no_answer_in_time(server: FaultyServer) ->
     assert "/api/v1/namespaces/ns/pods" in str(caught.value)
 
 
-async def test_a_server_that_is_not_there_is_named_with_its_url(time: FakeTime) -> None:
+async def test_an_unreachable_server_is_named_with_its_url(time: FakeTime) -> None:
     async with Client(Connection("http://127.0.0.1:1"), rng=Random(1), sleep=time.sleep, clock=time.clock) as client:
         with pytest.raises(NoAnswer, match=r"no answer from http://127\.0\.0\.1:1/api/v1/pods") as caught:
             await client.create(PODS, None, {"metadata": {"name": "p"}}, deadline=5.0)
@@ -201,7 +199,7 @@ async def test_a_server_that_is_not_there_is_named_with_its_url(time: FakeTime) 
     assert len(time.pauses) > 3
 
 
-async def test_a_create_whose_answer_was_lost_is_not_sent_again(client: Client, server: FaultyServer) -> None:
+async def test_a_create_with_a_lost_response_is_not_sent_again(client: Client, server: FaultyServer) -> None:
     server.faults.append(Fault("POST", cut="after"))
     with pytest.raises(NoAnswer) as caught:
         await client.create(PODS, "ns", {"metadata": {"name": "p"}})
@@ -212,7 +210,7 @@ async def test_a_create_whose_answer_was_lost_is_not_sent_again(client: Client, 
     assert not second.value.in_doubt
 
 
-async def test_a_create_is_in_doubt_after_a_server_side_failure(client: Client, server: FaultyServer) -> None:
+async def test_a_create_has_an_unknown_outcome_after_a_server_error(client: Client, server: FaultyServer) -> None:
     server.faults.append(Fault("POST", code=504, reason="Timeout"))
     with pytest.raises(ServerTimeout) as caught:
         await client.create(PODS, "ns", {"metadata": {"name": "p"}})
@@ -220,7 +218,7 @@ async def test_a_create_is_in_doubt_after_a_server_side_failure(client: Client, 
     assert server.count("POST") == 1
 
 
-async def test_a_json_patch_whose_answer_was_lost_is_not_sent_again(client: Client, server: FaultyServer) -> None:
+async def test_a_json_patch_with_a_lost_response_is_not_sent_again(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     server.faults.append(Fault("PATCH", cut="before"))
     with pytest.raises(NoAnswer):
@@ -228,7 +226,7 @@ async def test_a_json_patch_whose_answer_was_lost_is_not_sent_again(client: Clie
     assert server.count("PATCH") == 1
 
 
-async def test_a_deletion_whose_answer_was_lost_has_happened(client: Client, server: FaultyServer) -> None:
+async def test_a_delete_with_a_lost_response_succeeds(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     server.faults.append(Fault("DELETE", cut="after"))
     await client.delete(PODS, "ns", "p")
@@ -236,7 +234,7 @@ async def test_a_deletion_whose_answer_was_lost_has_happened(client: Client, ser
         await client.delete(PODS, "ns", "p")
 
 
-async def test_a_deletion_of_another_object_of_the_name_is_a_conflict(client: Client, server: FaultyServer) -> None:
+async def test_deleting_another_object_of_the_same_name_is_a_conflict(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     with pytest.raises(Conflict):
         await client.delete(PODS, "ns", "p", uid="somebody else")
@@ -252,7 +250,7 @@ async def test_a_collection_is_deleted_in_one_namespace_only(client: Client, ser
         await client.delete_collection(PODS, None)
 
 
-async def test_a_bind_puts_this_pod_on_the_node_with_its_annotations(client: Client, server: FaultyServer) -> None:
+async def test_a_bind_sets_the_node_and_the_annotations(client: Client, server: FaultyServer) -> None:
     uid = server.put("pods", "ns", "p")["metadata"]["uid"]
     await client.bind("ns", "p", "n1", uid=uid, annotations={"volcanopy.io/gpu": "0"})
     bound = server.objects["pods", "ns", "p"]
@@ -262,7 +260,7 @@ async def test_a_bind_puts_this_pod_on_the_node_with_its_annotations(client: Cli
         await client.bind("ns", "p", "n2", uid=uid)
 
 
-async def test_a_bind_of_another_pod_of_the_name_is_a_conflict(client: Client, server: FaultyServer) -> None:
+async def test_binding_another_pod_of_the_same_name_is_a_conflict(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     with pytest.raises(Conflict):
         await client.bind("ns", "p", "n1", uid="an earlier pod")
@@ -270,7 +268,7 @@ async def test_a_bind_of_another_pod_of_the_name_is_a_conflict(client: Client, s
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])
-async def test_a_bind_whose_answer_was_lost_is_settled(client: Client, server: FaultyServer, cut: str) -> None:
+async def test_a_bind_with_a_lost_response_is_verified(client: Client, server: FaultyServer, cut: str) -> None:
     uid = server.put("pods", "ns", "p")["metadata"]["uid"]
     server.faults.append(Fault("POST", cut=cut))
     await client.bind("ns", "p", "n1", uid=uid)
@@ -278,7 +276,7 @@ async def test_a_bind_whose_answer_was_lost_is_settled(client: Client, server: F
     assert sum(what == "MODIFIED" for _, what, _, _ in server.history) == 1
 
 
-async def test_a_lost_bind_that_somebody_else_overtook_is_a_conflict(client: Client, server: FaultyServer) -> None:
+async def test_a_lost_bind_overtaken_by_another_writer_is_a_conflict(client: Client, server: FaultyServer) -> None:
     uid = server.put("pods", "ns", "p")["metadata"]["uid"]
 
     async def overtake(request: Any) -> None:
@@ -291,7 +289,7 @@ async def test_a_lost_bind_that_somebody_else_overtook_is_a_conflict(client: Cli
         await client.bind("ns", "p", "n1", uid=uid)
 
 
-async def test_a_refused_eviction_is_not_repeated(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_a_rejected_eviction_is_not_retried(client: Client, server: FaultyServer, time: FakeTime) -> None:
     server.put("pods", "ns", "p")
     causes = [{"reason": "DisruptionBudget", "message": "the budget needs 3 healthy pods"}]
     server.faults.append(Fault("POST", "eviction", 429, "TooManyRequests", {"causes": causes, "retryAfterSeconds": 10}))
@@ -304,14 +302,14 @@ async def test_a_refused_eviction_is_not_repeated(client: Client, server: Faulty
     assert (sent["kind"], sent["deleteOptions"]["preconditions"]) == ("Eviction", {"uid": "u1"})
 
 
-async def test_an_eviction_whose_answer_was_lost_has_happened(client: Client, server: FaultyServer) -> None:
+async def test_an_eviction_with_a_lost_response_succeeds(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     server.faults.append(Fault("POST", cut="after"))
     await client.evict("ns", "p")
     assert not server.objects
 
 
-async def test_a_list_comes_in_pages_as_of_one_moment(client: Client, server: FaultyServer) -> None:
+async def test_a_list_has_pages_of_one_resource_version(client: Client, server: FaultyServer) -> None:
     for number in range(7):
         server.put("pods", "ns", f"p{number}")
     listing = await client.list(PODS, page=3)
@@ -320,7 +318,7 @@ async def test_a_list_comes_in_pages_as_of_one_moment(client: Client, server: Fa
     assert server.count("GET") == 3
 
 
-async def test_a_list_whose_moment_is_too_long_past_starts_again_in_one_piece(
+async def test_a_list_with_an_expired_continue_token_restarts_without_pages(
     client: Client, server: FaultyServer
 ) -> None:
     for number in range(7):
@@ -336,7 +334,7 @@ async def test_an_empty_list_is_an_empty_list(client: Client, server: FaultyServ
     assert (listing.items, listing.resource_version) == ([], str(server.revision))
 
 
-async def test_one_object_of_another_shape_does_not_hide_the_others(client: Client, server: FaultyServer) -> None:
+async def test_one_malformed_object_does_not_hide_the_others(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "good", spec={"size": 1})
     server.put("pods", "ns", "bad", spec={"size": "many"})
     listing = await client.list(PODS)
@@ -344,13 +342,13 @@ async def test_one_object_of_another_shape_does_not_hide_the_others(client: Clie
     assert listing.rejected == ("ns/bad",)
 
 
-async def test_listed_dicts_say_what_they_are(client: Client, server: FaultyServer) -> None:
+async def test_listed_dicts_have_kind_and_api_version(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     (item,) = (await client.list(RAW_PODS)).items
     assert (item["apiVersion"], item["kind"]) == ("v1", "Pod")
 
 
-async def test_a_change_is_made_again_on_what_somebody_else_wrote(
+async def test_an_update_is_retried_on_the_version_of_another_writer(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.put("pods", "ns", "p", spec={"size": 1, "unknown": "kept"})
@@ -371,7 +369,7 @@ async def test_a_change_is_made_again_on_what_somebody_else_wrote(
     assert len(time.pauses) == 2
 
 
-async def test_a_change_of_a_whole_object_may_be_made_in_place(client: Client, server: FaultyServer) -> None:
+async def test_an_update_may_modify_the_object_in_place(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p", spec={"size": 1, "nodeName": "n1"}, status={"phase": "Pending"})
 
     def release(pod: dict[str, Any]) -> dict[str, Any]:
@@ -384,7 +382,7 @@ async def test_a_change_of_a_whole_object_may_be_made_in_place(client: Client, s
     assert (pod["spec"], pod["metadata"]["labels"], pod["status"]) == ({"size": 1}, {"a": "b"}, {"phase": "Pending"})
 
 
-async def test_no_change_is_no_request(client: Client, server: FaultyServer) -> None:
+async def test_an_update_without_changes_sends_no_request(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     await client.update_with_retry(PODS, "ns", "p", lambda _: None)
     await client.update_with_retry(PODS, "ns", "p", lambda pod: pod)

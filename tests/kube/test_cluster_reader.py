@@ -15,7 +15,7 @@ from volcanopy.services.scheduler.dump import objects
 from volcanopy.testing.notation import NOW
 
 
-async def test_it_is_of_the_same_kinds_and_objects_as_the_store_follows(cluster: Cluster) -> None:
+async def test_a_single_read_has_the_same_kinds_and_objects_as_the_store(cluster: Cluster) -> None:
     await cluster.gang("a", 2)
     followed, taken = Store(), Store()
     following = asyncio.create_task(followed.follow(cluster.client))
@@ -32,7 +32,7 @@ async def test_it_is_of_the_same_kinds_and_objects_as_the_store_follows(cluster:
         following.cancel()
 
 
-class Grudging(Client):
+class ForbiddenKinds(Client):
     """A client that may not list some kinds."""
 
     hidden: frozenset[str] = frozenset()
@@ -43,8 +43,8 @@ class Grudging(Client):
         return await super().list(kind, *given, **more)
 
 
-async def test_kinds_that_may_not_be_read_are_left_out_unless_they_are_needed(cluster: Cluster) -> None:
-    async with Grudging(cluster.connection) as client:
+async def test_forbidden_kinds_are_omitted_unless_required(cluster: Cluster) -> None:
+    async with ForbiddenKinds(cluster.connection) as client:
         client.hidden = frozenset({"persistentvolumes", "storageclasses"})
         assert await cluster_reader.take(client, Store()) == ["persistentvolumes", "storageclasses"]
         client.hidden = frozenset({"nodes"})

@@ -77,7 +77,9 @@ def test_the_home_folder_comes_last(tmp_path: Path) -> None:
     assert Connection.load().url == "http://home:1"
 
 
-def test_no_cluster_is_one_sentence_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cluster_gives_a_one_line_error_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(NoCluster, match=r"no cluster is configured: there is no ~/\.kube/config.*volcanopy local up"):
         Connection.load()
     monkeypatch.setenv("KUBECONFIG", "/nowhere/x")
@@ -99,7 +101,7 @@ def test_no_cluster_is_one_sentence_that_says_what_to_do(tmp_path: Path, monkeyp
         ({"contexts": None}, "it has none"),
     ],
 )
-def test_what_is_wrong_in_a_kubeconfig_is_named(tmp_path: Path, change: Json, complaint: str) -> None:
+def test_errors_in_a_kubeconfig_name_the_field(tmp_path: Path, change: Json, complaint: str) -> None:
     with pytest.raises(NoCluster) as caught:
         load(tmp_path, {**config({"token": "t"}), **change})
     assert complaint in str(caught.value)
@@ -107,7 +109,7 @@ def test_what_is_wrong_in_a_kubeconfig_is_named(tmp_path: Path, change: Json, co
 
 
 @pytest.mark.parametrize("content", ["- a list", "a: b: c", ""])
-def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
+def test_an_invalid_kubeconfig_file_is_named(tmp_path: Path, content: str) -> None:
     with pytest.raises(NoCluster, match=str(tmp_path / "config")):
         load(tmp_path, content)
 
@@ -134,7 +136,7 @@ async def test_a_request_goes_through_the_proxy(tmp_path: Path) -> None:
             assert (await client.get(PODS, "ns", "p")).metadata.name == "p"
 
 
-async def test_a_plugin_gives_the_token_and_is_asked_once(tmp_path: Path, plugin: Plugin) -> None:
+async def test_an_exec_plugin_provides_the_token_and_runs_once(tmp_path: Path, plugin: Plugin) -> None:
     connection = load(tmp_path, config(plugin.user, server="http://here:1"))
     for _ in range(3):
         assert await sent(connection) == [("Authorization", "Bearer token-1")]
@@ -142,7 +144,7 @@ async def test_a_plugin_gives_the_token_and_is_asked_once(tmp_path: Path, plugin
     assert json.loads((tmp_path / "info").read_text())["spec"]["cluster"]["server"] == "http://here:1"
 
 
-async def test_a_token_that_ends_soon_is_replaced_before(tmp_path: Path, plugin: Plugin) -> None:
+async def test_a_token_is_replaced_before_it_expires(tmp_path: Path, plugin: Plugin) -> None:
     soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=5)
     plugin.answer(expirationTimestamp=soon.strftime("%Y-%m-%dT%H:%M:%SZ"))
     connection = load(tmp_path, config(plugin.user))
@@ -150,9 +152,7 @@ async def test_a_token_that_ends_soon_is_replaced_before(tmp_path: Path, plugin:
     assert plugin.calls == 2
 
 
-async def test_a_token_that_the_server_refuses_is_replaced_and_the_request_repeated(
-    tmp_path: Path, plugin: Plugin
-) -> None:
+async def test_an_unauthorized_token_is_replaced_and_the_request_retried(tmp_path: Path, plugin: Plugin) -> None:
     async with faulty_server() as server:
         server.put("pods", "ns", "p")
         server.tokens = {"Bearer token-2"}
@@ -168,7 +168,7 @@ async def test_a_token_that_the_server_refuses_is_replaced_and_the_request_repea
             assert plugin.calls <= 3
 
 
-async def test_a_plugin_that_fails_later_leaves_the_old_token_in_use(tmp_path: Path, plugin: Plugin) -> None:
+async def test_a_later_plugin_failure_keeps_the_old_token(tmp_path: Path, plugin: Plugin) -> None:
     connection = load(tmp_path, config(plugin.user))
     write(tmp_path / "fault", "the identity provider is down")
     refused = await connection.credentials.headers()
@@ -193,9 +193,7 @@ def test_a_plugin_that_fails_is_quoted_with_its_hint(tmp_path: Path, plugin: Plu
         ({"token": "", "clientCertificateData": "x"}, "clientCertificateData without clientKeyData"),
     ],
 )
-def test_a_plugin_that_answers_nothing_useful_is_named(
-    tmp_path: Path, plugin: Plugin, answer: Json, complaint: str
-) -> None:
+def test_a_plugin_with_invalid_output_is_named(tmp_path: Path, plugin: Plugin, answer: Json, complaint: str) -> None:
     plugin.answer(**answer)
     with pytest.raises(NoCluster, match=complaint):
         load(tmp_path, config(plugin.user))
@@ -209,7 +207,7 @@ def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
         load(tmp_path, config(user))
 
 
-async def test_a_token_file_is_read_again_when_it_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_token_file_is_reread_periodically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("volcanopy.kube.client.kubeconfig.FILE_PERIOD", 0.0)
     monkeypatch.setattr(connection_module, "MIN_PERIOD", 0.0)
     write(tmp_path / "token", "one")
@@ -219,7 +217,7 @@ async def test_a_token_file_is_read_again_when_it_is_due(tmp_path: Path, monkeyp
     assert await sent(connection) == [("Authorization", "Bearer two")]
 
 
-async def test_refused_credentials_are_not_read_again_in_a_storm() -> None:
+async def test_rereading_rejected_credentials_is_rate_limited() -> None:
     now, reads = 100.0, 0
 
     def read() -> Grant:
@@ -250,7 +248,7 @@ async def test_a_pod_finds_its_own_cluster(tmp_path: Path) -> None:
     assert await sent(connection) == [("Authorization", "Bearer rotated")]
 
 
-def test_a_pod_without_a_token_is_told(tmp_path: Path) -> None:
+def test_a_pod_without_a_token_gets_an_error(tmp_path: Path) -> None:
     with pytest.raises(NoCluster, match=f"service account in {tmp_path}: Service token file does not exist"):
         in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "x", "KUBERNETES_SERVICE_PORT": "1"})
 

@@ -35,7 +35,9 @@ def events(server: FaultyServer) -> list[dict[str, Any]]:
     return [item for key, item in server.objects.items() if key[0] == "events"]
 
 
-async def test_an_event_says_who_said_what_about_whom(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_an_event_has_source_reason_and_involved_object(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
     async with recording(client, time) as recorder:
         recorder.record(POD, "Warning", "Unschedulable", "0/2 nodes are available: 2 Insufficient cpu")
         assert await recorder.flush()
@@ -55,7 +57,7 @@ async def test_an_event_says_who_said_what_about_whom(client: Client, server: Fa
     assert event["reportingInstance"] == "here"
 
 
-async def test_an_event_about_what_has_no_namespace_goes_to_default(
+async def test_an_event_about_a_cluster_scoped_object_is_in_namespace_default(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     async with recording(client, time) as recorder:
@@ -63,7 +65,7 @@ async def test_an_event_about_what_has_no_namespace_goes_to_default(
     assert [event["metadata"]["namespace"] for event in events(server)] == ["default"]
 
 
-async def test_the_same_said_again_is_one_event_with_a_count(
+async def test_a_repeated_message_is_one_event_with_a_count(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     async with recording(client, time) as recorder:
@@ -83,7 +85,7 @@ async def test_the_same_said_again_is_one_event_with_a_count(
     assert server.count("PATCH") == 1
 
 
-async def test_what_is_said_while_it_is_being_written_is_counted_too(
+async def test_a_message_repeated_during_the_write_is_counted(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     async with recording(client, time) as recorder:
@@ -98,9 +100,7 @@ async def test_what_is_said_while_it_is_being_written_is_counted_too(
     assert server.count("POST") == 1
 
 
-async def test_an_event_that_the_server_has_forgotten_is_made_again(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
+async def test_an_expired_event_is_created_again(client: Client, server: FaultyServer, time: FakeTime) -> None:
     async with recording(client, time) as recorder:
         recorder.record(POD, "Normal", "Bound", "to n1")
         await recorder.flush()
@@ -109,9 +109,7 @@ async def test_an_event_that_the_server_has_forgotten_is_made_again(
     assert [event["count"] for event in events(server)] == [2]
 
 
-async def test_an_object_about_which_too_much_is_said_gets_fewer_events(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
+async def test_events_per_object_are_rate_limited(client: Client, server: FaultyServer, time: FakeTime) -> None:
     other = ObjectReference("v1", "Pod", "b-0", "ns", "u2")
     async with recording(client, time, burst=3, refill=100.0) as recorder:
         for number in range(10):
@@ -136,7 +134,7 @@ async def test_a_full_queue_drops_and_counts(client: Client, server: FaultyServe
     assert len(events(server)) == 5
 
 
-async def test_what_the_server_refuses_is_counted_and_nobody_is_hurt(
+async def test_rejected_events_are_counted_and_raise_nothing(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.faults.append(Fault("POST", code=403, reason="Forbidden"))
@@ -148,7 +146,7 @@ async def test_what_the_server_refuses_is_counted_and_nobody_is_hurt(
     assert [event["message"] for event in events(server)] == ["taken"]
 
 
-async def test_an_event_whose_answer_was_lost_is_not_doubled(
+async def test_an_event_with_a_lost_response_is_not_duplicated(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.faults.append(Fault("POST", cut="after"))
@@ -159,7 +157,7 @@ async def test_an_event_whose_answer_was_lost_is_not_doubled(
     assert [event["count"] for event in events(server)] == [2]
 
 
-async def test_closing_waits_for_what_is_queued_but_not_for_ever(
+async def test_closing_waits_for_queued_events_up_to_a_timeout(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     recorder = EventRecorder(client, "c", burst=1000, writers=2)
@@ -180,13 +178,15 @@ async def test_closing_waits_for_what_is_queued_but_not_for_ever(
     assert asyncio.get_running_loop().time() - before < 2
 
 
-async def test_a_message_is_cut_to_what_the_server_takes(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_a_message_is_truncated_to_the_server_limit(client: Client, server: FaultyServer, time: FakeTime) -> None:
     async with recording(client, time) as recorder:
         recorder.record(POD, "Normal", "Said", "x" * 5000)
     assert len(events(server)[0]["message"]) == MESSAGE_LIMIT
 
 
-async def test_the_least_recently_said_is_forgotten_first(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_the_least_recently_used_event_is_forgotten_first(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
     async with recording(client, time, capacity=2) as recorder:
         for message in ("a", "b", "a", "c", "a", "b"):
             recorder.record(POD, "Normal", "Said", message)

@@ -55,7 +55,7 @@ async def test_hypernodes_are_followed(cluster: Cluster) -> None:
     assert store.snapshot(NOW).hypernodes.tier_numbers == {"rack": 1}
 
 
-async def test_a_server_without_hypernodes_is_followed_as_ever(cluster: Cluster) -> None:
+async def test_a_server_without_hypernodes_is_supported(cluster: Cluster) -> None:
     await cluster.node("n1")
     assert await hypernodes_of(Store(), cluster) == ("<cluster>",)
 
@@ -65,7 +65,7 @@ def rung(store: Store) -> bool:
     return store.changed.since is not None
 
 
-def test_a_status_that_is_written_is_no_news() -> None:
+def test_a_status_update_does_not_trigger_a_cycle() -> None:
     store = Store(clock=lambda: 5.0)
     things = world(WORLD)
     store.take([Change(ChangeType.ADDED, one) for one in things])
@@ -80,7 +80,7 @@ def test_a_status_that_is_written_is_no_news() -> None:
     assert store.snapshot(NOW).hypernodes.names == ("<cluster>",)
 
 
-def test_a_dumped_world_holds_its_network() -> None:
+def test_a_dump_contains_the_hypernodes() -> None:
     state = State()
     for thing in world(WORLD):
         state.upsert(thing)
@@ -104,9 +104,7 @@ def test_a_dumped_world_holds_its_network() -> None:
         ),
     ],
 )
-async def test_what_is_wrong_with_a_hypernode_is_refused(
-    cluster: Cluster, member: dict[str, object], complaint: str
-) -> None:
+async def test_an_invalid_hypernode_is_rejected(cluster: Cluster, member: dict[str, object], complaint: str) -> None:
     definition = (CHART / "hypernodes.topology.volcanopy.io.yaml").read_text("utf-8")
     await cluster.client.create(CRDS, None, yaml.safe_load(definition))
     with pytest.raises(Invalid, match=complaint):

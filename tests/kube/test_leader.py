@@ -28,7 +28,7 @@ async def during(seconds: float, *lives: Coroutine[Any, Any, None]) -> list[asyn
 # What a Lease says
 
 
-def test_the_first_to_come_leads_at_once_and_renews() -> None:
+def test_the_first_candidate_leads_immediately_and_renews() -> None:
     async def world() -> None:
         server = Server()
         a = Machine(server, "a")
@@ -48,7 +48,7 @@ def test_the_first_to_come_leads_at_once_and_renews() -> None:
 
 
 @pytest.mark.parametrize("watches", [True, False], ids=["with a watch", "without a watch"])
-def test_after_a_sudden_death_the_next_leads_within_fifteen_seconds(watches: bool) -> None:
+def test_after_a_crash_the_next_leader_starts_within_fifteen_seconds(watches: bool) -> None:
     async def world() -> None:
         for number in range(20):
             server = Server()
@@ -68,7 +68,7 @@ def test_after_a_sudden_death_the_next_leads_within_fifteen_seconds(watches: boo
     live(world())
 
 
-def test_what_is_given_back_is_taken_at_once() -> None:
+def test_a_released_lease_is_acquired_immediately() -> None:
     async def world() -> None:
         server = Server()
         a, b = Machine(server, "a"), Machine(server, "b")
@@ -88,7 +88,7 @@ def test_what_is_given_back_is_taken_at_once() -> None:
     live(world())
 
 
-def test_a_leader_without_a_server_stops_well_before_the_next_begins_and_says_why() -> None:
+def test_a_leader_without_a_server_stops_before_the_next_starts_with_a_reason() -> None:
     async def world() -> None:
         server = Server()
         a, b = Machine(server, "a"), Machine(server, "b")
@@ -113,7 +113,7 @@ def test_a_leader_without_a_server_stops_well_before_the_next_begins_and_says_wh
     live(world())
 
 
-def test_the_time_counts_from_when_a_renewal_was_sent_not_from_when_it_was_answered() -> None:
+def test_the_lease_time_counts_from_when_a_renewal_was_sent() -> None:
     async def world() -> None:
         server = Server()
         a = Machine(server, "a")
@@ -129,7 +129,7 @@ def test_the_time_counts_from_when_a_renewal_was_sent_not_from_when_it_was_answe
     live(world())
 
 
-def test_a_server_that_is_away_for_a_moment_costs_nobody_the_lead() -> None:
+def test_a_short_server_outage_does_not_change_the_leader() -> None:
     async def world() -> None:
         server = Server()
         a, b = Machine(server, "a"), Machine(server, "b")
@@ -143,7 +143,7 @@ def test_a_server_that_is_away_for_a_moment_costs_nobody_the_lead() -> None:
     live(world())
 
 
-def test_answers_that_are_lost_cost_nobody_the_lead() -> None:
+def test_lost_responses_do_not_change_the_leader() -> None:
     """The renewal has been done; the next one meets its effect."""
 
     async def world() -> None:
@@ -158,7 +158,7 @@ def test_answers_that_are_lost_cost_nobody_the_lead() -> None:
     live(world())
 
 
-def test_a_process_that_wakes_from_a_pause_does_not_act_before_it_has_looked_at_the_clock() -> None:
+def test_a_resumed_process_checks_its_lease_before_it_acts() -> None:
     async def world() -> None:
         server = Server()
         a, b = Machine(server, "a", pauses=((5.0, 40.0),)), Machine(server, "b")
@@ -172,7 +172,7 @@ def test_a_process_that_wakes_from_a_pause_does_not_act_before_it_has_looked_at_
     live(world())
 
 
-def test_what_others_wrote_as_the_duration_holds() -> None:
+def test_the_lease_duration_written_by_the_holder_applies() -> None:
     async def world() -> None:
         server = Server()
         server.write(Record("somebody", 25), None)
@@ -185,7 +185,7 @@ def test_what_others_wrote_as_the_duration_holds() -> None:
     live(world())
 
 
-def test_a_lease_that_somebody_deletes_is_made_again_by_its_holder() -> None:
+def test_a_deleted_lease_is_created_again_by_its_holder() -> None:
     """Whoever saw the holder renew it waits as long as ever."""
 
     async def world() -> None:
@@ -199,7 +199,7 @@ def test_a_lease_that_somebody_deletes_is_made_again_by_its_holder() -> None:
     live(world())
 
 
-def test_nobody_leads_who_has_been_told_that_another_does() -> None:
+def test_a_candidate_that_sees_another_leader_does_not_lead() -> None:
     async def world() -> None:
         server = Server()
         a = Machine(server, "a")
@@ -212,12 +212,12 @@ def test_nobody_leads_who_has_been_told_that_another_does() -> None:
     live(world())
 
 
-def test_terms_that_cannot_be_kept_are_refused() -> None:
+def test_inconsistent_lease_durations_are_rejected() -> None:
     with pytest.raises(ValueError, match="the first must be longer than the second"):
         Terms(duration=5, renew=5)
 
 
-async def test_who_has_no_equals_leads() -> None:
+async def test_a_process_without_election_always_leads() -> None:
     alone = AlwaysLeader()
     await alone.acquire()
     assert alone.may_act()
@@ -244,9 +244,7 @@ def machines(draw: st.DrawFn, server: Server) -> list[Machine]:
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**32), loss=st.floats(0, 0.6), slowest=st.floats(0.001, 60))
-def test_there_are_never_two_leaders_and_always_one_again(
-    data: st.DataObject, seed: int, loss: float, slowest: float
-) -> None:
+def test_at_most_one_leader_and_eventually_one(data: st.DataObject, seed: int, loss: float, slowest: float) -> None:
     """Calls are lost, there or back, or arrive a minute late; clocks differ; processes stop and go on, or die."""
     calm = 110.0
 

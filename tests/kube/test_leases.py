@@ -24,7 +24,7 @@ async def lock(cluster: Cluster) -> AsyncIterator[LeaseLock]:
     await cluster.client.delete_collection(LEASES, NAMESPACE)
 
 
-async def test_a_lease_is_written_as_everybody_writes_leases(cluster: Cluster, lock: LeaseLock) -> None:
+async def test_a_lease_has_the_standard_fields(cluster: Cluster, lock: LeaseLock) -> None:
     assert await lock.read(5) is None
     made = await lock.write(Record("a", 10, NOW, NOW, 3), None, 5)
     spec = (await cluster.client.get(LEASES, NAMESPACE, NAME))["spec"]
@@ -40,7 +40,7 @@ async def test_a_lease_is_written_as_everybody_writes_leases(cluster: Cluster, l
     assert found.record == made.record
 
 
-async def test_of_two_that_write_at_once_one_is_refused(lock: LeaseLock) -> None:
+async def test_of_two_concurrent_writes_one_is_a_conflict(lock: LeaseLock) -> None:
     made = await lock.write(Record("", 1, NOW, NOW), None, 5)
     outcomes = await asyncio.gather(
         *(lock.write(Record(name, 10, NOW, NOW, 1), made, 5) for name in "abcd"), return_exceptions=True
@@ -50,7 +50,7 @@ async def test_of_two_that_write_at_once_one_is_refused(lock: LeaseLock) -> None
         await lock.write(Record("e", 10), None, 5)
 
 
-async def test_what_others_have_written_besides_stays(cluster: Cluster, lock: LeaseLock) -> None:
+async def test_fields_of_other_writers_are_kept(cluster: Cluster, lock: LeaseLock) -> None:
     await lock.write(Record("a", 10, NOW, NOW), None, 5)
     await cluster.client.patch(LEASES, NAMESPACE, NAME, {"metadata": {"labels": {"team": "x"}}})
     found = await lock.read(5)
@@ -58,12 +58,12 @@ async def test_what_others_have_written_besides_stays(cluster: Cluster, lock: Le
     assert (await cluster.client.get(LEASES, NAMESPACE, NAME))["metadata"]["labels"] == {"team": "x"}
 
 
-async def test_a_namespace_that_is_missing_is_said(cluster: Cluster) -> None:
+async def test_a_missing_namespace_is_reported(cluster: Cluster) -> None:
     with pytest.raises(NotFound, match="nowhere"):
         await LeaseLock(cluster.client, "nowhere", NAME).write(Record("a", 10, NOW, NOW), None, 5)
 
 
-async def test_one_of_two_leads_and_the_other_follows_it_at_once_when_it_retires(lock: LeaseLock) -> None:
+async def test_the_standby_takes_over_immediately_when_the_leader_releases(lock: LeaseLock) -> None:
     first, second = Elector(lock, "first", BRIEF), Elector(lock, "second", BRIEF)
     await first.acquire()
     holding, waiting = asyncio.create_task(first.hold()), asyncio.create_task(second.acquire())
@@ -84,7 +84,7 @@ async def test_one_of_two_leads_and_the_other_follows_it_at_once_when_it_retires
     assert (found.record.holder, found.record.transitions) == ("second", 1)
 
 
-async def test_a_lease_that_is_taken_away_ends_its_holder(cluster: Cluster, lock: LeaseLock) -> None:
+async def test_a_holder_stops_when_its_lease_is_taken(cluster: Cluster, lock: LeaseLock) -> None:
     elector = Elector(lock, "first", BRIEF)
     await elector.acquire()
     await cluster.client.patch(LEASES, NAMESPACE, NAME, {"spec": {"holderIdentity": "usurper"}})
@@ -94,7 +94,7 @@ async def test_a_lease_that_is_taken_away_ends_its_holder(cluster: Cluster, lock
     assert not elector.may_act()
 
 
-async def test_who_does_not_lead_reads_and_writes_nothing(cluster: Cluster) -> None:
+async def test_a_standby_neither_reads_nor_writes(cluster: Cluster) -> None:
     leads = False
     async with Client(cluster.connection, fence=lambda: leads) as client:
         before = await client.get(NODES, None, "n1")
@@ -114,7 +114,7 @@ async def test_who_does_not_lead_reads_and_writes_nothing(cluster: Cluster) -> N
     assert len((await cluster.client.list(NODES)).items) == 3
 
 
-async def test_a_request_that_waited_for_its_connection_asks_anew_whether_it_may_go(cluster: Cluster) -> None:
+async def test_a_request_checks_the_fence_again_after_waiting_for_a_connection(cluster: Cluster) -> None:
     """One connection: the first request is under way when the lead is lost, the second waits behind it."""
     asked: list[bool] = []
 
@@ -131,7 +131,7 @@ async def test_a_request_that_waited_for_its_connection_asks_anew_whether_it_may
     assert asked == [True, True, False, False]
 
 
-async def test_what_is_about_to_be_written_asks_once_more(cluster: Cluster) -> None:
+async def test_a_write_checks_the_fence_before_it_is_sent(cluster: Cluster) -> None:
     """The lead is lost between a request's getting its connection and its bytes' leaving."""
     answers = iter([True, False, True, True])
     async with Client(cluster.connection, fence=lambda: next(answers)) as client:

@@ -17,16 +17,16 @@ objects = st.dictionaries(st.sampled_from("xyz"), values, max_size=3)
 
 
 @given(objects, objects)
-def test_the_difference_merged_into_the_one_gives_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_the_patch_applied_to_the_first_gives_the_second(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert merge(before, merge_patch(before, after)) == after
 
 
 @given(objects)
-def test_what_does_not_differ_needs_no_patch(same: dict[str, Any]) -> None:
+def test_equal_objects_need_no_patch(same: dict[str, Any]) -> None:
     assert merge_patch(same, same) == {}
 
 
-def test_only_what_differs_is_in_the_patch() -> None:
+def test_the_patch_contains_only_differences() -> None:
     before = {"spec": {"a": 1, "b": 2, "c": {"d": 3}}, "status": {"e": 4}}
     after = {"spec": {"a": 1, "b": 5, "c": {}}, "status": {"e": 4}}
     assert merge_patch(before, after) == {"spec": {"b": 5, "c": {"d": None}}}

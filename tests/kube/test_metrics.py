@@ -49,7 +49,7 @@ def test_names_that_volcano_has_are_kept() -> None:
     assert {f"volcanopy_{name}" for name in OF_VOLCANO.split()} <= {one.name for one in registry.INSTRUMENTS}
 
 
-def test_no_label_grows_with_the_work() -> None:
+def test_labels_have_bounded_cardinality() -> None:
     labels = {label for one in registry.INSTRUMENTS for label in one.labels}
     assert labels == {
         "OnSession", "action", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome",
@@ -57,7 +57,7 @@ def test_no_label_grows_with_the_work() -> None:
     }  # fmt: skip
 
 
-def test_all_is_served_in_both_forms() -> None:
+def test_metrics_are_served_in_both_formats() -> None:
     names = {one.name for one in registry.INSTRUMENTS}
     assert len(names) == len(registry.INSTRUMENTS)
     for accepted in ("text/plain", "application/openmetrics-text"):
@@ -70,7 +70,7 @@ def test_the_reference_is_written_from_the_code() -> None:
     assert PAGE.read_text() == page(), "run make golden"
 
 
-def test_the_dashboard_asks_for_what_there_is() -> None:
+def test_the_dashboard_queries_existing_metrics() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     asked = set(
         re.findall(r"volcanopy_[a-z0-9_]+", json.dumps(dashboard["panels"]) + json.dumps(dashboard["templating"]))
@@ -86,7 +86,7 @@ def test_the_dashboard_asks_for_what_there_is() -> None:
     assert asked <= there
 
 
-def test_the_dashboard_groups_by_labels_that_there_are() -> None:
+def test_the_dashboard_groups_by_existing_labels() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     labels = {one.name: set(one.labels) | {"le"} for one in registry.INSTRUMENTS}
     for panel in dashboard["panels"]:
@@ -101,7 +101,7 @@ def test_the_dashboard_groups_by_labels_that_there_are() -> None:
             assert set(flat) <= known, target["expr"]
 
 
-def test_panels_do_not_lie_on_each_other() -> None:
+def test_panels_do_not_overlap() -> None:
     callback_gauge = set()
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         at = panel["gridPos"]
@@ -126,7 +126,7 @@ def values(gauge: CallbackGauge) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels.values()): sample.value for sample in family.samples}
 
 
-def test_a_gauge_is_read_as_long_as_there_is_something_to_read() -> None:
+def test_a_gauge_is_read_as_long_as_its_object_exists() -> None:
     gauge = MetricRegistry().callback_gauge("depth", "Something", "of")
     assert values(gauge) == {}
     with gauge.read_from(lambda: [(("a",), 1.0), (("b",), 2.0)]), gauge.read_from(lambda: [(("a",), 4.0)]):
@@ -134,7 +134,7 @@ def test_a_gauge_is_read_as_long_as_there_is_something_to_read() -> None:
     assert values(gauge) == {}
 
 
-def test_what_is_gone_is_not_read_any_more() -> None:
+def test_gauges_of_deleted_objects_are_removed() -> None:
     class Thing:
         size = 3.0
 
@@ -150,7 +150,7 @@ def test_what_is_gone_is_not_read_any_more() -> None:
 # What the client and its watches tell
 
 
-async def test_requests_are_told_by_verb_resource_and_what_came_of_them() -> None:
+async def test_requests_are_counted_by_verb_resource_and_outcome() -> None:
     before = served()
     async with faulty_server() as server, Client(connect(server)) as client:
         server.faults.append(Fault("POST", code=429, reason="TooManyRequests", headers={"Retry-After": "0"}))
@@ -168,7 +168,7 @@ async def test_requests_are_told_by_verb_resource_and_what_came_of_them() -> Non
     assert after[timed] - before.get(timed, 0.0) == 2
 
 
-async def test_what_watches_keep_is_told_for_as_long_as_they_keep_it() -> None:
+async def test_cached_objects_are_counted_while_their_watch_exists() -> None:
     name = 'volcanopy_cache_objects{"resource": "pods"}'
     async with faulty_server() as server, Client(connect(server)) as client:
         for one in "abc":

@@ -40,7 +40,7 @@ async def cluster() -> AsyncIterator[Cluster]:
         yield running
 
 
-async def test_a_report_is_read_followed_and_forgotten(cluster: Cluster) -> None:
+async def test_a_numatopology_is_read_watched_and_removed(cluster: Cluster) -> None:
     await cluster.client.create(CRDS, None, DEFINITION)
     store = Store()
     following = asyncio.create_task(store.follow(cluster.client))
@@ -62,7 +62,7 @@ async def test_a_report_is_read_followed_and_forgotten(cluster: Cluster) -> None
         await asyncio.wait((following,))
 
 
-async def test_a_server_that_knows_no_reports_is_followed_all_the_same(cluster: Cluster) -> None:
+async def test_a_server_without_numatopologies_is_supported(cluster: Cluster) -> None:
     store = Store()
     following = asyncio.create_task(store.follow(cluster.client))
     try:
@@ -73,7 +73,7 @@ async def test_a_server_that_knows_no_reports_is_followed_all_the_same(cluster: 
         await asyncio.wait((following,))
 
 
-async def test_a_cpu_that_is_nowhere_is_refused(cluster: Cluster) -> None:
+async def test_a_cpu_without_a_numa_node_is_rejected(cluster: Cluster) -> None:
     await cluster.client.create(CRDS, None, DEFINITION)
     wrong = {**REPORT, "spec": {"cpuDetail": {"0": {"numa": -1}}}}
     with pytest.raises(Invalid, match=r"spec\.cpuDetail\.0\.numa"):

@@ -1,6 +1,6 @@
 """What the scheduler has worked out of queues is written into their statuses, sparingly."""
 
-from tests.kube.applier_setup import Rig, a_rig
+from tests.kube.applier_setup import Rig, applier_rig
 from tests.kube.cluster import Cluster
 from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import QUEUES
@@ -17,7 +17,7 @@ WHOLE = SetQueue(
 )
 
 
-async def test_all_that_is_known_of_a_queue_is_one_write_and_comes_back(cluster: Cluster, rig: Rig) -> None:
+async def test_a_queue_status_is_one_write_and_reads_back_equal(cluster: Cluster, rig: Rig) -> None:
     await rig.see()
     await rig.apply(WHOLE)
     assert await rig.applier.finish(5)
@@ -28,11 +28,11 @@ async def test_all_that_is_known_of_a_queue_is_one_write_and_comes_back(cluster:
     assert rig.script.count("patch", "queues") == 1
 
 
-async def test_what_is_no_longer_so_is_taken_out_again(cluster: Cluster, rig: Rig) -> None:
+async def test_outdated_fields_are_removed(cluster: Cluster, rig: Rig) -> None:
     await rig.see()
     await rig.apply(WHOLE)
     assert await rig.applier.finish(5)
-    async with a_rig(cluster) as delayed:
+    async with applier_rig(cluster) as delayed:
         await delayed.see()
         await delayed.apply(SetQueue("default", {"cpu": "4"}))
         assert await delayed.applier.finish(5)
@@ -41,16 +41,16 @@ async def test_what_is_no_longer_so_is_taken_out_again(cluster: Cluster, rig: Ri
     assert (status.deserved, status.guaranteed, status.borrowed, status.waiting, status.share) == ({}, {}, {}, {}, "")
 
 
-async def test_a_cycle_sees_what_is_to_be_written_as_written(rig: Rig) -> None:
+async def test_a_cycle_sees_pending_writes_as_written(rig: Rig) -> None:
     await rig.see()
     rig.submit(WHOLE)
     assert rig.store.state.queues["default"].status.share == "2.67"
     assert rig.store.state.queues["default"].status.borrowed == {"cpu": "2500m"}
 
 
-async def test_what_follows_from_the_doings_of_others_is_written_later(cluster: Cluster) -> None:
+async def test_changes_caused_by_others_are_written_later(cluster: Cluster) -> None:
     """Another share of the same holdings is in no hurry; what the queue holds is, and takes the rest along."""
-    async with a_rig(cluster, Timing(settle=0.02, message_delay=3600.0, repeat_delay=3600.0)) as rig:
+    async with applier_rig(cluster, Timing(settle=0.02, message_delay=3600.0, repeat_delay=3600.0)) as rig:
         await rig.see()
         await rig.apply(SetQueue("default", {}, {"cpu": "5"}, share="0.00"))
         assert rig.applier.waiting == 1

@@ -34,7 +34,7 @@ def binds(plan: Plan) -> set[str]:
     return {effect.pod for effect in plan.of(Bind)}
 
 
-def test_a_plan_that_still_holds_is_left_alone() -> None:
+def test_a_valid_plan_is_unchanged() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     assert len(binds(plan)) == 4
@@ -43,7 +43,7 @@ def test_a_plan_that_still_holds_is_left_alone() -> None:
     assert left.dropped == {}
 
 
-def test_the_group_whose_node_has_gone_is_dropped_and_the_other_proceeds() -> None:
+def test_a_group_on_a_deleted_node_is_dropped_and_others_proceed() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     gone = next(effect.node for effect in plan.of(Bind) if effect.group == "default/b")
@@ -54,7 +54,7 @@ def test_the_group_whose_node_has_gone_is_dropped_and_the_other_proceeds() -> No
     assert {effect.pod_group for effect in left.plan.of(SetPodGroup)} == {"default/a"}
 
 
-def test_a_gang_that_has_lost_a_member_takes_nothing() -> None:
+def test_a_gang_below_min_member_is_not_bound() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     left = recheck(plan, basis, seen(*things, without=frozenset({"a-1"})), {"gang"})
@@ -62,7 +62,7 @@ def test_a_gang_that_has_lost_a_member_takes_nothing() -> None:
     assert binds(left.plan) == {"default/b-0", "default/b-1"}
 
 
-def test_a_pod_made_anew_under_the_same_name_is_not_bound_by_an_old_plan() -> None:
+def test_a_recreated_pod_is_not_bound_by_an_old_plan() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     renewed = [
@@ -75,7 +75,7 @@ def test_a_pod_made_anew_under_the_same_name_is_not_bound_by_an_old_plan() -> No
     assert set(left.dropped) == {"default/b"}
 
 
-def test_room_that_somebody_else_took_is_not_given_twice() -> None:
+def test_resources_taken_meanwhile_are_not_allocated_twice() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     stranger = world("pod stranger cpu=3 node=n1")[1:]
@@ -86,7 +86,7 @@ def test_room_that_somebody_else_took_is_not_given_twice() -> None:
     assert len(binds(left.plan)) == 2
 
 
-def test_of_many_groups_only_those_that_fail_are_dropped() -> None:
+def test_only_infeasible_groups_are_dropped() -> None:
     text = "\n".join(["node n1 cpu=100", "node n2 cpu=100", *(f"job j{n} min=1: 1 x cpu=1" for n in range(40))])
     things = world(text)
     basis, plan = made(*things)
@@ -96,7 +96,7 @@ def test_of_many_groups_only_those_that_fail_are_dropped() -> None:
     assert len(binds(left.plan)) == 38
 
 
-def test_nobody_leaves_for_a_job_that_has_gone() -> None:
+def test_no_pod_is_evicted_for_a_deleted_job() -> None:
     """An eviction is rechecked together with its preemptor: without the preemptor's pod it would have no effect."""
     things = world("class high value=9\nnode n1 cpu=1\njob v min=0: 1 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1")
     basis = seen(*things)

@@ -25,11 +25,11 @@ PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
         ("/version", ""),
     ],
 )
-def test_a_request_is_known_by_its_resource(path: str, expected: str) -> None:
+def test_a_request_is_counted_by_its_resource(path: str, expected: str) -> None:
     assert resource(path) == expected
 
 
-async def test_every_attempt_counts() -> None:
+async def test_every_attempt_is_counted() -> None:
     async with faulty_server() as server:
         connection = connect(server)
         async with Client(connection) as client:

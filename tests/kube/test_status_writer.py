@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.kube.applier_setup import Rig, a_rig, bind, says
+from tests.kube.applier_setup import Rig, applier_rig, bind, says
 from tests.kube.cluster import EVENTS, Cluster
 from tests.kube.flaky_client import refused
 from volcanopy.api import core
@@ -24,7 +24,7 @@ async def test_a_change_of_phase_is_written_at_once(cluster: Cluster, rig: Rig) 
     assert rig.script.count("patch", "podgroups") == 1
 
 
-async def test_counts_that_change_again_and_again_are_one_request(cluster: Cluster, rig: Rig) -> None:
+async def test_repeated_count_changes_are_one_request(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     for running in range(1, 6):
@@ -35,7 +35,7 @@ async def test_counts_that_change_again_and_again_are_one_request(cluster: Clust
     assert rig.script.count() == 1
 
 
-async def test_counts_that_are_what_they_were_when_their_time_comes_are_not_written(cluster: Cluster, rig: Rig) -> None:
+async def test_counts_that_return_to_the_written_value_are_not_written(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     await rig.apply(says("Running", running=1))
@@ -44,7 +44,7 @@ async def test_counts_that_are_what_they_were_when_their_time_comes_are_not_writ
     assert rig.script.count() == 0
 
 
-async def test_a_phase_takes_waiting_counts_along(cluster: Cluster, rig: Rig) -> None:
+async def test_a_phase_write_includes_delayed_counts(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     await rig.apply(says("Running", running=1))
@@ -66,7 +66,7 @@ async def test_a_later_phase_never_overtakes_an_earlier_one(cluster: Cluster, ri
     assert (await cluster.get_group("a")).status.phase == "Running"
 
 
-async def test_a_gang_that_gets_room_soon_is_never_called_unschedulable(cluster: Cluster, rig: Rig) -> None:
+async def test_a_gang_scheduled_within_the_grace_period_is_never_unschedulable(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 2, phase="")
     await rig.see()
     why = Explain("default/a", "gang", "1 of the 2 pods exist", pods={"default/a-0": "1 of the 2 pods exist"})
@@ -83,9 +83,9 @@ async def test_a_gang_that_gets_room_soon_is_never_called_unschedulable(cluster:
     assert await cluster.events() == [("a", "Scheduled", "pod group is ready")]
 
 
-async def test_after_the_grace_time_a_group_says_why_it_waits(cluster: Cluster) -> None:
+async def test_after_the_grace_period_the_condition_has_the_reason(cluster: Cluster) -> None:
     await cluster.group("a", 2)
-    async with a_rig(cluster, Timing(settle=0.05)) as rig:
+    async with applier_rig(cluster, Timing(settle=0.05)) as rig:
         await rig.see()
         await rig.apply(says("Inqueue", "no room"))
         status = (await cluster.get_group("a")).status
@@ -101,7 +101,7 @@ async def test_after_the_grace_time_a_group_says_why_it_waits(cluster: Cluster) 
         assert condition.last_transition_time is not None
 
 
-async def test_another_sentence_is_no_transition(cluster: Cluster, rig: Rig) -> None:
+async def test_another_message_is_no_transition(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2)
     since = "2020-01-01T00:00:00Z"
     old = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "two nodes are full"}
@@ -116,7 +116,7 @@ async def test_another_sentence_is_no_transition(cluster: Cluster, rig: Rig) -> 
     assert condition.transition_id == "session-1"
 
 
-async def test_a_status_that_cannot_be_written_is_not_believed(cluster: Cluster, rig: Rig) -> None:
+async def test_a_status_that_cannot_be_written_is_not_assumed(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1)
     await rig.see()
     rig.script.plan("patch", refused(403, "no rights"))
@@ -146,7 +146,7 @@ async def explained(cluster: Cluster) -> core.Explanation | None:
     return (await cluster.get_group("a")).status.explanation
 
 
-async def test_a_group_explains_itself_in_the_write_that_calls_it_unschedulable(cluster: Cluster, rig: Rig) -> None:
+async def test_the_explanation_is_written_with_the_unschedulable_condition(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2, "Inqueue")
     await rig.see()
     amounts = {"requested": {"cpu": "2"}, "available": {"cpu": "1"}}
@@ -169,13 +169,13 @@ async def test_a_group_explains_itself_in_the_write_that_calls_it_unschedulable(
     assert rig.script.count("patch", "podgroups") == 1
 
 
-async def test_a_group_that_waits_no_longer_explains_nothing(cluster: Cluster, rig: Rig) -> None:
+async def test_a_scheduled_group_has_no_explanation(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2, "Inqueue")
     await rig.see()
     await rig.apply(says("Inqueue", "no room"), reason())
     assert await rig.applier.finish(5)
     await rig.see()
-    async with a_rig(cluster) as delayed:
+    async with applier_rig(cluster) as delayed:
         await delayed.see()
         await delayed.apply(SetPodGroup("default/a", "Running", GroupCondition("Scheduled", "GangReady", "all there")))
         assert await delayed.applier.finish(5)
@@ -183,9 +183,9 @@ async def test_a_group_that_waits_no_longer_explains_nothing(cluster: Cluster, r
         assert delayed.script.count("patch", "podgroups") == 1
 
 
-async def test_numbers_alone_are_not_written_but_go_along_with_what_is(cluster: Cluster, rig: Rig) -> None:
+async def test_changed_numbers_are_written_only_with_other_changes(cluster: Cluster, rig: Rig) -> None:
     await waiting_group(cluster)
-    async with a_rig(cluster, Timing(settle=0.0, message_delay=0.0, repeat_delay=0.0)) as eager:
+    async with applier_rig(cluster, Timing(settle=0.0, message_delay=0.0, repeat_delay=0.0)) as eager:
         await eager.see()
         await eager.apply(reason(position="7"))
 
@@ -205,7 +205,7 @@ async def test_numbers_alone_are_not_written_but_go_along_with_what_is(cluster: 
     assert rig.script.count("patch", "podgroups") == 1
 
 
-async def test_other_words_beside_the_same_sentence_are_one_late_write(cluster: Cluster, rig: Rig) -> None:
+async def test_a_changed_explanation_with_the_same_message_is_one_delayed_write(cluster: Cluster, rig: Rig) -> None:
     await waiting_group(cluster)
     await rig.see()
     for number in range(1, 6):
@@ -218,9 +218,9 @@ async def test_other_words_beside_the_same_sentence_are_one_late_write(cluster: 
     assert rig.script.count("patch", "podgroups") == 1
 
 
-async def test_words_that_are_what_they_were_when_their_time_comes_are_not_written(cluster: Cluster, rig: Rig) -> None:
+async def test_an_explanation_that_returns_to_the_written_value_is_not_written(cluster: Cluster, rig: Rig) -> None:
     await waiting_group(cluster)
-    async with a_rig(cluster) as before:
+    async with applier_rig(cluster) as before:
         await before.see()
         await before.apply(reason())
         assert await before.applier.finish(5)
@@ -231,7 +231,7 @@ async def test_words_that_are_what_they_were_when_their_time_comes_are_not_writt
     assert rig.script.count("patch", "podgroups") == 0
 
 
-async def test_a_sentence_without_an_explanation_leaves_none_that_speaks_of_another(cluster: Cluster, rig: Rig) -> None:
+async def test_a_message_without_an_explanation_removes_the_old_explanation(cluster: Cluster, rig: Rig) -> None:
     await waiting_group(cluster)
     await rig.see()
     await rig.apply(says("Inqueue", "no room"), reason())
@@ -240,7 +240,7 @@ async def test_a_sentence_without_an_explanation_leaves_none_that_speaks_of_anot
     assert await explained(cluster) is None
 
 
-async def test_an_explanation_is_cut_to_a_size_that_people_can_read(cluster: Cluster, rig: Rig) -> None:
+async def test_an_explanation_is_truncated(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2, "Inqueue")
     await rig.see()
     nodes = {f"node(s) had untolerated taint {{{'k' * 300}: {number:03}}}": 1 for number in range(100)}
@@ -262,7 +262,7 @@ async def test_an_explanation_is_cut_to_a_size_that_people_can_read(cluster: Clu
 # Queues and explanations
 
 
-async def test_what_a_queue_holds_is_written_and_what_it_no_longer_holds_is_removed(cluster: Cluster, rig: Rig) -> None:
+async def test_allocated_of_a_queue_is_written_and_removed(cluster: Cluster, rig: Rig) -> None:
     await cluster.client.patch_status(QUEUES, None, "default", {"status": {"allocated": {"gpu": "1"}}})
     await rig.see()
     await rig.apply(SetQueue("default", {"cpu": "1"}))
@@ -277,7 +277,7 @@ async def test_what_a_queue_holds_is_written_and_what_it_no_longer_holds_is_remo
     ("gate", "reason"),
     [("nodes", "Unschedulable"), ("topology", "Unschedulable"), ("share", "QueueShare"), ("gang", "GangIncomplete")],
 )
-async def test_only_what_more_nodes_would_help_is_called_unschedulable(
+async def test_only_groups_that_more_nodes_would_help_are_unschedulable(
     cluster: Cluster, rig: Rig, gate: str, reason: str
 ) -> None:
     """Cluster autoscalers take that word as a call for nodes."""
@@ -291,10 +291,10 @@ async def test_only_what_more_nodes_would_help_is_called_unschedulable(
     assert await cluster.events() == [("a", "Unschedulable", "why"), ("a-0", "FailedScheduling", "why exactly")]
 
 
-async def test_what_was_told_is_not_told_again(cluster: Cluster) -> None:
+async def test_a_recorded_condition_is_not_written_again(cluster: Cluster) -> None:
     await cluster.gang("a", 2)
     why = Explain("default/a", "nodes", "why", pods={"default/a-0": "why", "default/a-1": "why"})
-    async with a_rig(cluster, Timing(settle=0.02)) as rig:
+    async with applier_rig(cluster, Timing(settle=0.02)) as rig:
         await rig.see()
 
         async def told() -> bool:
@@ -309,9 +309,9 @@ async def test_what_was_told_is_not_told_again(cluster: Cluster) -> None:
         assert rig.script.count("patch", "pods") == 2
 
 
-async def test_pods_that_come_later_are_told_soon_and_the_others_are_not_bothered(cluster: Cluster) -> None:
+async def test_new_pods_get_the_condition_and_the_others_no_write(cluster: Cluster) -> None:
     await cluster.gang("a", 1)
-    async with a_rig(cluster, Timing(settle=0.02)) as rig:
+    async with applier_rig(cluster, Timing(settle=0.02)) as rig:
         await rig.see()
         await rig.apply(Explain("default/a", "gang", "1 of 2", pods={"default/a-0": "1 of 2"}))
 
@@ -329,7 +329,7 @@ async def test_pods_that_come_later_are_told_soon_and_the_others_are_not_bothere
         assert await rig.applier.finish(5)
 
 
-async def test_a_group_without_pods_is_told_why_it_is_not_admitted(cluster: Cluster, rig: Rig) -> None:
+async def test_a_group_without_pods_has_the_reason_why_it_is_not_admitted(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2)
     await rig.see()
     await rig.apply(Explain("default/a", "queue", 'queue "default" is closed'))
@@ -338,10 +338,10 @@ async def test_a_group_without_pods_is_told_why_it_is_not_admitted(cluster: Clus
     assert await cluster.events() == [("a", "Unschedulable", 'queue "default" is closed')]
 
 
-async def test_a_thousand_waiting_pods_do_not_hold_up_a_bind(cluster: Cluster) -> None:
+async def test_a_thousand_pending_pods_do_not_delay_a_bind(cluster: Cluster) -> None:
     await cluster.gang("a", 1)
     await cluster.gang("b", 40)
-    async with a_rig(cluster, Timing(settle=0.0)) as rig:
+    async with applier_rig(cluster, Timing(settle=0.0)) as rig:
         await rig.see()
         rig.script.held["patch"] = asyncio.Event()
         sentences = {f"default/b-{number}": "no room" for number in range(40)}
@@ -354,7 +354,7 @@ async def test_a_thousand_waiting_pods_do_not_hold_up_a_bind(cluster: Cluster) -
         assert rig.script.count("patch", "pods") == 40
 
 
-async def test_the_end_does_not_wait_for_ever(cluster: Cluster, rig: Rig) -> None:
+async def test_closing_has_a_timeout(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     rig.script.held["patch"] = asyncio.Event()
@@ -362,7 +362,7 @@ async def test_the_end_does_not_wait_for_ever(cluster: Cluster, rig: Rig) -> Non
     assert not await rig.applier.finish(0.05)
 
 
-async def test_events_have_the_objects_that_they_are_about(cluster: Cluster, rig: Rig) -> None:
+async def test_events_have_their_involved_objects(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     await rig.see()
     await rig.apply(Explain("default/a", "nodes", "why", pods={"default/a-0": "why"}))

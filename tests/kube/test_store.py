@@ -60,7 +60,7 @@ class Counting:
         return self.at
 
 
-def test_the_bell_remembers_the_first_change_that_nobody_has_looked_at() -> None:
+def test_the_trigger_keeps_the_first_unprocessed_change() -> None:
     store = Store(clock=Counting())
     node, *_ = world("node n1 cpu=4")[1:]
     store.take(added(node))
@@ -71,7 +71,7 @@ def test_the_bell_remembers_the_first_change_that_nobody_has_looked_at() -> None
     assert store.changed.since is None
 
 
-def test_what_scheduling_does_not_look_at_rings_no_bell() -> None:
+def test_irrelevant_changes_do_not_trigger_a_cycle() -> None:
     store = filled()
     pod = store.pods["default/a-0"]
     told = core.Condition(type="PodScheduled", status="False", message="no room")
@@ -84,7 +84,7 @@ def test_what_scheduling_does_not_look_at_rings_no_bell() -> None:
     assert store.changed.since == 5.0
 
 
-def test_a_waiting_pod_of_another_scheduler_is_not_kept() -> None:
+def test_a_pending_pod_of_another_scheduler_is_not_stored() -> None:
     store = filled()
     store.take(added(*world("pod stranger cpu=1")[1:]))
     assert "default/stranger" not in store.pods
@@ -99,7 +99,7 @@ def test_a_pod_of_another_scheduler_counts_once_it_has_a_node() -> None:
     assert store.changed.since is not None
 
 
-def test_an_assumed_bind_holds_its_room_until_it_is_taken_back() -> None:
+def test_an_assumed_bind_counts_until_it_is_reverted() -> None:
     store = filled()
     store.assume(Plan((Bind("default/a-0", "n2", "default/a"),)), NOW)
     assert status_of(store, "default/a-0") == (Status.BINDING, "n2")
@@ -109,7 +109,7 @@ def test_an_assumed_bind_holds_its_room_until_it_is_taken_back() -> None:
     assert store.changed.since == 5.0
 
 
-def test_the_failure_of_an_earlier_pods_bind_does_not_touch_its_successor() -> None:
+def test_a_failed_bind_of_an_earlier_pod_does_not_affect_its_successor() -> None:
     """a-0 was deleted and made anew while its bind was on the way; the new one is being bound."""
     store = filled()
     old = store.pods["default/a-0"]
@@ -136,7 +136,7 @@ def test_an_admission_is_expected_until_the_server_shows_it() -> None:
     assert phase_of(store, "default/a") == "Inqueue"
 
 
-def test_what_could_not_be_written_is_not_expected_any_more() -> None:
+def test_a_failed_write_is_no_longer_expected() -> None:
     store = filled("job a phase=Pending: 1 x cpu=1")
     store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
     wanted = store.expected_group("default/a")
@@ -155,7 +155,7 @@ def test_a_newer_expectation_outlives_the_settling_of_an_older_one() -> None:
     assert phase_of(store, "default/a") == "Running"
 
 
-def test_a_group_made_anew_is_not_expected_to_be_what_its_predecessor_was() -> None:
+def test_a_recreated_group_does_not_inherit_expectations() -> None:
     store = filled("job a phase=Pending: 1 x cpu=1")
     group = store.groups["default/a"]
     store.assume(Plan((SetPodGroup("default/a", "Inqueue"),)), NOW)
@@ -165,7 +165,7 @@ def test_a_group_made_anew_is_not_expected_to_be_what_its_predecessor_was() -> N
     assert store.expected_group("default/a") is None
 
 
-def test_an_answer_to_a_write_is_not_overwritten_by_an_older_event() -> None:
+def test_a_write_response_is_not_overwritten_by_an_older_event() -> None:
     store = filled()
     group = store.groups["default/a"]
     store.apply_response(versioned(group, 9, phase="Running"))
@@ -175,7 +175,7 @@ def test_an_answer_to_a_write_is_not_overwritten_by_an_older_event() -> None:
     assert store.groups["default/a"].status.phase == "Completed"
 
 
-def test_an_answer_about_what_is_gone_brings_nothing_back() -> None:
+def test_a_write_response_does_not_restore_a_deleted_object() -> None:
     store = filled()
     group = store.groups["default/a"]
     store.take([Change(ChangeType.DELETED, group)])
@@ -183,7 +183,7 @@ def test_an_answer_about_what_is_gone_brings_nothing_back() -> None:
     assert "default/a" not in store.groups
 
 
-def test_what_a_queue_holds_is_expected_but_its_state_is_taken_from_the_server() -> None:
+def test_allocated_of_a_queue_is_expected_and_its_state_is_the_servers() -> None:
     store = filled()
     queue = store.queues["default"]
     store.assume(Plan((SetQueue("default", {"cpu": "2"}),)), NOW)
@@ -193,7 +193,7 @@ def test_what_a_queue_holds_is_expected_but_its_state_is_taken_from_the_server()
     assert (seen.status.state, seen.status.allocated) == ("Closed", {"cpu": "2"})
 
 
-def test_a_nomination_holds_until_the_pod_says_so_itself() -> None:
+def test_a_nomination_is_assumed_until_the_pod_shows_it() -> None:
     store = filled()
     pod = store.pods["default/a-0"]
     store.assume(Plan((Nominate("default/a-0", "n2", "default/a"),)), NOW)
@@ -207,7 +207,7 @@ def test_a_nomination_holds_until_the_pod_says_so_itself() -> None:
     assert snapshot.tasks.nominated[snapshot.task_rows["default/a-0"]] == -1
 
 
-def test_what_nobody_reads_is_not_kept() -> None:
+def test_unread_fields_are_not_stored() -> None:
     pod = core.Pod(
         metadata=core.Meta(name="p", annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}", "k": "v"}),
         status=core.PodStatus(phase="Running", container_statuses=(core.ContainerStatus(name="c"),)),
@@ -219,7 +219,7 @@ def test_what_nobody_reads_is_not_kept() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["assume", "write", "fail", "echo", "elsewhere"]), max_size=30))
-def test_when_all_is_written_and_told_the_store_says_what_the_server_says(steps: list[str]) -> None:
+def test_after_all_writes_and_events_the_store_equals_the_server(steps: list[str]) -> None:
     """A server with one group: plans, writes, refusals, echoes and strangers' writes in any order."""
     store = filled("job a phase=Pending: 1 x cpu=1")
     server = versioned(store.groups["default/a"], 1)

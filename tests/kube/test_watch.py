@@ -17,7 +17,7 @@ from volcanopy.kube.client.connection import Credentials, Headers, headers_of
 from volcanopy.kube.client.errors import KubeError
 
 
-async def test_what_is_there_comes_as_one_batch_and_then_the_changes(
+async def test_existing_objects_are_one_batch_followed_by_changes(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.put("pods", "ns", "a")
@@ -63,7 +63,7 @@ async def test_a_cluster_scoped_object_goes_by_its_name(client: Client, server: 
         assert list(reflector.objects) == ["n1"]
 
 
-async def test_a_transform_makes_objects_lighter_before_they_are_kept(
+async def test_a_transform_is_applied_before_objects_are_stored(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.put("pods", "ns", "a", spec={"size": 5})
@@ -78,7 +78,7 @@ async def test_a_transform_makes_objects_lighter_before_they_are_kept(
 
 
 @pytest.mark.parametrize("ending", ["close", "cut", "mid-line", "error", "garbage"])
-async def test_a_stream_that_ends_is_taken_up_where_it_ended(
+async def test_a_closed_watch_resumes_at_its_last_version(
     client: Client, server: FaultyServer, time: FakeTime, ending: str
 ) -> None:
     server.watches.append(WatchPlan(events=2, ending=ending))
@@ -92,7 +92,7 @@ async def test_a_stream_that_ends_is_taken_up_where_it_ended(
         assert reflector.fault == ""
 
 
-async def test_a_version_that_is_too_old_means_a_list_and_its_differences(
+async def test_an_expired_version_causes_a_relist_with_differences(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     for name in ("gone", "same", "changed", "replaced"):
@@ -125,7 +125,7 @@ async def test_a_version_that_is_too_old_means_a_list_and_its_differences(
         assert reflector.counters.lists == 2
 
 
-async def test_an_expiry_inside_the_stream_means_a_list_too(
+async def test_an_expiry_inside_the_stream_causes_a_relist(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.watches.append(WatchPlan(events=1, ending="gone"))
@@ -137,7 +137,7 @@ async def test_an_expiry_inside_the_stream_means_a_list_too(
         assert reflector.counters.lists == 2
 
 
-async def test_an_object_that_was_replaced_between_list_and_watch_ends_before_its_successor_begins(
+async def test_a_recreated_object_is_deleted_before_it_is_added(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     first = server.put("pods", "ns", "p")["metadata"]["uid"]
@@ -156,7 +156,7 @@ async def test_an_object_that_was_replaced_between_list_and_watch_ends_before_it
         assert follower.told == ["Added p", "Deleted p", "Added p", "Added last"]
 
 
-async def test_what_is_told_again_is_ignored(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_repeated_events_are_ignored(client: Client, server: FaultyServer, time: FakeTime) -> None:
     server.put("pods", "ns", "a")
     server.remove("pods", "ns", "a")
     server.put("pods", "ns", "a")
@@ -171,7 +171,7 @@ async def test_what_is_told_again_is_ignored(client: Client, server: FaultyServe
         assert reflector.counters.replayed >= 8 + 2
 
 
-async def test_a_silent_connection_is_given_up(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_a_silent_connection_is_closed(client: Client, server: FaultyServer, time: FakeTime) -> None:
     server.watches.append(WatchPlan(events=0, ending="silence"))
     async with following(client, time, stall=0.05) as (reflector, follower):
         server.put("pods", "ns", "a")
@@ -180,7 +180,7 @@ async def test_a_silent_connection_is_given_up(client: Client, server: FaultySer
         assert reflector.counters.lists == 1
 
 
-async def test_bookmarks_move_the_version_on(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_bookmarks_advance_the_resource_version(client: Client, server: FaultyServer, time: FakeTime) -> None:
     async with following(client, time) as (reflector, _):
         server.put("nodes", "", "n1")
         while reflector.resource_version != str(server.revision):  # noqa: ASYNC110 - nothing announces it
@@ -190,7 +190,7 @@ async def test_bookmarks_move_the_version_on(client: Client, server: FaultyServe
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
-async def test_a_busy_server_is_asked_again_and_again_but_ever_more_rarely(
+async def test_an_overloaded_server_is_retried_with_growing_backoff(
     client: Client, server: FaultyServer, time: FakeTime, code: int
 ) -> None:
     server.watches.extend(WatchPlan(code=code) for _ in range(6))
@@ -203,7 +203,7 @@ async def test_a_busy_server_is_asked_again_and_again_but_ever_more_rarely(
             assert 0.1 * 2**number <= pause <= 0.2 * 2**number
 
 
-async def test_watches_that_end_at_once_are_not_reopened_in_a_storm(
+async def test_watches_that_end_immediately_are_reopened_with_backoff(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.watches.extend(WatchPlan(events=0) for _ in range(5))
@@ -215,7 +215,7 @@ async def test_watches_that_end_at_once_are_not_reopened_in_a_storm(
         assert reflector.counters.faults == 0
 
 
-async def test_a_list_that_fails_is_tried_until_it_works_and_says_why(
+async def test_a_failing_list_is_retried_and_its_error_reported(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     server.faults.extend(Fault("GET", code=403, reason="Forbidden") for _ in range(3))
@@ -246,7 +246,7 @@ class _Rotated(Credentials):
         return True
 
 
-async def test_credentials_that_are_refused_are_renewed_once(server: FaultyServer, time: FakeTime) -> None:
+async def test_rejected_credentials_are_renewed_once(server: FaultyServer, time: FakeTime) -> None:
     credentials = _Rotated()
     server.tokens = {"Bearer old"}
 
@@ -264,7 +264,7 @@ async def test_credentials_that_are_refused_are_renewed_once(server: FaultyServe
         assert (credentials.refreshed, reflector.counters.faults, time.pauses) == (1, 0, [])
 
 
-async def test_a_server_that_went_back_in_time_is_believed(
+async def test_an_older_resource_version_of_the_server_is_accepted(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
     """As after a restore from a backup: versions are lower than those we have seen."""
@@ -287,9 +287,7 @@ async def test_a_server_that_went_back_in_time_is_believed(
         assert told(reflector.objects) == stored(server) == told(follower.state)
 
 
-async def test_a_watch_from_a_version_that_the_server_has_not_reached_is_noticed(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
+async def test_a_watch_from_a_future_version_is_detected(client: Client, server: FaultyServer, time: FakeTime) -> None:
     """A server takes such a watch without a word; its first bookmark tells."""
     for name in "abc":
         server.put("pods", "ns", name)
@@ -309,9 +307,7 @@ async def test_a_watch_from_a_version_that_the_server_has_not_reached_is_noticed
         assert reflector.counters.lists == 2
 
 
-async def test_an_object_of_another_shape_counts_as_absent(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
+async def test_a_malformed_object_counts_as_absent(client: Client, server: FaultyServer, time: FakeTime) -> None:
     server.put("pods", "ns", "a", spec={"size": 1})
     server.put("pods", "ns", "b", spec={"size": "many"})
     async with following(client, time) as (reflector, follower):
@@ -322,9 +318,7 @@ async def test_an_object_of_another_shape_counts_as_absent(
         assert reflector.counters.rejected == 2
 
 
-async def test_events_of_another_spelling_are_read_as_well(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
+async def test_events_with_other_formatting_are_read(client: Client, server: FaultyServer, time: FakeTime) -> None:
     server.watches.append(WatchPlan(spaced=True))
     async with following(client, time) as (_, follower):
         server.put("pods", "ns", "a")
@@ -340,9 +334,7 @@ async def test_an_object_of_two_megabytes_is_one_event(client: Client, server: F
         assert reflector.counters.faults == 0
 
 
-async def test_what_comes_in_one_read_goes_out_in_one_batch(
-    client: Client, server: FaultyServer, time: FakeTime
-) -> None:
+async def test_events_of_one_read_are_one_batch(client: Client, server: FaultyServer, time: FakeTime) -> None:
     async with following(client, time) as (_, follower):
         for number in range(500):
             server.put("pods", "ns", f"p{number}")
@@ -351,7 +343,7 @@ async def test_what_comes_in_one_read_goes_out_in_one_batch(
         assert follower.batches < 250
 
 
-async def test_a_fault_of_the_consumer_ends_the_run(client: Client, server: FaultyServer) -> None:
+async def test_an_error_of_the_consumer_ends_the_run(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "a")
 
     def broken(_: list[Change[Thing]]) -> None:
@@ -369,14 +361,14 @@ async def test_batches_can_be_iterated(client: Client, server: FaultyServer) -> 
     await batches.aclose()
 
 
-def test_lines_are_cut_wherever_the_chunks_end() -> None:
+def test_lines_are_split_independently_of_chunks() -> None:
     text = b"first\n" + b"x" * 1000 + b"\n\nlast\n"
     for size in (1, 2, 3, 7, 64, 5000):
         lines = Lines()
         assert b"".join(lines.feed(text[at : at + size]) for at in range(0, len(text), size)) == text
 
 
-def test_a_long_line_costs_time_in_proportion_to_its_length() -> None:
+def test_a_long_line_takes_linear_time() -> None:
     """Joining at each chunk would copy 300 GB here."""
     lines, start = Lines(), clock.process_time()
     for _ in range(100_000):

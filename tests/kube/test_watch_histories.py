@@ -55,7 +55,7 @@ def take(server: FaultyServer, step: Step) -> None:
             server.put("pods", "ns", name)
 
 
-async def live_through(before: list[Step], after: list[Step], scripted: list[WatchPlan], failing: list[Fault]) -> None:
+async def apply_history(before: list[Step], after: list[Step], scripted: list[WatchPlan], failing: list[Fault]) -> None:
     time = FakeTime()
     async with faulty_server() as server:
         server.watches.extend(scripted)
@@ -88,7 +88,7 @@ async def live_through(before: list[Step], after: list[Step], scripted: list[Wat
     scripted=[WatchPlan(events=2, ending="mid-line"), WatchPlan(replay=8, repeat=True)],
     failing=[],
 )
-def test_whatever_happens_each_change_is_told_once_and_in_order(
+def test_each_change_is_delivered_once_and_in_order(
     before: list[Step], after: list[Step], scripted: list[WatchPlan], failing: list[Fault]
 ) -> None:
-    asyncio.run(live_through(before, after, scripted, failing))
+    asyncio.run(apply_history(before, after, scripted, failing))

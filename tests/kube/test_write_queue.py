@@ -3,7 +3,7 @@ import asyncio
 from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks, Write
 
 
-async def test_turns_are_taken_in_the_order_in_which_they_were_asked_for() -> None:
+async def test_writes_of_one_object_run_in_the_order_of_their_requests() -> None:
     locks, order, first = KeyLocks(), list[int](), asyncio.Event()
 
     async def work(number: int) -> None:
@@ -26,7 +26,7 @@ async def test_other_objects_do_not_wait() -> None:
         assert len(locks) == 2
 
 
-async def test_who_gives_up_waiting_does_not_stop_those_behind() -> None:
+async def test_a_cancelled_waiter_does_not_block_those_after_it() -> None:
     locks, done = KeyLocks(), asyncio.Event()
 
     async def hold() -> None:
@@ -60,7 +60,7 @@ class Log:
         return writing
 
 
-async def test_the_newest_write_takes_the_place_of_the_one_that_waits() -> None:
+async def test_a_newer_write_replaces_the_waiting_one() -> None:
     delayed, log = DelayedWrites(asyncio.create_task), Log()
     for number in range(10):
         delayed.put("x", 0.02, log.write(f"x{number}"))
@@ -70,7 +70,7 @@ async def test_the_newest_write_takes_the_place_of_the_one_that_waits() -> None:
     assert sorted(log.written) == ["x9", "y"]
 
 
-async def test_a_write_that_is_put_off_again_and_again_still_happens() -> None:
+async def test_a_repeatedly_delayed_write_is_still_sent() -> None:
     """Each replacement would like to wait an hour; the first one promised 10 ms."""
     delayed, log = DelayedWrites(asyncio.create_task), Log()
     delayed.put("x", 0.01, log.write("first"))
@@ -80,7 +80,7 @@ async def test_a_write_that_is_put_off_again_and_again_still_happens() -> None:
     assert log.written == ["second"]
 
 
-async def test_what_must_happen_now_takes_along_what_waits() -> None:
+async def test_an_immediate_write_includes_the_delayed_one() -> None:
     delayed, log = DelayedWrites(asyncio.create_task), Log()
     delayed.put("x", 3600, log.write("waiting"))
     await delayed.now("x", log.write("now"))
@@ -88,7 +88,7 @@ async def test_what_must_happen_now_takes_along_what_waits() -> None:
     assert len(delayed) == 0
 
 
-async def test_at_the_end_nothing_is_put_off() -> None:
+async def test_closing_sends_delayed_writes_immediately() -> None:
     delayed, log = DelayedWrites(asyncio.create_task), Log()
 
     async def again() -> None:
@@ -101,7 +101,7 @@ async def test_at_the_end_nothing_is_put_off() -> None:
     assert log.written == ["once"]
 
 
-async def test_what_waits_at_a_sudden_end_is_dropped() -> None:
+async def test_waiting_writes_are_dropped_on_abort() -> None:
     delayed, log = DelayedWrites(asyncio.create_task), Log()
     delayed.put("x", 0.01, log.write("x"))
     delayed.close()

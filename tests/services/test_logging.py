@@ -11,7 +11,7 @@ import structlog
 
 from tests.cli.logged import Logged, logged
 from tests.kube import cluster as kube
-from tests.kube.applier_setup import a_rig, bind
+from tests.kube.applier_setup import applier_rig, bind
 from tests.kube.flaky_client import refused
 from tests.services.service_cluster import Cluster, controller, task
 from tests.services.test_admission import admission
@@ -61,7 +61,7 @@ async def test_what_is_done_because_of_a_cycle_names_it_even_when_it_is_done_lat
     """A bind that is refused at once, and a status that is written, in vain, a little later."""
     await world.gang("a", 1)
     with logged() as seen:
-        async with a_rig(world, Timing(settle=0.01, message_delay=0.01, repeat_delay=0.01)) as rig:
+        async with applier_rig(world, Timing(settle=0.01, message_delay=0.01, repeat_delay=0.01)) as rig:
             await rig.see()
             rig.script.plan("bind", refused(message="not today"))
             with structlog.contextvars.bound_contextvars(session="s-1"):
