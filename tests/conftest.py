@@ -5,6 +5,7 @@ Under xdist a file runs on one worker, except the files in `SPLIT`, whose tests 
 """
 
 import signal
+from typing import Any
 
 import pytest
 from xdist.scheduler.loadfile import LoadFileScheduling
@@ -32,9 +33,9 @@ class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         return _unit(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config) -> LoadFileScheduling | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     """Replace the scheduling of `--dist loadfile`."""
-    return Scheduling(config) if config.getvalue("dist") == "loadfile" else None
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def _unit(nodeid: str) -> str:
