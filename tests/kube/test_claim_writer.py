@@ -60,10 +60,10 @@ async def bound(cluster: Cluster, name: str, volume: str) -> None:
     await cluster.client.patch_status(VOLUME_CLAIMS, "default", name, {"status": {"phase": "Bound"}})
 
 
-def bind(pod: str, *choices: VolumeChoice | DeviceChoice, patience: int = 60) -> Bind:
+def bind(pod: str, *choices: VolumeChoice | DeviceChoice, timeout: int = 60) -> Bind:
     volumes = tuple(one for one in choices if isinstance(one, VolumeChoice))
     given = tuple(one for one in choices if isinstance(one, DeviceChoice))
-    return Bind(f"default/{pod}", "n1", "default/a", claims=Claims(volumes, given, patience))
+    return Bind(f"default/{pod}", "n1", "default/a", claims=Claims(volumes, given, timeout))
 
 
 def device(claim: Json, allocation: Json | None = ALLOCATION) -> DeviceChoice:
@@ -219,7 +219,7 @@ async def test_waiting_for_a_volume_has_a_timeout(cluster: Cluster, rig: Rig) ->
     await cluster.gang("a", 1)
     claim = await volume_claim(cluster, "data")
     await see(rig, VOLUME_CLAIMS)
-    assert (await rig.apply(bind("a-0", volume(claim), patience=0))).failed == ("default/a-0",)
+    assert (await rig.apply(bind("a-0", volume(claim), timeout=0))).failed == ("default/a-0",)
     condition = await rig.condition("a-0")
     assert condition is not None
     assert "persistentvolumeclaim data had no volume after 0 s" in condition[2]

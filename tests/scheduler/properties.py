@@ -21,7 +21,7 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.report.close import close
 from volcanopy.scheduler.session.session import Session
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.random_worlds import Case
 
@@ -94,17 +94,17 @@ def resting(case: Case, dice: Random) -> list[str]:
     Victims vanish, or are made anew by their controllers. ``shuffle`` stays out: moving things once in a while is its purpose.
     """
     config = _without_shuffle(_config(case.document))
-    unfolding = Unfolding(_objects(case.world), config, replaced=bool(dice.randint(0, 1)))
+    simulation = Simulation(_objects(case.world), config, replaced=bool(dice.randint(0, 1)))
     promised, owed = enforced_invariants(config), dict[str, str]()
     plans: list[Plan] = []
     admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
     rationed = "pdb" in config.plugins and any(isinstance(thing, PodDisruptionBudget) for thing in _objects(case.world))
-    left = REST + 1 + unfolding.someone_leaves()
+    left = REST + 1 + simulation.has_terminating_pods()
     while len(plans) < 4 * REST:
-        snapshot = unfolding.snapshot()
-        plan = unfolding.cycle()
+        snapshot = simulation.snapshot()
+        plan = simulation.cycle()
         left -= not (rationed and plan.of(Evict))
-        unfolding.end_terminating()
+        simulation.end_terminating()
         plans.append(plan)
         wrong = violations(snapshot, plan, promised)
         bound = {effect.pod: effect.node for effect in plan.of(Bind)}

@@ -37,8 +37,8 @@ def nominate(pod: str, node: str) -> Nominate:
     return Nominate(f"default/{pod}", node)
 
 
-def wrong(text: str, *effects: Effect, promised: str = "") -> list[str]:
-    names = promised.split() or ["gang", "conformance", "pdb", "cdp", "priority", "resourcequota"]
+def wrong(text: str, *effects: Effect, enforced: str = "") -> list[str]:
+    names = enforced.split() or ["gang", "conformance", "pdb", "cdp", "priority", "resourcequota"]
     return violations(snapshot(text), Plan(effects), names)
 
 
@@ -64,7 +64,7 @@ def wrong(text: str, *effects: Effect, promised: str = "") -> list[str]:
         ([nominate("a-0", "n9")], "pod default/a-0 is nominated to node n9, which does not exist"),
         (
             [nominate("a-0", "n2"), nominate("a-1", "n2")],
-            "node n2 is promised to more than it can carry: 4 of 2 cpu",
+            "node n2 is overcommitted by nominated pods: 4 of 2 cpu",
         ),
         ([evict("b-0", "preempt")], "pod default/b-0 is evicted without a preemptor"),
         ([evict("b-0", "preempt", "a")], "pod default/b-0 is evicted for default/a, which gets no node"),
@@ -95,7 +95,7 @@ def test_preempting_is_for_the_more_important() -> None:
     assert wrong(text.format("c1"), *moves) == []
     sentence = "pod default/v-0 of priority 2 is preempted for default/a, which is of priority 2"
     assert wrong(text.format("c2"), *moves) == [sentence]
-    assert wrong(text.format("c2"), *moves, promised="priority:reclaim") == []
+    assert wrong(text.format("c2"), *moves, enforced="priority:reclaim") == []
 
 
 def test_within_a_job_the_tasks_are_compared() -> None:
@@ -118,10 +118,10 @@ def test_no_more_leave_than_their_budget_allows() -> None:
     assert wrong(text.format(2), *moves) == []
     sentence = "disruption budget default/b allows 1 evictions, and 2 of its pods are evicted"
     assert wrong(text.format(1), *moves) == [sentence]
-    assert wrong(text.format(1), *moves, promised="pdb:reclaim") == []
+    assert wrong(text.format(1), *moves, enforced="pdb:reclaim") == []
 
 
-def test_a_pod_that_has_only_just_started_stays_where_that_is_promised() -> None:
+def test_a_pod_that_has_only_just_started_stays_where_that_is_enforced() -> None:
     text = "node n1 cpu=1\njob v min=0: 1 x cpu=1 label.volcanopy.io/cooldown-time=10m on=n1"
     for minutes, expected in ((20, []), (5, ["pod default/v-0 is evicted before its cooldown time is over"])):
         since = core.Condition(
@@ -148,39 +148,39 @@ QUEUES = """
 
 
 def test_what_the_queues_below_hold_counts_against_those_above() -> None:
-    assert wrong(QUEUES, bind("a-2", "n1"), promised="capacity:tree") == ["queue p is over its capability: 4 of 3 cpu"]
-    assert wrong(QUEUES, bind("a-2", "n1"), promised="capacity:reclaim") == []
-    assert wrong(QUEUES, bind("c-0", "n1"), promised="capacity:tree") == []
+    assert wrong(QUEUES, bind("a-2", "n1"), enforced="capacity:tree") == ["queue p is over its capability: 4 of 3 cpu"]
+    assert wrong(QUEUES, bind("a-2", "n1"), enforced="capacity:reclaim") == []
+    assert wrong(QUEUES, bind("c-0", "n1"), enforced="capacity:tree") == []
 
 
 def test_nobody_takes_what_others_are_guaranteed() -> None:
     text = "node n1 cpu=4\nqueue q guarantee.cpu=3\njob a min=0: 2 x cpu=1\njob b queue=q min=0: 3 x cpu=1"
     too_much = ["queue default is over what others' guarantees leave it: 2 of 1 cpu"]
-    assert wrong(text, bind("a-0", "n1"), promised="proportion") == []
-    assert wrong(text, bind("a-0", "n1"), bind("a-1", "n1"), promised="proportion") == too_much
-    assert wrong(text, bind("a-0", "n1"), nominate("a-1", "n1"), promised="capacity:flat") == too_much
-    assert wrong(text, *(bind(f"b-{number}", "n1") for number in range(3)), promised="proportion") == []
+    assert wrong(text, bind("a-0", "n1"), enforced="proportion") == []
+    assert wrong(text, bind("a-0", "n1"), bind("a-1", "n1"), enforced="proportion") == too_much
+    assert wrong(text, bind("a-0", "n1"), nominate("a-1", "n1"), enforced="capacity:flat") == too_much
+    assert wrong(text, *(bind(f"b-{number}", "n1") for number in range(3)), enforced="proportion") == []
     siblings = "node n1 cpu=4\nqueue root\nqueue p parent=root capability.cpu=4\nqueue x parent=p\nqueue y parent=p guarantee.cpu=3"
     jobs = "\njob a queue=x min=0: 2 x cpu=1"
-    assert wrong(siblings + jobs, bind("a-0", "n1"), bind("a-1", "n1"), promised="capacity:tree") == [
+    assert wrong(siblings + jobs, bind("a-0", "n1"), bind("a-1", "n1"), enforced="capacity:tree") == [
         "queue x is over what others' guarantees leave it: 2 of 1 cpu"
     ]
 
 
 def test_reclaiming_leaves_queues_what_they_are_guaranteed() -> None:
     moves = (evict("a-0", "reclaim", "c"), evict("a-1", "reclaim", "c"), nominate("c-0", "n1"), nominate("c-1", "n1"))
-    assert wrong(QUEUES, *moves, promised="capacity:tree capacity:reclaim") == [
+    assert wrong(QUEUES, *moves, enforced="capacity:tree capacity:reclaim") == [
         "queue p drops below its guarantee: 1 of 2 cpu"
     ]
-    assert wrong(QUEUES, *moves, promised="capacity:flat capacity:reclaim") == []
-    assert wrong(QUEUES, moves[0], moves[2], promised="capacity:tree capacity:reclaim") == []
+    assert wrong(QUEUES, *moves, enforced="capacity:flat capacity:reclaim") == []
+    assert wrong(QUEUES, moves[0], moves[2], enforced="capacity:tree capacity:reclaim") == []
     among_relatives = (evict("a-0", "reclaim", "b"), evict("a-1", "reclaim", "b"), nominate("b-1", "n1"))
-    assert wrong(QUEUES, *among_relatives, promised="capacity:reclaim capacity:tree") == []
+    assert wrong(QUEUES, *among_relatives, enforced="capacity:reclaim capacity:tree") == []
     flat = "node n1 cpu=2\nqueue q guarantee.cpu=2\njob v queue=q min=0: 2 x cpu=1 on=n1\njob a: 1 x cpu=1"
-    assert wrong(flat, evict("v-0", "reclaim", "a"), nominate("a-0", "n1"), promised="proportion:reclaim") == [
+    assert wrong(flat, evict("v-0", "reclaim", "a"), nominate("a-0", "n1"), enforced="proportion:reclaim") == [
         "queue q drops below its guarantee: 1 of 2 cpu"
     ]
-    assert wrong(flat, evict("v-0", "preempt"), promised="proportion:reclaim") == [
+    assert wrong(flat, evict("v-0", "preempt"), enforced="proportion:reclaim") == [
         "pod default/v-0 is evicted without a preemptor"
     ]
 
@@ -194,7 +194,7 @@ def test_reclaiming_is_between_queues_and_preempting_within_one() -> None:
         "pod default/v-0 is reclaimed from queue u, which is not reclaimable"
     ]
     assert wrong(text.format("default"), reclaim, *room) == ["pod default/v-0 is reclaimed by its own queue default"]
-    assert wrong(text.format("q"), preempt, *room, promised="gang") == [
+    assert wrong(text.format("q"), preempt, *room, enforced="gang") == [
         "pod default/v-0 is preempted by another queue, default"
     ]
 
@@ -207,7 +207,7 @@ def test_admitted_jobs_fit_the_quotas_of_their_namespace() -> None:
     a, b = (SetPodGroup(f"default/{name}", "Inqueue") for name in "ab")
     assert wrong(text, b) == []
     assert wrong(text, a, b) == ["resourcequota default/z is exceeded by reservations: 5 of 4 cpu"]
-    assert wrong(text, a, b, promised="gang") == []
+    assert wrong(text, a, b, enforced="gang") == []
 
 
 def test_a_sound_plan_has_no_violations() -> None:
@@ -215,9 +215,9 @@ def test_a_sound_plan_has_no_violations() -> None:
     assert violations(snapshot(room), Plan((bind("a-0", "n1"), bind("a-1", "n1")))) == []
 
 
-def test_gangs_are_only_promised_whole_where_gang_is_configured() -> None:
+def test_gangs_are_only_enforced_whole_where_gang_is_configured() -> None:
     room = "node n1 cpu=2\njob a min=2: 2 x cpu=1"
-    assert wrong(room, bind("a-0", "n1"), promised="predicates") == []
+    assert wrong(room, bind("a-0", "n1"), enforced="predicates") == []
 
 
 def test_a_configuration_promises_what_no_action_can_get_around() -> None:

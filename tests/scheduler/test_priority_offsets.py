@@ -9,7 +9,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, snapshot, world
 
 CLASSES = "class low value=1\nclass mid value=5\nclass high value=9\n"
@@ -177,8 +177,8 @@ def test_relatives_give_before_others_however_important_they_look() -> None:
 
 @PLUGINS
 def test_exchanges_come_to_rest_where_priorities_are_seen(plugin: str) -> None:
-    unfolding = Unfolding(world(CLASSES + TAKEN.format(q="fence=no", r="fence=no")), setting(plugin))
-    plans = list(unfolding.cycles(6))
+    simulation = Simulation(world(CLASSES + TAKEN.format(q="fence=no", r="fence=no")), setting(plugin))
+    plans = list(simulation.cycles(6))
     assert sum(len(plan.of(Evict)) for plan in plans) == 1
     assert len(plans) < 6
 

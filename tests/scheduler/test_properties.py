@@ -11,7 +11,7 @@ from tests.scheduler.worlds import problems, shrunk
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.testing.notation import config, snapshot
-from volcanopy.testing.random_worlds import APART, ARGUMENTS, case
+from volcanopy.testing.random_worlds import ARGUMENTS, EXCLUDED, case
 from volcanopy.testing.strategies import worlds
 
 WORLDS, PARTS = 70, 5
@@ -45,9 +45,9 @@ def test_the_same_snapshot_gives_the_same_plan(text: str, plugins: str) -> None:
 
 def test_every_plugin_takes_part_in_random_configurations_or_stays_out_for_a_reason() -> None:
     registered = set(builtin().plugins)
-    assert registered == ARGUMENTS.keys() | APART.keys()
-    assert not ARGUMENTS.keys() & APART.keys()
-    assert all(APART.values())
+    assert registered == ARGUMENTS.keys() | EXCLUDED.keys()
+    assert not ARGUMENTS.keys() & EXCLUDED.keys()
+    assert all(EXCLUDED.values())
 
 
 def test_random_configurations_name_every_plugin_and_every_action() -> None:

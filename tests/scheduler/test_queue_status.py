@@ -206,7 +206,7 @@ def test_a_queue_that_claims_something_else_makes_the_table_anew() -> None:
 def test_shares_are_texts_of_hundredths(text: str, hundredths: int) -> None:
     assert observed_queue_status.hundredths(text) == hundredths
     if hundredths != -2:
-        assert observed_queue_status.told(hundredths) == text
+        assert observed_queue_status.share_text(hundredths) == text
 
 
 @pytest.mark.parametrize("plugins", ["gang, proportion", "gang, capacity", "gang"])

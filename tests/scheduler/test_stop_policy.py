@@ -6,7 +6,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import Lines, config, decided, snapshot, world
 
 CHAIN = "enqueue, allocate, backfill, preempt, reclaim"
@@ -179,11 +179,11 @@ def test_of_a_gang_that_cannot_leave_whole_goes_what_it_can_spare() -> None:
 
 def test_what_was_drained_waits_again_and_starts_when_the_queue_is_resumed() -> None:
     conf = config("gang, predicates", CHAIN)
-    unfolding = Unfolding(world(RUNNING.format("")), conf)
-    assert len(unfolding.cycle().of(Evict)) == 3
-    assert not list(unfolding.cycles(5))[-1].of(Bind, Evict, Nominate)
-    unfolding.add(world(RUNNING.format("").replace("stop=HoldAndDrain", ""))[1:3])
-    assert len(unfolding.cycle().of(Bind)) == 3
+    simulation = Simulation(world(RUNNING.format("")), conf)
+    assert len(simulation.cycle().of(Evict)) == 3
+    assert not list(simulation.cycles(5))[-1].of(Bind, Evict, Nominate)
+    simulation.add(world(RUNNING.format("").replace("stop=HoldAndDrain", ""))[1:3])
+    assert len(simulation.cycle().of(Bind)) == 3
 
 
 def test_the_oracle_knows_who_is_stopped() -> None:

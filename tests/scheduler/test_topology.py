@@ -260,7 +260,7 @@ class TestTheForest:
             ),
             (
                 "hypernode a tier=1: b\nhypernode b tier=1: a",
-                'hypernode "a" is ignored: it is of tier 1 and holds b, which is of tier 1',
+                'hypernode "a" is ignored: it is of tier 1 and contains b, which is of tier 1',
             ),
             ("hypernode a tier=1: /[/", "hypernode \"a\" is ignored: its pattern '[' is not a regular expression"),
         ],

@@ -12,7 +12,7 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.invariants.topology import topology_crossed
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.topology import HyperNodeTable
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
 many = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -106,8 +106,8 @@ def test_the_order_in_which_objects_arrive_does_not_matter(text: str, plugins: s
 @settings(many, max_examples=60)
 @given(worlds(), st.sampled_from(PLUGINS), st.sampled_from(ACTIONS[:2]))
 def test_cycles_come_to_rest(text: str, plugins: str, actions: str) -> None:
-    unfolding = Unfolding(world(text), config(plugins, actions))
-    assert len(list(unfolding.cycles(6))) <= 5
+    simulation = Simulation(world(text), config(plugins, actions))
+    assert len(list(simulation.cycles(6))) <= 5
 
 
 @many

@@ -1,8 +1,7 @@
-"""A world that unfolds: plans are carried out at once, cycle after cycle, with nothing else happening.
+"""Simulation of scheduling cycles on a world: each plan is applied at once, and nothing else changes.
 
-Bound pods run, evicted pods are gone (at once, or when they are told to end) and their controllers make new ones,
-nominations and phases are written. Nothing arrives and nothing ends, so a scheduler that knows what it wants comes to
-rest.
+Bound pods run, evicted pods are deleted (at once, or by ``end_terminating``) and their controllers create new ones,
+nominations and phases are written. Without other changes the plans of a stable scheduler become empty.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -18,71 +17,71 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW
 
 
-class Unfolding:
-    """A world and the plans that change it."""
+class Simulation:
+    """A world and the plans that are applied to it."""
 
     def __init__(
-        self, objects: Iterable[Object], config: SchedulerConfig, replaced: bool = True, lingering: bool = False
+        self, objects: Iterable[Object], config: SchedulerConfig, replaced: bool = True, graceful: bool = False
     ) -> None:
-        """``replaced``: an evicted pod comes back, pending, under its name; ``lingering``: it must be told to end first."""
+        """``replaced``: an evicted pod is created again under its name; ``graceful``: it terminates until ``end_terminating``."""
         self.objects: dict[tuple[str, str], Object] = {
             (type(item).__name__, item.metadata.key): item for item in objects
         }
         self.config = config
         self.replaced = replaced
-        self.lingering = lingering
+        self.graceful = graceful
 
     def snapshot(self) -> Snapshot:
-        """The world as it is now."""
+        """Return the current snapshot."""
         state = State()
         for item in self.objects.values():
             state.upsert(item)
-        return state.snapshot(NOW, "unfolding")
+        return state.snapshot(NOW, "simulation")
 
     def pod(self, key: str) -> core.Pod | None:
-        """A pod as it is now."""
+        """Return the current state of a pod, if it exists."""
         pod = self.objects.get(("Pod", key))
         return pod if isinstance(pod, core.Pod) else None
 
     def cycle(self) -> Plan:
-        """Decide once, and carry the plan out."""
+        """Make a plan and apply it."""
         plan = schedule(self.snapshot(), self.config)
-        self.carry_out(plan)
+        self.apply(plan)
         return plan
 
-    def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Let effects become true."""
+    def apply(self, effects: Iterable[Effect]) -> None:
+        """Apply effects."""
         for effect in effects:
             self._apply(effect)
 
     def cycles(self, most: int) -> Iterator[Plan]:
-        """The plans until one moves nothing, that one included, but no more than ``most``."""
+        """Yield the plans up to the first that moves no pod, at most ``most``."""
         for _ in range(most):
             plan = self.cycle()
             yield plan
             if not plan.of(Bind, Evict, Nominate):
                 return
 
-    def add(self, things: Iterable[Object]) -> None:
-        """Let something arrive."""
-        self.objects |= {(type(item).__name__, item.metadata.key): item for item in things}
+    def add(self, objects: Iterable[Object]) -> None:
+        """Add objects."""
+        self.objects |= {(type(item).__name__, item.metadata.key): item for item in objects}
 
     def gate_pending(self, but: Container[str]) -> None:
-        """Hold back the pods that wait for a node, but for these: they still ask, but are not placed."""
+        """Add a scheduling gate to all pending pods but these: their requests still count, but they are not placed."""
         for item in list(self.objects.values()):
             if isinstance(item, core.Pod) and not item.spec.node_name and item.metadata.key not in but:
-                spec = replace(item.spec, scheduling_gates=(core.SchedulingGate(name="unfolding"),))
+                spec = replace(item.spec, scheduling_gates=(core.SchedulingGate(name="simulation"),))
                 self.objects["Pod", item.metadata.key] = replace(item, spec=spec)
 
-    def someone_leaves(self) -> bool:
-        """Whether a pod is being deleted."""
+    def has_terminating_pods(self) -> bool:
+        """Whether a pod is terminating."""
         return any(
             isinstance(item, core.Pod) and item.metadata.deletion_timestamp is not None
             for item in self.objects.values()
         )
 
     def end_terminating(self) -> None:
-        """Let all pods go that are being deleted."""
+        """Delete all terminating pods."""
         for item in list(self.objects.values()):
             if isinstance(item, core.Pod) and item.metadata.deletion_timestamp is not None:
                 self._end(item)
@@ -105,9 +104,9 @@ class Unfolding:
             case Evict(key):
                 pod = self.pod(key)
                 assert pod is not None, key
-                if self.lingering:
-                    leaving = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=NOW))
-                    self.objects["Pod", key] = leaving
+                if self.graceful:
+                    terminating = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=NOW))
+                    self.objects["Pod", key] = terminating
                 else:
                     self._end(pod)
             case Nominate(key, node):

@@ -1,6 +1,6 @@
-"""Worlds as text, plans as text.
+"""Text notation for cluster states ("worlds") and plans in tests.
 
-A world is a few lines, one thing a line::
+A world is a few lines, one object per line::
 
     node  n1 cpu=4 memory=8Gi zone=a taint=dedicated=gpu:NoSchedule
     queue q1 weight=2 capability.cpu=4 parent=root
@@ -16,13 +16,13 @@ A world is a few lines, one thing a line::
     queue q3 fifo maxrunning=2 limit.user.ana+bo.cpu=4 limit.user.*.running=1 limit.group.phd.cpu=8
     job   g queue=q3 user=ana groups=phd+staff: 1 x cpu=1
 
-Amounts are Kubernetes quantities. What a line does not say has the usual value: a node holds 110 pods and 64Gi, a job
+Amounts are Kubernetes quantities. Defaults: a node has capacity for 110 pods and 64Gi, a job
 is Inqueue in queue ``default`` with a minimum of all its tasks. ``on=`` puts tasks on nodes (running; ``bound`` or
-``releasing`` beside it says otherwise); other words without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``,
+``releasing`` set another status); other tokens without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``,
 ``fifo``, ``guaranteed`` (limits are what is requested). A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
-Volumes, devices and the claims on them are said as in :mod:`volcanopy.testing.claim_notation`, the network and how close to
-each other pods must run as in :mod:`volcanopy.testing.topology_notation`, limits of users and groups, and who asked for
-a job, as in :mod:`volcanopy.testing.submitter_notation`. A key with a slash is a label; ``selector.<key>=`` is a
+Volumes, devices and claims are described in :mod:`volcanopy.testing.claim_notation`, hypernodes and topology constraints in
+:mod:`volcanopy.testing.topology_notation`, limits of users and groups and submitters of jobs in
+:mod:`volcanopy.testing.submitter_notation`. A key with a slash is a label; ``selector.<key>=`` is a
 node selector. Objects are created in the order of the lines, a second apart.
 """
 
@@ -47,34 +47,34 @@ from volcanopy.testing.topology_notation import hypernode, split, topology
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """When the first object of a world was created."""
 NOW = START + timedelta(days=1)
-"""When the world is looked at."""
+"""The time of a snapshot."""
 
 _RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "gpu")
 _GPU = "nvidia.com/gpu"
 _MARKS = ("note.", "label.", "selector.")
-"""What words begin with that are annotations, labels and node selectors, whatever else they look like."""
+"""Prefixes of keys that are annotations, labels and node selectors."""
 _NAMESPACED = {"job", "pod", "tasks", "budget", "quota"}
 
 
 class NotationError(ValueError):
-    """A line that says nothing that this notation knows."""
+    """A line that is not in this notation."""
 
 
 @dataclass
 class _Line:
-    """One line, taken apart: words ``key=value``, flags, and the task list after the colon."""
+    """A parsed line: tokens ``key=value``, flags, and the task list after the colon."""
 
     kind: str
     name: str
-    said: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
     tasks: str = ""
     created: datetime = START
 
     def resources(self, prefix: str = "") -> dict[str, str]:
-        """The amounts that the words give, by resource."""
+        """Return the amounts of the line, by resource."""
         result: dict[str, str] = {}
-        for key, value in self.said.items():
+        for key, value in self.values.items():
             name = key.removeprefix(prefix)
             if (prefix and not key.startswith(prefix)) or key.startswith(_MARKS):
                 continue
@@ -87,21 +87,21 @@ class _Line:
         return result
 
     def labels(self) -> dict[str, str]:
-        """Words that are labels: keys with a slash that are no amounts, and ``zone``."""
+        """Return the labels of the line: keys with a slash that are no amounts, and ``zone``."""
         amounts = self.resources()
         labels = {
             key: value
-            for key, value in self.said.items()
+            for key, value in self.values.items()
             if "/" in key and key not in amounts and not key.startswith(_MARKS)
         }
-        if "zone" in self.said:
-            labels["topology.kubernetes.io/zone"] = self.said["zone"]
-        labels |= {key.removeprefix("label."): value for key, value in self.said.items() if key.startswith("label.")}
+        if "zone" in self.values:
+            labels["topology.kubernetes.io/zone"] = self.values["zone"]
+        labels |= {key.removeprefix("label."): value for key, value in self.values.items() if key.startswith("label.")}
         return labels
 
 
 def world(text: str) -> list[Object]:
-    """The objects of a world, in the order of its lines; queue ``default`` exists in any case."""
+    """Return the objects of a world, in the order of its lines; queue ``default`` is added if missing."""
     lines = list(_lines(text))
     objects: list[Object] = []
     holders = {line.name for line in lines if line.kind == "hypernode"}
@@ -114,7 +114,7 @@ def world(text: str) -> list[Object]:
             case "queue":
                 objects.append(_queue(line))
             case "class":
-                objects.append(core.PriorityClass(metadata=core.Meta(name=line.name), value=int(line.said["value"])))
+                objects.append(core.PriorityClass(metadata=core.Meta(name=line.name), value=int(line.values["value"])))
             case "job":
                 objects.extend(_job(line))
             case "pod":
@@ -124,13 +124,13 @@ def world(text: str) -> list[Object]:
             case "quota":
                 objects.append(_quota(line))
             case "numa":
-                objects.append(numa_notation.report(_meta(line, line.name), line.said))
+                objects.append(numa_notation.report(_meta(line, line.name), line.values))
             case kind if kind in claim_notation.KINDS:
                 objects.append(
-                    claim_notation.KINDS[kind](line.name, line.said | dict.fromkeys(line.flags, ""), line.created)
+                    claim_notation.KINDS[kind](line.name, line.values | dict.fromkeys(line.flags, ""), line.created)
                 )
             case "hypernode":
-                objects.append(hypernode(line.name, line.said, line.tasks.split(), holders))
+                objects.append(hypernode(line.name, line.values, line.tasks.split(), holders))
             case other:
                 known = "node, hypernode, numa, queue, class, job, pod, budget or quota"
                 raise NotationError(f"{other!r} is not a kind: use {known}")
@@ -151,7 +151,7 @@ def config(
 
 
 def snapshot(text: str, objects: Iterable[Object] = ()) -> Snapshot:
-    """The world as the scheduler sees it, with further objects if the notation cannot say them."""
+    """Return the snapshot of a world, with further objects that the notation does not cover."""
     state = State()
     for item in (*world(text), *objects):
         state.upsert(item)
@@ -159,21 +159,23 @@ def snapshot(text: str, objects: Iterable[Object] = ()) -> Snapshot:
 
 
 def decide(text: str, plugins: str | SchedulerConfig, actions: str = "enqueue, allocate, backfill") -> Plan:
-    """The plan for a world."""
+    """Return the plan for a world."""
     return schedule(snapshot(text), config(plugins, actions))
 
 
 def plan(text: str, plugins: str | SchedulerConfig, actions: str = "enqueue, allocate, backfill") -> "Lines":
-    """The plan for a world as comparable text: what is bound, evicted, nominated, admitted, and who cannot run and why."""
+    """Return the plan for a world as comparable text: binds, evictions, nominations, admissions and unschedulable jobs."""
     return Lines(decided(decide(text, plugins, actions)))
 
 
 def decided(made: Plan) -> list[str]:
-    """The lines of a plan that say something other than that all goes well."""
-    return [str(effect) for effect in made.effects if isinstance(effect, Bind | Evict | Nominate) or _tells(effect)]
+    """Return the lines of a plan, without status updates that report no problem."""
+    return [
+        str(effect) for effect in made.effects if isinstance(effect, Bind | Evict | Nominate) or _is_relevant(effect)
+    ]
 
 
-def _tells(effect: object) -> bool:
+def _is_relevant(effect: object) -> bool:
     if not isinstance(effect, SetPodGroup):
         return False
     return effect.phase == "Inqueue" or (effect.condition is not None and effect.condition.type == "Unschedulable")
@@ -202,33 +204,33 @@ def _lines(text: str) -> Iterator[_Line]:
         if not stripped:
             continue
         head, _, tasks = stripped.partition(": ")
-        words = shlex.split(head.removesuffix(":"))
-        if len(words) < 2:
-            raise NotationError(f"{stripped!r} says a kind but no name")
-        line = _Line(words[0], words[1], tasks=tasks.strip(), created=START + timedelta(seconds=number))
-        _take_words(line, words[2:])
+        tokens = shlex.split(head.removesuffix(":"))
+        if len(tokens) < 2:
+            raise NotationError(f"{stripped!r} has a kind but no name")
+        line = _Line(tokens[0], tokens[1], tasks=tasks.strip(), created=START + timedelta(seconds=number))
+        _add_tokens(line, tokens[2:])
         yield line
 
 
-def _take_words(line: _Line, words: Iterable[str]) -> None:
-    for word in words:
+def _add_tokens(line: _Line, tokens: Iterable[str]) -> None:
+    for word in tokens:
         key, equals, value = word.partition("=")
         if equals:
-            line.said[key] = value
+            line.values[key] = value
         else:
             line.flags.add(word)
 
 
 def _meta(line: _Line, name: str, **more: Any) -> core.Meta:
-    namespace = line.said.get("namespace", "default") if line.kind in _NAMESPACED else ""
+    namespace = line.values.get("namespace", "default") if line.kind in _NAMESPACED else ""
     return core.Meta(
         name=name, namespace=namespace, uid=f"uid-{namespace}-{name}", creation_timestamp=line.created, **more
     )
 
 
 def _node(line: _Line) -> core.Node:
-    room = {"pods": "110", "memory": "64Gi", **line.resources()}
-    taints = tuple(_taint(value) for value in line.said.get("taint", "").split(",") if value)
+    capacity = {"pods": "110", "memory": "64Gi", **line.resources()}
+    taints = tuple(_taint(value) for value in line.values.get("taint", "").split(",") if value)
     return core.Node(
         metadata=_meta(
             line,
@@ -237,13 +239,13 @@ def _node(line: _Line) -> core.Node:
             annotations=_notes(line),
         ),
         spec=core.NodeSpec(unschedulable="unschedulable" in line.flags, taints=taints),
-        status=core.NodeStatus(capacity=dict(room), allocatable=dict(room)),
+        status=core.NodeStatus(capacity=dict(capacity), allocatable=dict(capacity)),
     )
 
 
 def _notes(line: _Line) -> dict[str, str]:
-    """The annotations that words beginning with ``note.`` give."""
-    return {key.removeprefix("note."): value for key, value in line.said.items() if key.startswith("note.")}
+    """Return the annotations of the keys that begin with ``note.``."""
+    return {key.removeprefix("note."): value for key, value in line.values.items() if key.startswith("note.")}
 
 
 def _taint(text: str) -> core.Taint:
@@ -253,25 +255,25 @@ def _taint(text: str) -> core.Taint:
 
 
 def _queue(line: _Line) -> core.Queue:
-    said = line.said
+    values = line.values
     return core.Queue(
         metadata=_meta(line, line.name, annotations=_notes(line)),
         spec=core.QueueSpec(
-            weight=int(said.get("weight", 1)),
+            weight=int(values.get("weight", 1)),
             capability=dict(line.resources("capability.")),
             deserved=dict(line.resources("deserved.")),
             guarantee=core.Guarantee(resource=dict(line.resources("guarantee."))),
             reclaimable="unreclaimable" not in line.flags,
-            priority=int(said.get("priority", 0)),
-            parent=said.get("parent", ""),
+            priority=int(values.get("priority", 0)),
+            parent=values.get("parent", ""),
             borrowing_limit=dict(line.resources("borrow.")),
             lending_limit=dict(line.resources("lend.")),
-            priority_offset=int(said.get("offset", 0)),
-            priority_fence=said.get("fence", "yes") != "no",
-            stop_policy=said.get("stop", "None"),
-            max_running_jobs=submitter_notation.number(said, "maxrunning"),
-            max_queued_jobs=submitter_notation.number(said, "maxqueued"),
-            limits=submitter_notation.limits(said),
+            priority_offset=int(values.get("offset", 0)),
+            priority_fence=values.get("fence", "yes") != "no",
+            stop_policy=values.get("stop", "None"),
+            max_running_jobs=submitter_notation.number(values, "maxrunning"),
+            max_queued_jobs=submitter_notation.number(values, "maxqueued"),
+            limits=submitter_notation.limits(values),
             dequeue_strategy="fifo" if "fifo" in line.flags else "traverse",
         ),
         status=core.QueueStatus(state="Closed" if "closed" in line.flags else "Open"),
@@ -279,11 +281,11 @@ def _queue(line: _Line) -> core.Queue:
 
 
 def _budget(line: _Line) -> policy.PodDisruptionBudget:
-    labels = {key.removeprefix("selector."): value for key, value in line.said.items() if key.startswith("selector.")}
+    labels = {key.removeprefix("selector."): value for key, value in line.values.items() if key.startswith("selector.")}
     return policy.PodDisruptionBudget(
         metadata=_meta(line, line.name),
         spec=policy.PodDisruptionBudgetSpec(selector=core.LabelSelector(match_labels=labels)),
-        status=policy.PodDisruptionBudgetStatus(disruptions_allowed=int(line.said.get("allowed", 0))),
+        status=policy.PodDisruptionBudgetStatus(disruptions_allowed=int(line.values.get("allowed", 0))),
     )
 
 
@@ -298,38 +300,38 @@ def _job(line: _Line) -> Iterator[Object]:
     pods: list[core.Pod] = []
     minimums: dict[str, int] = {}
     for part in parts:
-        count, _, words = part.partition(" x ") if " x " in part else ("1", "", part)
+        count, _, tokens = part.partition(" x ") if " x " in part else ("1", "", part)
         tasks = _Line(
-            "tasks", line.name, created=line.created, said={k: v for k, v in line.said.items() if k == "namespace"}
+            "tasks", line.name, created=line.created, values={k: v for k, v in line.values.items() if k == "namespace"}
         )
-        _take_words(tasks, shlex.split(words))
-        role = tasks.said.get("role", "")
-        if "min" in tasks.said:
-            minimums[role] = int(tasks.said["min"])
-        nodes = tasks.said["on"].split(",") if "on" in tasks.said else []
+        _add_tokens(tasks, shlex.split(tokens))
+        role = tasks.values.get("role", "")
+        if "min" in tasks.values:
+            minimums[role] = int(tasks.values["min"])
+        nodes = tasks.values["on"].split(",") if "on" in tasks.values else []
         for number in range(int(count)):
             index = sum(1 for pod in pods if pod.metadata.annotations.get("volcanopy.io/task-spec", "") == role)
             name = f"{line.name}-{role}-{index}" if role else f"{line.name}-{index}"
             pods.append(_pod(line, tasks, name, nodes[number % len(nodes)] if nodes else "", role))
     least = line.resources("minres.")
     yield core.PodGroup(
-        metadata=_meta(line, line.name, annotations=_notes(line) | submitter_notation.origin(line.said)),
+        metadata=_meta(line, line.name, annotations=_notes(line) | submitter_notation.origin(line.values)),
         spec=core.PodGroupSpec(
-            min_member=int(line.said.get("min", len(pods))),
+            min_member=int(line.values.get("min", len(pods))),
             min_task_member=minimums,
-            queue=line.said.get("queue", ""),
-            priority_class_name=line.said.get("priority", ""),
+            queue=line.values.get("queue", ""),
+            priority_class_name=line.values.get("priority", ""),
             min_resources=dict(least) if least else None,
-            network_topology=topology(line.said.get("topology", "")),
-            sub_group_policy=split(line.said),
+            network_topology=topology(line.values.get("topology", "")),
+            sub_group_policy=split(line.values),
         ),
-        status=core.PodGroupStatus(phase=line.said.get("phase", "Inqueue")),
+        status=core.PodGroupStatus(phase=line.values.get("phase", "Inqueue")),
     )
     yield from pods
 
 
 def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -> core.Pod:
-    node = node or line.said.get("node", "")
+    node = node or line.values.get("node", "")
     phase = "Pending"
     if node and "bound" not in line.flags:
         phase = next((word.capitalize() for word in ("succeeded", "failed") if word in line.flags), "Running")
@@ -344,20 +346,22 @@ def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -
         annotations=annotations,
         deletion_timestamp=NOW if "releasing" in line.flags else None,
     )
-    ports = tuple(core.ContainerPort(host_port=int(port)) for port in line.said.get("port", "").split(",") if port)
-    selector = {key.removeprefix("selector."): value for key, value in line.said.items() if key.startswith("selector.")}
+    ports = tuple(core.ContainerPort(host_port=int(port)) for port in line.values.get("port", "").split(",") if port)
+    selector = {
+        key.removeprefix("selector."): value for key, value in line.values.items() if key.startswith("selector.")
+    }
     return core.Pod(
         metadata=meta,
         spec=core.PodSpec(
             node_name=node,
-            scheduler_name="volcanopy" if group.kind == "job" else line.said.get("scheduler", "other"),
-            priority=int(line.said["priority"])
-            if "priority" in line.said and line.said["priority"].lstrip("-").isdigit()
+            scheduler_name="volcanopy" if group.kind == "job" else line.values.get("scheduler", "other"),
+            priority=int(line.values["priority"])
+            if "priority" in line.values and line.values["priority"].lstrip("-").isdigit()
             else None,
             node_selector=selector,
-            tolerations=tuple(_toleration(value) for value in line.said.get("tolerates", "").split(",") if value),
-            volumes=claim_notation.volumes(line.said),
-            resource_claims=claim_notation.claims(line.said),
+            tolerations=tuple(_toleration(value) for value in line.values.get("tolerates", "").split(",") if value),
+            volumes=claim_notation.volumes(line.values),
+            resource_claims=claim_notation.claims(line.values),
             scheduling_gates=(core.SchedulingGate(name="test"),) if "gated" in line.flags else (),
             containers=(
                 core.Container(
@@ -372,8 +376,8 @@ def _pod(group: _Line, line: _Line, name: str, node: str = "", role: str = "") -
         ),
         status=core.PodStatus(
             phase=phase,
-            nominated_node_name=line.said.get("nominated", ""),
-            resource_claim_statuses=claim_notation.made(name, line.said),
+            nominated_node_name=line.values.get("nominated", ""),
+            resource_claim_statuses=claim_notation.claim_statuses(name, line.values),
         ),
     )
 

@@ -1,7 +1,7 @@
-"""Random worlds and configurations, thrown by a :class:`random.Random`: as text, so that a failing one can be read.
+"""Random worlds and configurations as text, so that failures are readable.
 
-The same dice serve hypothesis, which throws and shrinks them, and long runs by seed. A plugin joins the configurations with
-one line in ``ARGUMENTS``; one that needs objects which these worlds do not have stands in ``APART`` with the reason.
+They are generated from a :class:`random.Random`, by hypothesis (which shrinks them) or from a seed. A plugin is added to the
+configurations by a line in ``ARGUMENTS``; a plugin that requires objects which these worlds lack is in ``EXCLUDED``.
 """
 
 import json
@@ -17,36 +17,36 @@ from volcanopy.scheduler.framework.registry import Registry
 NODES, TASKS, QUEUES = 12, 40, 6
 """The most of each in a world."""
 
-Thrown = Callable[[Random], dict[str, Any]]
+RandomArguments = Callable[[Random], dict[str, Any]]
 
 
 def _nothing(_: Random) -> dict[str, Any]:
     return {}
 
 
-def _number(key: str, most: int) -> Thrown:
-    return lambda dice: {key: dice.randint(0, most)} if dice.randint(0, 1) else {}
+def _number(key: str, most: int) -> RandomArguments:
+    return lambda rng: {key: rng.randint(0, most)} if rng.randint(0, 1) else {}
 
 
-def _tdm(dice: Random) -> dict[str, Any]:
-    hours = dice.choice(["00:00-00:00", "08:00-20:00", "22:00-06:00"])
+def _tdm(rng: Random) -> dict[str, Any]:
+    hours = rng.choice(["00:00-00:00", "08:00-20:00", "22:00-06:00"])
     return {"tdm.revocable-zone.rz": hours, "tdm.evict.period": "1m"}
 
 
-def _usage(dice: Random) -> dict[str, Any]:
-    return {"thresholds": {"cpu": dice.choice([50, 80]), "mem": dice.choice([50, 80])}}
+def _usage(rng: Random) -> dict[str, Any]:
+    return {"thresholds": {"cpu": rng.choice([50, 80]), "mem": rng.choice([50, 80])}}
 
 
-def _rescheduling(dice: Random) -> dict[str, Any]:
-    return {"interval": dice.choice(["1m", "5m"])}
+def _rescheduling(rng: Random) -> dict[str, Any]:
+    return {"interval": rng.choice(["1m", "5m"])}
 
 
-def _strategy(dice: Random) -> dict[str, Any]:
-    kind = dice.choice(["LeastAllocated", "MostAllocated"])
-    return {"resources": {"cpu": {"type": kind, "weight": dice.randint(1, 3)}}}
+def _strategy(rng: Random) -> dict[str, Any]:
+    kind = rng.choice(["LeastAllocated", "MostAllocated"])
+    return {"resources": {"cpu": {"type": kind, "weight": rng.randint(1, 3)}}}
 
 
-ARGUMENTS: Mapping[str, Thrown] = {
+ARGUMENTS: Mapping[str, RandomArguments] = {
     "binpack": _number("binpack.cpu", 5),
     "capacity": _number("ancestorReclaimLevel", 2),
     "cdp": _nothing,
@@ -55,27 +55,27 @@ ARGUMENTS: Mapping[str, Thrown] = {
     "drf": _nothing,
     "gang": _nothing,
     "network-topology-aware": _nothing,
-    "nodegroup": lambda dice: {"strict": bool(dice.randint(0, 1))},
+    "nodegroup": lambda rng: {"strict": bool(rng.randint(0, 1))},
     "nodeorder": _number("mostrequested.weight", 2),
     "numa-aware": _nothing,
-    "overcommit": lambda dice: {"overcommit-factor": dice.choice([1, 1.2, 2])},
+    "overcommit": lambda rng: {"overcommit-factor": rng.choice([1, 1.2, 2])},
     "pdb": _nothing,
     "predicates": _nothing,
     "priority": _nothing,
     "proportion": _nothing,
     "rescheduling": _rescheduling,
-    "reservation": lambda dice: {"after": dice.choice(["0s", "1h", "48h"]), "heads": dice.randint(1, 2)},
+    "reservation": lambda rng: {"after": rng.choice(["0s", "1h", "48h"]), "heads": rng.randint(1, 2)},
     "resource-strategy-fit": _strategy,
     "resourcequota": _nothing,
-    "sla": lambda dice: {"sla-waiting-time": dice.choice(["1m", "100h"])},
+    "sla": lambda rng: {"sla-waiting-time": rng.choice(["1m", "100h"])},
     "task-topology": _number("task-topology.weight", 3),
     "tdm": _tdm,
     "usage": _usage,
 }
 """The plugins of random configurations, each with its random arguments."""
 
-APART: Mapping[str, str] = {}
-"""The plugins that stay out, each with the reason."""
+EXCLUDED: Mapping[str, str] = {}
+"""The plugins that are left out, each with the reason."""
 
 _SWITCHES = ("enablePreemptable", "enableReclaimable", "enableJobOrder", "enableJobStarving", "enabledAllocatable")
 _PREFERRED = ("gang", "predicates", "priority", "conformance")
@@ -89,185 +89,185 @@ class Case:
     document: str
 
     def config(self, registry: Registry | None = None) -> SchedulerConfig:
-        """The configuration, read."""
+        """Return the parsed configuration."""
         return parse(self.document, registry or builtin())
 
     def __str__(self) -> str:
         return f"{self.world}\n--\n{self.document}"
 
 
-def case(dice: Random) -> Case:
+def case(rng: Random) -> Case:
     """A random world with a random configuration."""
-    return Case(world(dice), document(dice))
+    return Case(world(rng), document(rng))
 
 
 # Configurations
 
 
-def document(dice: Random) -> str:
+def document(rng: Random) -> str:
     """A random configuration file: actions in an order that makes sense or none, plugins in up to three tiers."""
-    tiers: list[list[dict[str, Any]]] = [[] for _ in range(dice.randint(1, 3))]
-    named = [name for name in ARGUMENTS if _takes_part(name, dice)]
+    tiers: list[list[dict[str, Any]]] = [[] for _ in range(rng.randint(1, 3))]
+    named = [name for name in ARGUMENTS if _takes_part(name, rng)]
     if "proportion" in named and "capacity" in named:
-        named.remove(dice.choice(["proportion", "capacity"]))
-    dice.shuffle(named)
+        named.remove(rng.choice(["proportion", "capacity"]))
+    rng.shuffle(named)
     for name in named:
         entry: dict[str, Any] = {"name": name}
         for switch in _SWITCHES:
-            if not dice.randint(0, 9):
+            if not rng.randint(0, 9):
                 entry[switch] = False
         if name == "capacity" or (name == "drf" and "proportion" not in named):
-            entry["enableHierarchy"] = bool(dice.randint(0, 1))
-        arguments = ARGUMENTS[name](dice)
+            entry["enableHierarchy"] = bool(rng.randint(0, 1))
+        arguments = ARGUMENTS[name](rng)
         if arguments:
             entry["arguments"] = arguments
-        dice.choice(tiers).append(entry)
-    return json.dumps({"actions": ", ".join(chain(dice)), "tiers": [{"plugins": tier} for tier in tiers]})
+        rng.choice(tiers).append(entry)
+    return json.dumps({"actions": ", ".join(chain(rng)), "tiers": [{"plugins": tier} for tier in tiers]})
 
 
-def chain(dice: Random) -> list[str]:
+def chain(rng: Random) -> list[str]:
     """Random actions, allocate always among them; enqueue, if there, mostly first."""
-    rest = [name for name in sorted(builtin().actions) if name not in {"enqueue", "allocate"} and dice.randint(0, 1)]
+    rest = [name for name in sorted(builtin().actions) if name not in {"enqueue", "allocate"} and rng.randint(0, 1)]
     rest.append("allocate")
-    dice.shuffle(rest)
-    if dice.randint(0, 4):
-        rest.insert(0 if dice.randint(0, 4) else dice.randint(0, len(rest)), "enqueue")
+    rng.shuffle(rest)
+    if rng.randint(0, 4):
+        rest.insert(0 if rng.randint(0, 4) else rng.randint(0, len(rest)), "enqueue")
     return rest
 
 
-def _takes_part(name: str, dice: Random) -> bool:
-    return bool(dice.randint(0, 7) if name in _PREFERRED else dice.randint(0, 2) == 0)
+def _takes_part(name: str, rng: Random) -> bool:
+    return bool(rng.randint(0, 7) if name in _PREFERRED else rng.randint(0, 2) == 0)
 
 
 # Worlds
 
 
-def world(dice: Random) -> str:
+def world(rng: Random) -> str:
     """Nodes that are partly full, a tree of queues, jobs that run and jobs that wait, budgets and quotas."""
     lines = [f"class c{value} value={value}" for value in (1, 2, 3)]
-    room: dict[str, list[int]] = {}
-    most = dice.choice([2, 4, NODES])
-    for number in range(dice.randint(1, most)):
-        cpu, memory, pods = dice.randint(1, 8), dice.randint(1, 16), dice.choice([2, 5, 20])
-        room[f"n{number}"] = [cpu, memory, pods]
-        lines.append(f"node n{number} cpu={cpu} memory={memory}Gi pods={pods}{_flags(dice)}")
-    lines += ["queue root", *_queues(dice)]
+    free: dict[str, list[int]] = {}
+    most = rng.choice([2, 4, NODES])
+    for number in range(rng.randint(1, most)):
+        cpu, memory, pods = rng.randint(1, 8), rng.randint(1, 16), rng.choice([2, 5, 20])
+        free[f"n{number}"] = [cpu, memory, pods]
+        lines.append(f"node n{number} cpu={cpu} memory={memory}Gi pods={pods}{_flags(rng)}")
+    lines += ["queue root", *_queues(rng)]
     queues = [line.split()[1] for line in lines if line.startswith("queue") and line != "queue root"]
-    left = dice.choice([8, 20, TASKS])
-    for number in range(dice.randint(1, 8)):
-        runs = bool(dice.randint(0, 1))
-        text, used = _job(dice, f"j{number}", queues, room, runs, min(left, 8))
+    left = rng.choice([8, 20, TASKS])
+    for number in range(rng.randint(1, 8)):
+        runs = bool(rng.randint(0, 1))
+        text, used = _job(rng, f"j{number}", queues, free, runs, min(left, 8))
         left -= used
         if used:
             lines.append(text)
-    if not dice.randint(0, 3):
-        lines.append(f"pod f0 cpu=1 node={dice.choice(sorted(room))}")
-    for number in range(dice.choice([0, 0, 1, 2])):
-        lines.append(f"budget b{number} allowed={dice.randint(0, 2)} selector.app={dice.choice('ab')}")
-    if not dice.randint(0, 3):
-        lines.append(f"quota z hard.cpu={dice.randint(1, 12)} used.cpu={dice.randint(0, 2)}")
+    if not rng.randint(0, 3):
+        lines.append(f"pod f0 cpu=1 node={rng.choice(sorted(free))}")
+    for number in range(rng.choice([0, 0, 1, 2])):
+        lines.append(f"budget b{number} allowed={rng.randint(0, 2)} selector.app={rng.choice('ab')}")
+    if not rng.randint(0, 3):
+        lines.append(f"quota z hard.cpu={rng.randint(1, 12)} used.cpu={rng.randint(0, 2)}")
     return "\n".join(lines)
 
 
-def _flags(dice: Random) -> str:
+def _flags(rng: Random) -> str:
     flags = ["", "", "", " unschedulable", " taint=t:NoSchedule", " zone=a", " zone=b"]
-    return dice.choice([*flags, " volcanopy.io/revocable-zone=rz", " taint=u:PreferNoSchedule"])
+    return rng.choice([*flags, " volcanopy.io/revocable-zone=rz", " taint=u:PreferNoSchedule"])
 
 
-def _queues(dice: Random) -> list[str]:
+def _queues(rng: Random) -> list[str]:
     lines: list[str] = []
     parents = ["root"]
-    for number in range(dice.randint(1, QUEUES)):
-        words = [f"queue q{number} weight={dice.randint(1, 5)} parent={dice.choice(parents)}"]
-        if not dice.randint(0, 2):
-            words.append(f"deserved.cpu={dice.randint(1, 8)}")
-        if not dice.randint(0, 3):
-            words.append(f"capability.cpu={dice.randint(1, 12)}")
-        if not dice.randint(0, 5):
-            words.append(f"capability.memory={dice.randint(1, 20)}Gi")
-        if not dice.randint(0, 3):
-            words.append(f"guarantee.cpu={dice.randint(1, 3)}")
-        words += dice.choice([[], [], [], [], ["unreclaimable"], ["closed"], ["priority=5"]])
-        words += subject_limits(dice)
-        words += terms(dice)
-        lines.append(" ".join(words))
-        if dice.randint(0, 1):
+    for number in range(rng.randint(1, QUEUES)):
+        tokens = [f"queue q{number} weight={rng.randint(1, 5)} parent={rng.choice(parents)}"]
+        if not rng.randint(0, 2):
+            tokens.append(f"deserved.cpu={rng.randint(1, 8)}")
+        if not rng.randint(0, 3):
+            tokens.append(f"capability.cpu={rng.randint(1, 12)}")
+        if not rng.randint(0, 5):
+            tokens.append(f"capability.memory={rng.randint(1, 20)}Gi")
+        if not rng.randint(0, 3):
+            tokens.append(f"guarantee.cpu={rng.randint(1, 3)}")
+        tokens += rng.choice([[], [], [], [], ["unreclaimable"], ["closed"], ["priority=5"]])
+        tokens += subject_limits(rng)
+        tokens += terms(rng)
+        lines.append(" ".join(tokens))
+        if rng.randint(0, 1):
             parents.append(f"q{number}")
     return lines
 
 
-def terms(dice: Random) -> list[str]:
-    """Words on what a queue borrows and lends, how its jobs look outside, and whether it is stopped; mostly none."""
-    words = [f"borrow.cpu={dice.randint(0, 4)}"] if not dice.randint(0, 6) else []
-    if not dice.randint(0, 6):
-        words.append(f"lend.{dice.choice(['cpu', 'cpu', 'memory'])}={dice.randint(0, 4)}")
-    if not dice.randint(0, 5):
-        words.append(f"offset={dice.choice([-2, -1, 1, 2, 5])}")
-    words += dice.choice([[], [], [], ["fence=no"]])
-    words += dice.choice([[], [], [], [], [], [], [], ["stop=Hold"], ["stop=HoldAndDrain"], ["fifo"]])
-    return words
+def terms(rng: Random) -> list[str]:
+    """Return random tokens for borrowing, lending, priority offset and fence, and stop policy of a queue; mostly none."""
+    tokens = [f"borrow.cpu={rng.randint(0, 4)}"] if not rng.randint(0, 6) else []
+    if not rng.randint(0, 6):
+        tokens.append(f"lend.{rng.choice(['cpu', 'cpu', 'memory'])}={rng.randint(0, 4)}")
+    if not rng.randint(0, 5):
+        tokens.append(f"offset={rng.choice([-2, -1, 1, 2, 5])}")
+    tokens += rng.choice([[], [], [], ["fence=no"]])
+    tokens += rng.choice([[], [], [], [], [], [], [], ["stop=Hold"], ["stop=HoldAndDrain"], ["fifo"]])
+    return tokens
 
 
-def subject_limits(dice: Random) -> list[str]:
-    """Words that limit jobs, users and groups in a queue; mostly none."""
-    words = [f"maxrunning={dice.randint(0, 3)}"] if not dice.randint(0, 6) else []
-    for _ in range(dice.choice([0, 0, 0, 1, 1, 2])):
-        who = dice.choice(["user.ana", "user.ana+bo", "user.*", "group.x", "group.y", "group.x+y"])
-        what = dice.choice(["cpu", "cpu", "memory", "pods", "running"])
-        most = f"{dice.randint(0, 6)}" + ("Gi" if what == "memory" else "")
-        words.append(f"limit.{who}.{what}={most}")
-    return words
+def subject_limits(rng: Random) -> list[str]:
+    """Return random tokens for limits on jobs, users and groups of a queue; mostly none."""
+    tokens = [f"maxrunning={rng.randint(0, 3)}"] if not rng.randint(0, 6) else []
+    for _ in range(rng.choice([0, 0, 0, 1, 1, 2])):
+        who = rng.choice(["user.ana", "user.ana+bo", "user.*", "group.x", "group.y", "group.x+y"])
+        what = rng.choice(["cpu", "cpu", "memory", "pods", "running"])
+        most = f"{rng.randint(0, 6)}" + ("Gi" if what == "memory" else "")
+        tokens.append(f"limit.{who}.{what}={most}")
+    return tokens
 
 
 def _job(
-    dice: Random, name: str, queues: list[str], room: dict[str, list[int]], runs: bool, most: int
+    rng: Random, name: str, queues: list[str], free: dict[str, list[int]], runs: bool, most: int
 ) -> tuple[str, int]:
-    """A job as a line, and how many tasks it has."""
+    """Return the line of a job, and how many tasks it has."""
     parts: list[str] = []
     total = 0
-    for role in range(dice.randint(1, 2)):
+    for role in range(rng.randint(1, 2)):
         if total >= most:
             break
-        count = dice.randint(1, min(6, most - total))
-        cpu, memory = dice.choice([0, 1, 1, 1, 2, 2, 3, 4]), dice.choice([0, 0, 1, 2, 4])
-        words = [f"role=r{role}", f"cpu={cpu}" if cpu else "", f"memory={memory}Gi" if memory else ""]
-        words += [_task_words(dice)]
-        here = _homes(dice, room, cpu, memory, count) if runs else []
+        count = rng.randint(1, min(6, most - total))
+        cpu, memory = rng.choice([0, 1, 1, 1, 2, 2, 3, 4]), rng.choice([0, 0, 1, 2, 4])
+        tokens = [f"role=r{role}", f"cpu={cpu}" if cpu else "", f"memory={memory}Gi" if memory else ""]
+        tokens += [_task_tokens(rng)]
+        here = _nodes_for_running(rng, free, cpu, memory, count) if runs else []
         if here:
-            where = dice.choice(["", "", "", " releasing", " bound"])
-            parts.append(f"{len(here)} x {' '.join(filter(None, words))} on={','.join(here)}{where}")
+            where = rng.choice(["", "", "", " releasing", " bound"])
+            parts.append(f"{len(here)} x {' '.join(filter(None, tokens))} on={','.join(here)}{where}")
             total += len(here)
-            count = dice.choice([0, 0, 1]) if total < most else 0
+            count = rng.choice([0, 0, 1]) if total < most else 0
         if count:
-            least = f" min={dice.randint(1, count)}" if not dice.randint(0, 3) else ""
-            ahead = f" nominated={dice.choice(sorted(room))}" if not dice.randint(0, 11) else ""
-            parts.append(f"{count} x {' '.join(filter(None, words))}{ahead}{least}")
+            least = f" min={rng.randint(1, count)}" if not rng.randint(0, 3) else ""
+            nominated = f" nominated={rng.choice(sorted(free))}" if not rng.randint(0, 11) else ""
+            parts.append(f"{count} x {' '.join(filter(None, tokens))}{nominated}{least}")
             total += count
-    words = [f"min={dice.randint(0 if runs else 1, max(total, 1))}", f"queue={dice.choice(queues)}"]
-    words += dice.choice([[], ["priority=c1"], ["priority=c2"], ["priority=c3"]])
-    words += ["phase=Running"] if runs else dice.choice([[], [], ["phase=Pending"], ["phase=Pending minres.cpu=2"]])
-    words += dice.choice([[], [], [], [], [], ["note.volcanopy.io/preemptable=true"], ["namespace=kube-system"]])
-    words += dice.choice([[], [], ["user=ana"], ["user=ana groups=x"], ["user=bo groups=x+y"], ["user=cy groups=y"]])
-    return f"job {name} {' '.join(words)}: {', '.join(parts)}", total
+    tokens = [f"min={rng.randint(0 if runs else 1, max(total, 1))}", f"queue={rng.choice(queues)}"]
+    tokens += rng.choice([[], ["priority=c1"], ["priority=c2"], ["priority=c3"]])
+    tokens += ["phase=Running"] if runs else rng.choice([[], [], ["phase=Pending"], ["phase=Pending minres.cpu=2"]])
+    tokens += rng.choice([[], [], [], [], [], ["note.volcanopy.io/preemptable=true"], ["namespace=kube-system"]])
+    tokens += rng.choice([[], [], ["user=ana"], ["user=ana groups=x"], ["user=bo groups=x+y"], ["user=cy groups=y"]])
+    return f"job {name} {' '.join(tokens)}: {', '.join(parts)}", total
 
 
-def _task_words(dice: Random) -> str:
+def _task_tokens(rng: Random) -> str:
     plain = ["", "", "", "", "tolerates=t", "port=80", "gated", "selector.topology.kubernetes.io/zone=a"]
     notes = [
         "note.volcanopy.io/preemptable=false",
         "note.volcanopy.io/revocable-zone=*",
         "note.volcanopy.io/task-priority=5",
     ]
-    return " ".join(filter(None, [dice.choice([*plain, *notes]), dice.choice(["", "", "label.app=a", "label.app=b"])]))
+    return " ".join(filter(None, [rng.choice([*plain, *notes]), rng.choice(["", "", "label.app=a", "label.app=b"])]))
 
 
-def _homes(dice: Random, room: dict[str, list[int]], cpu: int, memory: int, count: int) -> list[str]:
-    """Nodes with room for up to so many running pods; the room is theirs then."""
-    homes = []
+def _nodes_for_running(rng: Random, free: dict[str, list[int]], cpu: int, memory: int, count: int) -> list[str]:
+    """Return nodes with free capacity for up to ``count`` running pods, and deduct it."""
+    nodes = []
     for _ in range(count):
-        node = dice.choice(sorted(room))
-        free = room[node]
-        if free[0] >= cpu and free[1] >= memory and free[2] > 0:
-            room[node] = [free[0] - cpu, free[1] - memory, free[2] - 1]
-            homes.append(node)
-    return homes
+        node = rng.choice(sorted(free))
+        left = free[node]
+        if left[0] >= cpu and left[1] >= memory and left[2] > 0:
+            free[node] = [left[0] - cpu, left[1] - memory, left[2] - 1]
+            nodes.append(node)
+    return nodes

@@ -1,7 +1,7 @@
 """Random worlds for property tests, in the notation, so that a failing one can be read.
 
-:func:`cases` are the widest: whole worlds with whole configurations, thrown by :mod:`volcanopy.testing.random_worlds`. The others
-are narrower and shrink better.
+:func:`cases` are the widest: any world with any configuration, from :mod:`volcanopy.testing.random_worlds`. The others are
+narrower and shrink better.
 """
 
 import json
@@ -25,9 +25,9 @@ def worlds(draw: st.DrawFn, nodes: int = 6, jobs: int = 6, tasks: int = 4) -> st
     lines = [f"class high value={draw(st.integers(1, 3))}"]
     names = [f"n{number}" for number in range(draw(st.integers(1, nodes)))]
     for name in names:
-        room = f"cpu={draw(st.integers(1, 8))} memory={draw(st.integers(1, 16))}Gi pods={draw(st.integers(2, 20))}"
+        capacity = f"cpu={draw(st.integers(1, 8))} memory={draw(st.integers(1, 16))}Gi pods={draw(st.integers(2, 20))}"
         flag = draw(st.sampled_from(["", "", "", " unschedulable", " taint=t:NoSchedule", " zone=a", " zone=b"]))
-        lines.append(f"node {name} {room}{flag}")
+        lines.append(f"node {name} {capacity}{flag}")
     queues = ["default"]
     for number in range(draw(st.integers(0, 2))):
         queues.append(f"q{number}")
@@ -48,31 +48,31 @@ def _job(draw: st.DrawFn, name: str, nodes: list[str], queues: list[str], most: 
         count = draw(st.integers(1, most))
         total += count
         cpu, memory = draw(st.integers(0, 4)), draw(st.integers(0, 6))
-        words = [f"role=r{role}", f"cpu={cpu}"] + ([f"memory={memory}Gi"] if memory else [])
+        tokens = [f"role=r{role}", f"cpu={cpu}"] + ([f"memory={memory}Gi"] if memory else [])
         where = draw(st.sampled_from(["", "", "on"]))
         if where:
-            words.append("on=" + ",".join(draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=3))))
-            words += draw(st.sampled_from([[], [], ["releasing"], ["bound"]]))
-        words += draw(st.sampled_from([[], [], [], ["tolerates=t"], ["port=80"], ["gated"]]))
+            tokens.append("on=" + ",".join(draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=3))))
+            tokens += draw(st.sampled_from([[], [], ["releasing"], ["bound"]]))
+        tokens += draw(st.sampled_from([[], [], [], ["tolerates=t"], ["port=80"], ["gated"]]))
         least = draw(st.sampled_from(["", f"min={draw(st.integers(1, count))}"]))
-        parts.append(f"{count} x " + " ".join([*words, least]).strip())
-    words = [f"min={draw(st.integers(1, total))}", f"queue={draw(st.sampled_from(queues))}"]
-    words += draw(st.sampled_from([[], [], ["priority=high"], ["phase=Pending"], ["phase=Pending", "minres.cpu=2"]]))
-    return f"job {name} {' '.join(words)}: {', '.join(parts)}"
+        parts.append(f"{count} x " + " ".join([*tokens, least]).strip())
+    tokens = [f"min={draw(st.integers(1, total))}", f"queue={draw(st.sampled_from(queues))}"]
+    tokens += draw(st.sampled_from([[], [], ["priority=high"], ["phase=Pending"], ["phase=Pending", "minres.cpu=2"]]))
+    return f"job {name} {' '.join(tokens)}: {', '.join(parts)}"
 
 
 @st.composite
 def crowded_worlds(draw: st.DrawFn) -> str:
-    """A world in which those who run are in the way of those who wait: full nodes, priorities, claims of queues."""
+    """A world with full nodes, in which pending jobs require evictions: priorities, shares of queues."""
     lines = [f"class c{value} value={value}" for value in (1, 2, 3)]
     free: dict[str, int] = {}
     for number in range(draw(st.integers(1, 4))):
         free[f"n{number}"] = draw(st.integers(1, 4))
         lines.append(f"node n{number} cpu={free[f'n{number}']}{draw(st.sampled_from(['', '', ' zone=a']))}")
-    lines += ["queue root", *draw(_claims())]
+    lines += ["queue root", *draw(_queue_lines())]
     queues = [line.split()[1] for line in lines if line.startswith("queue") and line != "queue root"]
     for number in range(draw(st.integers(1, 4))):
-        size, words = draw(st.integers(1, 2)), [f"queue={draw(st.sampled_from(queues))}", draw(_importance())]
+        size, tokens = draw(st.integers(1, 2)), [f"queue={draw(st.sampled_from(queues))}", draw(_importance())]
         nodes = []
         for node in draw(st.lists(st.sampled_from(sorted(free)), min_size=1, max_size=5)):
             if free[node] >= size:
@@ -82,13 +82,13 @@ def crowded_worlds(draw: st.DrawFn) -> str:
             flag = draw(st.sampled_from(["", "", "", " note.volcanopy.io/preemptable=false", " port=80"]))
             least = draw(st.integers(0, len(nodes)))
             parts = ", ".join(f"1 x cpu={size} on={node}{flag}" for node in nodes)
-            lines.append(f"job r{number} min={least} phase=Running {' '.join(words)}: {parts}")
+            lines.append(f"job r{number} min={least} phase=Running {' '.join(tokens)}: {parts}")
     for number in range(draw(st.integers(1, 4))):
         count, size = draw(st.integers(1, 4)), draw(st.integers(1, 2))
-        words = [f"queue={draw(st.sampled_from(queues))}", draw(_importance()), f"min={draw(st.integers(1, count))}"]
+        tokens = [f"queue={draw(st.sampled_from(queues))}", draw(_importance()), f"min={draw(st.integers(1, count))}"]
         flag = draw(st.sampled_from(["", "", "", " port=80", " selector.topology.kubernetes.io/zone=a"]))
         phase = draw(st.sampled_from(["", "", f"phase=Pending minres.cpu={count * size}"]))
-        lines.append(f"job w{number} {' '.join([*words, phase])}: {count} x cpu={size}{flag}")
+        lines.append(f"job w{number} {' '.join([*tokens, phase])}: {count} x cpu={size}{flag}")
     return "\n".join(lines)
 
 
@@ -97,17 +97,17 @@ def _importance() -> st.SearchStrategy[str]:
 
 
 @st.composite
-def _claims(draw: st.DrawFn) -> list[str]:
-    """One to four queues, some below others, with weights, claims, limits and guarantees."""
+def _queue_lines(draw: st.DrawFn) -> list[str]:
+    """One to four queues, some nested, with weights, deserved shares, capabilities and guarantees."""
     lines: list[str] = []
     parents = ["root"]
     for number in range(draw(st.integers(1, 4))):
-        words = [f"weight={draw(st.integers(1, 3))}"]
-        words += draw(st.sampled_from([[], [], [f"deserved.cpu={draw(st.integers(1, 6))}"]]))
-        words += draw(st.sampled_from([[], [], [], [f"capability.cpu={draw(st.integers(1, 8))}"]]))
-        words += draw(st.sampled_from([[], [], [], ["guarantee.cpu=1"], ["unreclaimable"]]))
-        words.append(f"parent={draw(st.sampled_from(parents))}")
-        lines.append(f"queue q{number} {' '.join(words)}")
+        tokens = [f"weight={draw(st.integers(1, 3))}"]
+        tokens += draw(st.sampled_from([[], [], [f"deserved.cpu={draw(st.integers(1, 6))}"]]))
+        tokens += draw(st.sampled_from([[], [], [], [f"capability.cpu={draw(st.integers(1, 8))}"]]))
+        tokens += draw(st.sampled_from([[], [], [], ["guarantee.cpu=1"], ["unreclaimable"]]))
+        tokens.append(f"parent={draw(st.sampled_from(parents))}")
+        lines.append(f"queue q{number} {' '.join(tokens)}")
         parents.append(f"q{number}")
     return lines
 
@@ -120,7 +120,7 @@ CHAINS = (
     "enqueue, reclaim, preempt, allocate, backfill",
     "allocate, reclaim",
 )
-"""Actions in orders that people use, all with evictions."""
+"""Common orders of actions, all with evictions."""
 
 GANG_CHAINS = (
     "enqueue, allocate, gangpreempt",
@@ -128,12 +128,12 @@ GANG_CHAINS = (
     "enqueue, gangreclaim, gangpreempt, allocate",
     "allocate, gangreclaim",
 )
-"""The same with actions by which whole bundles leave."""
+"""The same with the gang actions, which evict whole bundles."""
 
 
 @st.composite
 def evicting_configs(draw: st.DrawFn, chains: Sequence[str] = CHAINS) -> SchedulerConfig:
-    """Actions that evict, and plugins that have a say in it, in one tier or two, with some switches off."""
+    """Actions that evict, and plugins that filter victims, in one or two tiers, with some switches off."""
     queues = draw(st.sampled_from(["proportion", "capacity", "capacity", ""]))
     optional = ("priority", "conformance", "drf", "overcommit", "nodeorder", "binpack")
     names = [

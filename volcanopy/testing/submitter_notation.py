@@ -1,8 +1,8 @@
-"""In worlds: whom the limits of a queue are about, and who asked for a job.
+"""World notation for limits of users and groups in queues, and for submitters of jobs.
 
 ``limit.user.ana+bo.cpu=4`` is an entry for two users, ``limit.user.*.running=2`` one for all others, and
-``limit.group.phd.queued=3`` one for a group; what stands of the same users or groups is one entry. The entries are in the
-order in which they are first spoken of. ``maxrunning=`` and ``maxqueued=`` are the queue's own. A job says
+``limit.group.phd.queued=3`` one for a group; keys with the same users or groups make one entry. The entries are in the
+order of their first keys. ``maxrunning=`` and ``maxqueued=`` are the queue's own. A job has
 ``user=ana groups=phd+staff``.
 """
 
@@ -16,21 +16,21 @@ _GPU = "nvidia.com/gpu"
 _COUNTS = {"running": "max_running_jobs", "queued": "max_queued_jobs"}
 
 
-def number(said: Mapping[str, str], key: str) -> int | None:
-    """A number that may be left out."""
-    return int(said[key]) if key in said else None
+def number(values: Mapping[str, str], key: str) -> int | None:
+    """Return an optional number."""
+    return int(values[key]) if key in values else None
 
 
-def limits(said: Mapping[str, str]) -> tuple[core.QueueLimit, ...]:
-    """The entries that the words of a queue make."""
+def limits(values: Mapping[str, str]) -> tuple[core.QueueLimit, ...]:
+    """Return the limit entries of a queue."""
     entries: dict[tuple[str, str], dict[str, Any]] = {}
-    for key, value in said.items():
+    for key, value in values.items():
         if not key.startswith("limit."):
             continue
         _, kind, rest = key.split(".", 2)
         who, _, what = rest.partition(".")
         if kind not in {"user", "group"} or not who or not what:
-            raise ValueError(f"{key!r} limits nobody: say limit.user.ana.cpu=4 or limit.group.phd.running=2")
+            raise ValueError(f"{key!r} is not a limit: use limit.user.ana.cpu=4 or limit.group.phd.running=2")
         entry = entries.setdefault((kind, who), {"resources": {}})
         if what in _COUNTS:
             entry[_COUNTS[what]] = int(value)
@@ -40,9 +40,9 @@ def limits(said: Mapping[str, str]) -> tuple[core.QueueLimit, ...]:
     return tuple(core.QueueLimit(**entry) for entry in entries.values())
 
 
-def origin(said: Mapping[str, str]) -> dict[str, str]:
-    """The annotations that admission would have written into what belongs to the user whom a job names."""
-    if "user" not in said:
+def origin(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the submitter annotations that admission writes for the user of a job."""
+    if "user" not in values:
         return {}
-    groups = [one for one in said.get("groups", "").split("+") if one]
-    return {names.SUBMITTED_BY: said["user"], names.SUBMITTER_GROUPS: json.dumps(groups)}
+    groups = [group for group in values.get("groups", "").split("+") if group]
+    return {names.SUBMITTED_BY: values["user"], names.SUBMITTER_GROUPS: json.dumps(groups)}

@@ -1,4 +1,4 @@
-"""The part of the world notation that is about the network: hypernodes, and how close together jobs must run.
+"""World notation for hypernodes and for the network topology constraints of jobs.
 
 ::
 
@@ -10,9 +10,9 @@
     job c topology=soft: 4 x cpu=1
     job d split=2 split.min=1 split.by=a.b/part split.topology=hard:1: 2 x label.a.b/part=0, 2 x label.a.b/part=1
 
-A hypernode holds what it lists: hypernodes, nodes, nodes whose names match a ``/pattern/``, nodes with a label ``key=value``.
+The members of a hypernode are hypernodes, nodes, nodes whose names match a ``/pattern/``, nodes with a label ``key=value``.
 ``split=`` is the size of a sub-group, ``split.min=`` how many sub-groups are needed, ``split.by=`` the label by which pods
-fall into them.
+are divided.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,19 +21,19 @@ from volcanopy.api import core, topology_read
 
 
 def hypernode(
-    name: str, said: Mapping[str, str], members: Iterable[str], known: Collection[str]
+    name: str, values: Mapping[str, str], members: Iterable[str], known: Collection[str]
 ) -> topology_read.HyperNode:
-    """A hypernode; a member whose name is in ``known`` is one as well, all others are nodes."""
+    """Return a hypernode; members whose names are in ``known`` are hypernodes, all others are nodes."""
     spec = topology_read.HyperNodeSpec(
-        tier=int(said.get("tier", 1)),
-        tier_name=said.get("tiername", ""),
+        tier=int(values.get("tier", 1)),
+        tier_name=values.get("tiername", ""),
         members=tuple(_member(word, known) for word in members),
     )
     return topology_read.HyperNode(metadata=core.Meta(name=name, uid=f"uid--{name}"), spec=spec)
 
 
 def topology(text: str) -> core.NetworkTopology | None:
-    """``hard:1``, ``hard:rack`` or ``soft``; nothing for nothing."""
+    """Return the constraint for ``hard:1``, ``hard:rack`` or ``soft``; None for an empty text."""
     if not text:
         return None
     mode, _, tier = text.partition(":")
@@ -42,17 +42,17 @@ def topology(text: str) -> core.NetworkTopology | None:
     return core.NetworkTopology(mode=mode, highest_tier_name=tier)
 
 
-def split(said: Mapping[str, str]) -> tuple[core.SubGroupPolicy, ...]:
-    """The sub-group policy that the words ``split`` and ``split.<word>`` give, if any."""
-    if "split" not in said:
+def split(values: Mapping[str, str]) -> tuple[core.SubGroupPolicy, ...]:
+    """Return the sub-group policy of the keys ``split`` and ``split.<key>``, if any."""
+    if "split" not in values:
         return ()
     return (
         core.SubGroupPolicy(
-            name=said.get("split.name", "part"),
-            sub_group_size=int(said["split"]),
-            min_sub_groups=int(said["split.min"]) if "split.min" in said else None,
-            match_label_keys=(said["split.by"],),
-            network_topology=topology(said.get("split.topology", "")),
+            name=values.get("split.name", "part"),
+            sub_group_size=int(values["split"]),
+            min_sub_groups=int(values["split.min"]) if "split.min" in values else None,
+            match_label_keys=(values["split.by"],),
+            network_topology=topology(values.get("split.topology", "")),
         ),
     )
 

@@ -13,7 +13,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Evict
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import decide, world
 
 
@@ -142,10 +142,10 @@ def test_who_is_owed_room_is_admitted(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.admitted], ids=lambda case: case.name)
 def test_and_gets_it(case: Case) -> None:
-    unfolding = Unfolding(world(written(case.world)), case.config, replaced=False)
-    evicted = [effect for plan in unfolding.cycles(6) for effect in plan.of(Evict)]
+    simulation = Simulation(world(written(case.world)), case.config, replaced=False)
+    evicted = [effect for plan in simulation.cycles(6) for effect in plan.of(Evict)]
     assert evicted
-    pod = unfolding.pod("default/new-0")
+    pod = simulation.pod("default/new-0")
     assert pod is not None
     assert pod.spec.node_name == "n1"
 
@@ -155,11 +155,11 @@ def test_an_admitted_job_for_which_there_is_no_room_does_not_keep_the_next_one_o
     odd = "job odd queue=a minres.cpu=4: 4 x cpu=1 selector.disk=none"
     text = written(BY_WEIGHT + odd + "\nNEW queue=a 4")
     config = configured("proportion")
-    unfolding = Unfolding(world(text), config, replaced=False)
-    told = unfolding.objects["PodGroup", "default/odd"]
+    simulation = Simulation(world(text), config, replaced=False)
+    told = simulation.objects["PodGroup", "default/odd"]
     assert isinstance(told, core.PodGroup)
     condition = core.Condition(type="Unschedulable", status="True")
-    unfolding.objects["PodGroup", "default/odd"] = msgspec.structs.replace(
+    simulation.objects["PodGroup", "default/odd"] = msgspec.structs.replace(
         told, status=msgspec.structs.replace(told.status, conditions=(condition,))
     )
-    assert "podgroup new Inqueue" in str(unfolding.cycle())
+    assert "podgroup new Inqueue" in str(simulation.cycle())

@@ -20,7 +20,7 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import GANG_CHAINS, evicting_configs
 
@@ -67,11 +67,11 @@ def networked_worlds(draw: st.DrawFn) -> str:
 @many
 @given(networked_worlds(), evicting_configs(GANG_CHAINS), st.booleans())
 def test_every_plan_is_sound_and_the_world_comes_to_rest(text: str, chosen: SchedulerConfig, replaced: bool) -> None:
-    unfolding = Unfolding(world(text), chosen, replaced)
+    simulation = Simulation(world(text), chosen, replaced)
     plans: list[Plan] = []
     for _ in range(REST + 1):
-        before = unfolding.snapshot()
-        plans.append(unfolding.cycle())
+        before = simulation.snapshot()
+        plans.append(simulation.cycle())
         assert violations(before, plans[-1], enforced_invariants(chosen)) == []
         if not plans[-1].of(Bind, Evict, Nominate):
             return
@@ -82,19 +82,19 @@ def test_every_plan_is_sound_and_the_world_comes_to_rest(text: str, chosen: Sche
 @given(networked_worlds(), evicting_configs(GANG_CHAINS))
 def test_whoever_others_left_for_has_its_room_when_it_is_free(text: str, chosen: SchedulerConfig) -> None:
     """An important newcomer that evicts nobody would like the room while the victims take their time: it does not get it."""
-    unfolding = Unfolding(world(text), chosen, lingering=True)
-    plan = unfolding.cycle()
+    simulation = Simulation(world(text), chosen, graceful=True)
+    plan = simulation.cycle()
     preemptors = {effect.preemptor for effect in plan.of(Evict)}
     promised = {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors}
     assert preemptors <= {effect.group for effect in plan.of(Nominate)}
     if not promised:
         return
-    unfolding.add(newcomers())
-    second = unfolding.cycle()
+    simulation.add(newcomers())
+    second = simulation.cycle()
     bound = {effect.pod: effect.node for effect in second.of(Bind)}
     assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
-    unfolding.end_terminating()
-    bound |= {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+    simulation.end_terminating()
+    bound |= {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
     assert promised.items() <= bound.items()
 
 
@@ -110,16 +110,16 @@ def newcomers() -> Iterator[Object]:
 @given(networked_worlds(), evicting_configs(GANG_CHAINS))
 def test_no_bundle_could_have_stayed(text: str, chosen: SchedulerConfig) -> None:
     """With any one bundle in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
-    unfolding = Unfolding(world(text), chosen)
-    before = unfolding.snapshot()
-    plan = unfolding.cycle()
+    simulation = Simulation(world(text), chosen)
+    before = simulation.snapshot()
+    plan = simulation.cycle()
     if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
         return
     preemptor = plan.of(Evict)[0].preemptor
     promised = {effect.pod for effect in plan.of(Nominate) if effect.group == preemptor}
     for spared in bundles_of(before, plan):
-        after = Unfolding(world(text), changed(chosen, actions=("allocate",)))
-        after.carry_out(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)
+        after = Simulation(world(text), changed(chosen, actions=("allocate",)))
+        after.apply(effect for effect in plan.of(Bind, Evict) if effect.pod not in spared)
         after.gate_pending(promised)
         assert not promised <= {effect.pod for effect in after.cycle().of(Bind)}, spared
 

@@ -9,7 +9,7 @@ from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 
@@ -20,23 +20,23 @@ REST = 5
 @many
 @given(crowded_worlds(), evicting_configs(), st.booleans())
 def test_a_world_in_which_nothing_happens_comes_to_rest(text: str, config: SchedulerConfig, replaced: bool) -> None:
-    unfolding = Unfolding(world(text), config, replaced)
-    plans = list(unfolding.cycles(REST + 1))
+    simulation = Simulation(world(text), config, replaced)
+    plans = list(simulation.cycles(REST + 1))
     assert not plans[-1].of(Bind, Evict, Nominate), "\n--\n".join(map(str, plans))
 
 
 @many
 @given(crowded_worlds(), evicting_configs())
 def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: SchedulerConfig) -> None:
-    unfolding = Unfolding(world(text), config)
+    simulation = Simulation(world(text), config)
     for _ in range(REST):
-        seen = unfolding.snapshot()
-        plan = unfolding.cycle()
-        assert violations(seen, plan, enforced_invariants(unfolding.config)) == []
+        seen = simulation.snapshot()
+        plan = simulation.cycle()
+        assert violations(seen, plan, enforced_invariants(simulation.config)) == []
         promised = kept_for(plan)
         assert {effect.preemptor for effect in plan.of(Evict)} <= {effect.group for effect in plan.of(Nominate)}
         if promised:
-            bound = {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+            bound = {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
             assert promised.items() <= bound.items()
 
 
@@ -44,17 +44,17 @@ def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: Sched
 @given(crowded_worlds(), evicting_configs())
 def test_the_room_is_kept_for_its_owner_until_it_is_free(text: str, config: SchedulerConfig) -> None:
     """The victims take their time, and an important newcomer would like the room: it does not get it."""
-    unfolding = Unfolding(world(text), config, lingering=True)
-    plan = unfolding.cycle()
+    simulation = Simulation(world(text), config, graceful=True)
+    plan = simulation.cycle()
     promised = kept_for(plan)
     if not promised:
         return
-    unfolding.add(world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"))
-    second = unfolding.cycle()
+    simulation.add(world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"))
+    second = simulation.cycle()
     bound = {effect.pod: effect.node for effect in second.of(Bind)}
     assert not promised.keys() & {effect.pod for effect in second.of(Nominate)}
-    unfolding.end_terminating()
-    bound |= {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+    simulation.end_terminating()
+    bound |= {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
     assert promised.items() <= bound.items()
 
 
@@ -62,13 +62,13 @@ def test_the_room_is_kept_for_its_owner_until_it_is_free(text: str, config: Sche
 @given(crowded_worlds(), evicting_configs())
 def test_no_victim_could_have_stayed(text: str, config: SchedulerConfig) -> None:
     """With any one victim in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
-    plan = Unfolding(world(text), config).cycle()
+    plan = Simulation(world(text), config).cycle()
     victims, promised = [effect.pod for effect in plan.of(Evict)], kept_for(plan)
     if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
         return
     for spared in victims:
-        after = Unfolding(world(text), replace(config, actions=("allocate",)))
-        after.carry_out(effect for effect in plan.of(Bind, Evict) if effect.pod != spared)
+        after = Simulation(world(text), replace(config, actions=("allocate",)))
+        after.apply(effect for effect in plan.of(Bind, Evict) if effect.pod != spared)
         after.gate_pending(promised)
         assert not promised.keys() <= {effect.pod for effect in after.cycle().of(Bind)}, spared
 

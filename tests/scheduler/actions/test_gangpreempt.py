@@ -13,7 +13,7 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate
 from volcanopy.scheduler.session.session import Session
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, snapshot, world
 
 PLUGINS = "priority, gang, conformance | predicates, binpack"
@@ -362,13 +362,13 @@ class TestDomains:
 
     def test_nominations_stay_in_the_domain_until_victims_terminate(self) -> None:
         text = f"{CLASSES}{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 2 x cpu=2"
-        unfolding = Unfolding(world(text), config(PLUGINS, CHAIN), lingering=True, replaced=False)
-        promised = {effect.pod: effect.node for effect in unfolding.cycle().of(Nominate)}
-        unfolding.add(world("class top value=99\njob z priority=top: 4 x cpu=1"))
-        bound = {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+        simulation = Simulation(world(text), config(PLUGINS, CHAIN), graceful=True, replaced=False)
+        promised = {effect.pod: effect.node for effect in simulation.cycle().of(Nominate)}
+        simulation.add(world("class top value=99\njob z priority=top: 4 x cpu=1"))
+        bound = {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
         assert not bound
-        unfolding.end_terminating()
-        bound = {effect.pod: effect.node for effect in unfolding.cycle().of(Bind)}
+        simulation.end_terminating()
+        bound = {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
         assert promised.items() <= bound.items()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from volcanopy.scheduler.framework.config import SchedulerConfig
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, world
 
 PROPORTION = "priority, gang, conformance, proportion | predicates"
@@ -202,5 +202,5 @@ def test_two_queues_come_to_rest() -> None:
         job c queue=q1 min=0: 2 x cpu=1 on=n1
         job b queue=q2: 3 x cpu=1
         """
-    plans = list(Unfolding(world(text), capacity()).cycles(6))
+    plans = list(Simulation(world(text), capacity()).cycles(6))
     assert not plans[-1].of(Bind, Evict, Nominate)

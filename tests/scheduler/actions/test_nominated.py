@@ -4,7 +4,7 @@ import msgspec
 
 from volcanopy.api import core
 from volcanopy.scheduler.model.plan import Bind, Explain, Nominate, Plan
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, world
 
 RULES = config("priority, gang | predicates, binpack", "enqueue, allocate, preempt")
@@ -23,20 +23,20 @@ def lines(plan: Plan) -> list[str]:
     return [str(effect) for effect in plan.effects if isinstance(effect, Bind | Nominate)]
 
 
-def unfolding(text: str = LEAVING) -> Unfolding:
-    return Unfolding(world(text), RULES, replaced=False, lingering=True)
+def simulation(text: str = LEAVING) -> Simulation:
+    return Simulation(world(text), RULES, replaced=False, graceful=True)
 
 
 def test_a_nomination_survives_a_restart_in_the_pod_status() -> None:
     """A scheduler that has just come up sees the nomination and nothing else: the more important newcomer waits."""
-    scene = unfolding(f"{LEAVING}\n{NEWCOMER}")
+    scene = simulation(f"{LEAVING}\n{NEWCOMER}")
     assert lines(scene.cycle()) == []
     scene.end_terminating()
     assert lines(scene.cycle()) == ["bind owner-0 -> n1"]
 
 
 def test_without_a_nomination_a_new_pod_takes_the_node() -> None:
-    scene = unfolding(f"{LEAVING.replace(' nominated=n1', '')}\n{NEWCOMER}")
+    scene = simulation(f"{LEAVING.replace(' nominated=n1', '')}\n{NEWCOMER}")
     scene.end_terminating()
     assert lines(scene.cycle())[0] == "bind urgent-0 -> n1"
 
@@ -50,7 +50,7 @@ def test_a_waiting_job_names_the_nominated_one() -> None:
 
 
 def test_a_nomination_ends_with_its_pod() -> None:
-    scene = unfolding(f"{LEAVING}\n{NEWCOMER}")
+    scene = simulation(f"{LEAVING}\n{NEWCOMER}")
     del scene.objects["Pod", "default/owner-0"]
     assert lines(scene.cycle()) == ["nominate urgent-0 -> n1"]
     scene.end_terminating()
@@ -59,7 +59,7 @@ def test_a_nomination_ends_with_its_pod() -> None:
 
 def test_a_nomination_ends_when_the_pod_is_placed_elsewhere() -> None:
     """Its node is cordoned meanwhile: the owner goes elsewhere, and the room it had been promised is anybody's."""
-    scene = unfolding(f"{LEAVING}\njob next: 1 x cpu=4")
+    scene = simulation(f"{LEAVING}\njob next: 1 x cpu=4")
     _schedulable(scene, "n1", False)
     _schedulable(scene, "n2", True)
     assert lines(scene.cycle()) == ["bind owner-0 -> n2"]
@@ -69,7 +69,7 @@ def test_a_nomination_ends_when_the_pod_is_placed_elsewhere() -> None:
 
 
 def test_a_nomination_is_removed_when_no_node_is_feasible() -> None:
-    scene = unfolding(LEAVING)
+    scene = simulation(LEAVING)
     _schedulable(scene, "n1", False)
     assert lines(scene.cycle()) == ["nominate owner-0 -> nowhere"]
     assert lines(scene.cycle()) == []
@@ -83,13 +83,13 @@ def test_a_gang_keeps_all_nominations_while_victims_terminate() -> None:
     job old: 1 x cpu=4 on=n1 releasing
     job owner: 1 x cpu=4 nominated=n1, 1 x cpu=4 nominated=n2
     """
-    scene = unfolding(f"{text}\n{NEWCOMER}")
+    scene = simulation(f"{text}\n{NEWCOMER}")
     assert lines(scene.cycle()) == []
     scene.end_terminating()
     assert lines(scene.cycle()) == ["bind owner-0 -> n1", "bind owner-1 -> n2"]
 
 
-def _schedulable(scene: Unfolding, name: str, is_so: bool) -> None:
+def _schedulable(scene: Simulation, name: str, is_so: bool) -> None:
     node = scene.objects["Node", name]
     assert isinstance(node, core.Node)
     spec = msgspec.structs.replace(node.spec, unschedulable=not is_so)

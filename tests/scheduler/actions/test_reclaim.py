@@ -1,7 +1,7 @@
 """reclaim: what queues take back from each other, and when not."""
 
 from volcanopy.scheduler.model.plan import Evict, Nominate, SetPodGroup
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, world
 
 PROPORTION = "gang, conformance, proportion | predicates"
@@ -80,6 +80,8 @@ def test_two_queues_do_not_evict_each_other_for_ever() -> None:
         job a min=0 queue=q1: 2 x cpu=3 on=n1
         job b min=0 queue=q2: 2 x cpu=2
         """
-    unfolding = Unfolding(world(text), config("gang, conformance, capacity | predicates", "enqueue, allocate, reclaim"))
-    plans = list(unfolding.cycles(6))
+    simulation = Simulation(
+        world(text), config("gang, conformance, capacity | predicates", "enqueue, allocate, reclaim")
+    )
+    plans = list(simulation.cycles(6))
     assert not plans[-1].of(Evict, Nominate)

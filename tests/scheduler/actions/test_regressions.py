@@ -8,7 +8,7 @@ from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
-from volcanopy.testing.cycles import Unfolding
+from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, decide, snapshot, world
 from volcanopy.testing.random_worlds import Case
 
@@ -43,11 +43,11 @@ def test_equal_tasks_of_a_job_do_not_take_turns() -> None:
 def test_a_job_for_which_others_left_stays_admitted() -> None:
     """None of its pods runs, and its queue takes no new jobs: it is no new job."""
     text = "node n2 cpu=3\nqueue q closed\njob v min=0 queue=q: 2 x cpu=1 on=n2\njob j queue=q phase=Running: 1 x cpu=2"
-    unfolding = Unfolding(world(text), config("gang", "enqueue, preempt, allocate"))
-    first = unfolding.cycle()
+    simulation = Simulation(world(text), config("gang", "enqueue, preempt, allocate"))
+    first = simulation.cycle()
     assert [str(effect) for effect in first.of(Evict, Nominate)] == ["evict v-1: preempt", "nominate j-0 -> n2"]
     assert {effect.pod_group: effect.phase for effect in first.of(SetPodGroup)}["default/j"] == "Inqueue"
-    assert [str(effect) for effect in unfolding.cycle().of(Bind)] == ["bind j-0 -> n2"]
+    assert [str(effect) for effect in simulation.cycle().of(Bind)] == ["bind j-0 -> n2"]
 
 
 def test_backfill_leaves_kept_room_to_its_owner() -> None:
@@ -106,8 +106,8 @@ def test_the_reason_for_waiting_does_not_depend_on_the_order_of_arrival() -> Non
     objects = world(text)
     plans = set()
     for things in (objects, objects[::-1]):
-        unfolding = Unfolding(things, config("proportion", "allocate"))
-        plans.add(str(unfolding.cycle()))
+        simulation = Simulation(things, config("proportion", "allocate"))
+        plans.add(str(simulation.cycle()))
     assert len(plans) == 1
 
 
@@ -126,11 +126,11 @@ def test_what_was_kept_for_part_of_a_gang_is_bound_with_the_rest() -> None:
 
 def rests(text: str, document: str, cycles: int = 5) -> bool:
     """Whether nobody comes or goes any more after so many cycles, when those who leave are made anew."""
-    unfolding = Unfolding(world(text), parse(document, builtin()), replaced=True)
+    simulation = Simulation(world(text), parse(document, builtin()), replaced=True)
     for _ in range(cycles):
-        unfolding.cycle()
-        unfolding.end_terminating()
-    return not unfolding.cycle().of(Bind, Evict, Nominate)
+        simulation.cycle()
+        simulation.end_terminating()
+    return not simulation.cycle().of(Bind, Evict, Nominate)
 
 
 def test_what_one_action_takes_another_does_not_take_back() -> None:

@@ -228,11 +228,11 @@ def test_devices_agree_in_the_attribute_that_a_constraint_names() -> None:
         node n1 cpu=4
         deviceclass gpu driver=gpu.example.com
         devices n1 count=2 {each} model=a100
-        claim pair class=gpu count=2 alike={alike}
+        claim pair class=gpu count=2 match={match}
         job a: 1 x cpu=1 claim=pair
         """
-    assert plan(world.format(each="each=socket", alike="model"), PLUGINS) == "bind a-0 -> n1 (pair=0+1)"
-    assert plan(world.format(each="each=socket", alike="socket"), PLUGINS).lines == [
+    assert plan(world.format(each="each=socket", match="model"), PLUGINS) == "bind a-0 -> n1 (pair=0+1)"
+    assert plan(world.format(each="each=socket", match="socket"), PLUGINS).lines == [
         f"podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 {NONE_LEFT}"
     ]
 

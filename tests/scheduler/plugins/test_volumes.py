@@ -139,7 +139,7 @@ def test_a_volume_is_made_only_where_its_driver_says_that_there_is_room() -> Non
         node n1 cpu=4 zone=a
         node n2 cpu=4 zone=b
         storageclass fast waits provisioner=disks.example.com
-        csidriver disks.example.com tells
+        csidriver disks.example.com storagecapacity
         capacity here class=fast size=1Gi zone=a
         capacity there class=fast size=9Gi zone=b
         pvc data size={size} class=fast

@@ -62,7 +62,7 @@ class ClaimWriter:
         if volumes:
             for volume in volumes:
                 await self._announce(volume, effect.node)
-            await self._volumes(effect, uid, effect.claims.patience)
+            await self._volumes(effect, uid, effect.claims.timeout)
 
     async def undo(self, uid: str, done: ClaimProgress) -> None:
         """Release the devices that a bind has reserved."""

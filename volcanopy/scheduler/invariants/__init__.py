@@ -1,1 +1,1 @@
-"""What no plan may violate, checked on the frozen tables only."""
+"""Invariants of plans, checked on the frozen tables only."""

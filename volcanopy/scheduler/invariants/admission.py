@@ -3,17 +3,17 @@
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.invariants.plan_outcome import Kept
+from volcanopy.scheduler.invariants.plan_outcome import IsEnforced
 from volcanopy.scheduler.model.plan import Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
-def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
-    """What admitted jobs may still request fits every quota of their namespace beside what is used already.
+def over_quota(snapshot: Snapshot, plan: Plan, is_enforced: IsEnforced) -> list[str]:
+    """Return the quotas that are exceeded by usage and the outstanding requests of admitted jobs.
 
-    Judged are the resources that newly admitted jobs request. Quotas with scopes are the API server's to judge.
+    Only resources that newly admitted jobs request are checked. Quotas with scopes are left to the API server.
     """
-    if not snapshot.quotas or not kept("resourcequota", "enqueue"):
+    if not snapshot.quotas or not is_enforced("resourcequota", "enqueue"):
         return []
     jobs = snapshot.jobs
     admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase != "Pending"}
@@ -31,22 +31,22 @@ def over_quota(snapshot: Snapshot, plan: Plan, kept: Kept) -> list[str]:
             if jobs.groups[row] is not None and str(jobs.keys[row]).startswith(f"{namespace}/")
         ]
         hard, used = _amounts(quota.status.hard), _amounts(quota.status.used)
-        requested = {name for row in newcomers for name, units in _asks(snapshot, row).items() if units}
+        requested = {name for row in newcomers for name, units in _outstanding(snapshot, row).items() if units}
         for name in sorted(requested & hard.keys()):
-            asked = sum(_asks(snapshot, row).get(name, 0) for row in [*newcomers, *before])
-            if asked + used.get(name, 0) > hard[name]:
-                amounts = f"{quantity.text(name, asked + used.get(name, 0))} of {quantity.text(name, hard[name])}"
+            total = sum(_outstanding(snapshot, row).get(name, 0) for row in [*newcomers, *before])
+            if total + used.get(name, 0) > hard[name]:
+                amounts = f"{quantity.text(name, total + used.get(name, 0))} of {quantity.text(name, hard[name])}"
                 result.append(f"resourcequota {quota.metadata.key} is exceeded by reservations: {amounts} {name}")
     return result
 
 
-def _asks(snapshot: Snapshot, job: int) -> dict[str, int]:
-    """The part of a job's minimum that no pod requests yet."""
+def _outstanding(snapshot: Snapshot, job: int) -> dict[str, int]:
+    """Return the part of the minimal resources of a job that no pod requests yet."""
     group = snapshot.jobs.groups[job]
     made = snapshot.jobs.allocated.values[:, job] + snapshot.jobs.pending.values[:, job]
-    there = dict(zip(snapshot.axis.names, made.tolist(), strict=True))
+    created = dict(zip(snapshot.axis.names, made.tolist(), strict=True))
     least = _amounts(group.spec.min_resources or {})
-    return {name: max(units - max(there.get(name, 0), 0), 0) for name, units in least.items()}
+    return {name: max(units - max(created.get(name, 0), 0), 0) for name, units in least.items()}
 
 
 def _amounts(resources: core.Quantities) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""What no plan may ever do: the one oracle of property tests, simulator, service and applier.
+"""Check of plans against all invariants, for property tests, the simulator, the service and the applier.
 
-The plan is looked at on the snapshot alone, with plain sums, independent of the ledger that made it. What a plan does is
-read effect by effect; what exists is only passed over as columns, so that judging a small plan on a large cluster is cheap.
+The check uses the snapshot alone, with plain sums, independent of the ledger. Effects are read one by one and the tables
+as columns, so that the check of a small plan on a large cluster is cheap.
 """
 
 from collections.abc import Iterable
@@ -21,39 +21,39 @@ from volcanopy.scheduler.invariants.topology import topology_crossed
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-PROMISES = frozenset({"gang", "proportion", "capacity", "conformance", "pdb", "cdp", "priority", "resourcequota"})
+ENFORCED = frozenset({"gang", "proportion", "capacity", "conformance", "pdb", "cdp", "priority", "resourcequota"})
 """Plugins with invariants that are checked here, beside those that are always checked."""
 
 
-def violations(snapshot: Snapshot, plan: Plan, promised: Iterable[str] = PROMISES) -> list[str]:
-    """Everything that the plan does wrong, a sentence each; empty for a sound plan.
+def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCED) -> list[str]:
+    """Return the violations of a plan, one sentence each; empty for a valid plan.
 
-    ``promised`` says whose promises are in force (see :attr:`SchedulerConfig.promises`): the name of a plugin for all
-    that it promises, or ``plugin:part`` for one part of it, such as ``conformance:reclaim``. Gangs are whole only
-    where gang is configured. What no plugin needs to promise is always checked: room, that pods and nodes exist, that
-    what is not preemptable stays, that every eviction pays, and what queues let their users, groups and jobs have.
+    ``enforced`` names the invariants of plugins to check (see :attr:`SchedulerConfig.enforced_invariants`): a plugin for
+    all of its invariants, or ``plugin:part`` for a part, such as ``conformance:reclaim``. Always checked are node
+    capacity, that pods and nodes exist, that only preemptable pods are evicted, that each eviction has a preemptor, and
+    the limits of queues, users and groups.
     """
-    promised = frozenset(promised)
+    enforced = frozenset(enforced)
 
-    def kept(plugin: str, part: str) -> bool:
-        return plugin in promised or f"{plugin}:{part}" in promised
+    def is_enforced(plugin: str, part: str) -> bool:
+        return plugin in enforced or f"{plugin}:{part}" in enforced
 
     made, result = plan_outcome.read(snapshot, plan)
     result += node_capacity.overcommitted(made)
-    result += node_capacity.overpromised(made)
-    if kept("gang", "ready"):
+    result += node_capacity.overcommitted_by_nominations(made)
+    if is_enforced("gang", "ready"):
         result += gangs.split(made)
-    result += gangs.unpaid(made, whole=kept("gang", "ready"))
-    result += queues.beyond_limits(made, kept)
+    result += gangs.without_preemptor(made, whole=is_enforced("gang", "ready"))
+    result += queues.beyond_limits(made, is_enforced)
     result += user_limits.beyond_limits(made, plan)
-    result += holds_and_fences.started_though_stopped(made, plan)
+    result += holds_and_fences.started_in_held_queue(made, plan)
     if len(made.evicted):
-        result += queues.robbed(made, kept)
-        result += holds_and_fences.outranked(made)
-        result += victims.protected(made, kept)
-        result += victims.over_budget(made, kept)
-        result += victims.too_important(made, kept)
-    result += admission.over_quota(snapshot, plan, kept)
+        result += queues.wrongly_reclaimed(made, is_enforced)
+        result += holds_and_fences.reclaimed_by_lower_priority(made)
+        result += victims.protected(made, is_enforced)
+        result += victims.over_budget(made, is_enforced)
+        result += victims.wrongly_preempted(made, is_enforced)
+    result += admission.over_quota(snapshot, plan, is_enforced)
     result += topology_crossed(snapshot, plan)
     result += claims.broken_claims(snapshot, plan)
     return result

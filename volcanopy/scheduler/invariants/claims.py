@@ -1,4 +1,4 @@
-"""Whether a plan hands out what is there, once: no volume and no device to two claims, and each where it can be used."""
+"""Invariants of volumes and devices: each exists, is assigned to one claim, and is usable on the node of the pod."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,31 +13,31 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 
 
 def broken_claims(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """What is wrong with the volumes and devices that binds hand out."""
+    """Return the violations in the volumes and devices that binds assign."""
     binds: list[Bind] = [effect for effect in plan.of(Bind) if effect.claims is not None]
     return [*_volumes(snapshot, binds), *_devices(snapshot, binds)] if binds else []
 
 
 def _volumes(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
     claim_tables = snapshot.claim_tables
-    taker: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for bind in binds:
         for choice in bind.claims.volumes if bind.claims is not None else ():
             claim = claim_tables.claims.get(choice.claim)
             if claim is None or claim.metadata.uid != choice.uid:
                 yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
             elif choice.volume:
-                yield from _given_volume(snapshot, bind, choice, taker)
+                yield from _given_volume(snapshot, bind, choice, owners)
 
 
-def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, taker: dict[str, str]) -> Iterator[str]:
+def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, owners: dict[str, str]) -> Iterator[str]:
     volume = snapshot.claim_tables.volumes.get(choice.volume)
     if volume is None:
         yield f"claim {choice.claim} gets volume {choice.volume}, which does not exist"
         return
     reference = volume.spec.claim_ref
     holder = "" if reference is None else f"{reference.namespace}/{reference.name}"
-    if taker.setdefault(choice.volume, choice.claim) != choice.claim or holder not in {"", choice.claim}:
+    if owners.setdefault(choice.volume, choice.claim) != choice.claim or holder not in {"", choice.claim}:
         yield f"claim {choice.claim} gets volume {choice.volume}, which is bound to another claim"
     affinity = volume.spec.node_affinity
     if affinity is not None and not _admits(affinity.required, snapshot, bind.node):
@@ -65,7 +65,7 @@ def _devices(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
 
 
 def _kept(snapshot: Snapshot, claims: set[str]) -> set[str]:
-    """Those of the claims whose devices others use: they keep them."""
+    """Return the claims whose devices are in use: they keep them."""
     known = snapshot.claim_tables.device_claims
     return {key for key in claims if key in known and known[key].status.reserved_for}
 
@@ -76,7 +76,9 @@ def _given_devices(
     allocation = msgspec.convert(choice.allocation, devices.Allocation)
     if allocation.node_selector is not None and not _admits(allocation.node_selector, snapshot, bind.node):
         yield f"pod {bind.pod} is bound to {bind.node}, where the devices of claim {choice.claim} cannot be used"
-    own = Counter((one.driver, one.pool, one.device) for one in allocation.devices.results if not one.admin_access)
+    own = Counter(
+        (result.driver, result.pool, result.device) for result in allocation.devices.results if not result.admin_access
+    )
     for device, times in own.items():
         given.setdefault(device, set()).add(choice.claim)
         if times > 1:

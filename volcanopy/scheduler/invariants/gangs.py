@@ -1,4 +1,4 @@
-"""Whether gangs are whole: those of which something is bound, and those for whom others leave."""
+"""Invariants of gangs: whole gangs are bound, and evictions have a preemptor that can start."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from volcanopy.scheduler.model.resources import Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 
-_PAID_FOR = ("preempt", "reclaim")
+_WITH_PREEMPTOR = ("preempt", "reclaim")
 """The actions whose evictions have a preemptor."""
 
 
 def action_of(reason: str) -> str:
-    """The action behind the reason of an eviction: ``gangpreempt`` is a way to preempt."""
+    """Return the action of an eviction reason; ``gangpreempt`` counts as ``preempt``."""
     return reason.removeprefix("gang")
 
 
 def split(moves: Moves) -> list[str]:
-    """A job of which something is bound has its minimum, and that of its roles, afterwards."""
+    """Return the jobs with bound pods that do not reach their minimum, or that of their tasks."""
     snapshot, jobs, roles = moves.snapshot, moves.snapshot.jobs, moves.snapshot.roles
     affected = np.unique(snapshot.tasks.job[moves.bound])
     affected = affected[affected != NONE]
@@ -34,22 +34,22 @@ def split(moves: Moves) -> list[str]:
     short = np.flatnonzero((of_role < roles.minimum) & np.isin(roles.job, affected))
     for role in short.tolist():
         job = int(roles.job[role])
-        if jobs.min_available[job] >= sum(int(roles.minimum[one]) for one in jobs.roles[job]):
+        if jobs.min_available[job] >= sum(int(roles.minimum[other]) for other in jobs.roles[job]):
             result.append(
                 f"gang {jobs.keys[job]} is split: {of_role[role]}/{roles.minimum[role]} required pods of task"
                 f" {roles.names[role]} have a node"
-            )  # a job that is content with fewer than its roles together need is not bound by them
+            )  # task minimums do not apply if they exceed minAvailable in sum
     return result
 
 
-def unpaid(moves: Moves, whole: bool) -> list[str]:
-    """Each evicted pod has a preemptor that gets a node; with ``whole`` gangs, for the minimum of the job."""
+def without_preemptor(moves: Moves, whole: bool) -> list[str]:
+    """Return the evictions whose preemptor gets no node, or, with ``whole``, does not reach its minimum."""
     snapshot, jobs = moves.snapshot, moves.snapshot.jobs
     result, preemptors = [], dict[str, str]()
     for evict in moves.evictions:
         if evict.preemptor:
             preemptors.setdefault(evict.preemptor, evict.pod)
-        elif action_of(evict.reason) in _PAID_FOR:
+        elif action_of(evict.reason) in _WITH_PREEMPTOR:
             result.append(f"pod {evict.pod} is evicted without a preemptor")
     if not preemptors:
         return result

@@ -1,4 +1,4 @@
-"""Whether a plan keeps to what queues show of themselves: nothing starts where it is held, and who looks more important stays."""
+"""Invariants of stop policies and priority offsets: no starts in held queues, no reclaim by jobs of lower priority."""
 
 from volcanopy.scheduler.invariants.gangs import action_of
 from volcanopy.scheduler.invariants.plan_outcome import Moves
@@ -6,8 +6,8 @@ from volcanopy.scheduler.model.plan import Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
 
-def started_though_stopped(moves: Moves, plan: Plan) -> list[str]:
-    """Nothing is admitted or given a place in a queue that is on hold, by itself or from above; drained is who may be."""
+def started_in_held_queue(moves: Moves, plan: Plan) -> list[str]:
+    """Return admissions and placements in held queues, and drain evictions in queues that are not drained."""
     snapshot, result = moves.snapshot, list[str]()
     tasks, jobs = snapshot.tasks, snapshot.jobs
     if snapshot.queues.terms.stops is None and all(evict.reason != "drain" for evict in moves.evictions):
@@ -31,8 +31,8 @@ def started_though_stopped(moves: Moves, plan: Plan) -> list[str]:
     return result
 
 
-def outranked(moves: Moves) -> list[str]:
-    """Nobody's room is taken back by a job that looks less important, where the lines of their queues meet."""
+def reclaimed_by_lower_priority(moves: Moves) -> list[str]:
+    """Return the pods that are reclaimed for a job of lower effective priority across their queues."""
     snapshot, result = moves.snapshot, list[str]()
     if snapshot.queues.terms.offsets is None:
         return result
@@ -51,7 +51,7 @@ def outranked(moves: Moves) -> list[str]:
 
 
 def _seen(snapshot: Snapshot, job: int, by: int) -> int:
-    """The priority of a job as that of another queue sees it: out through each queue that does not hold both."""
+    """Return the priority of a job for a job of another queue: with the offsets of the queues that do not contain both."""
     queues, seen = snapshot.queues, int(snapshot.jobs.priority[job])
     shared = set(queues.lines[snapshot.jobs.queue[by]].tolist())
     for row in queues.lines[snapshot.jobs.queue[job]].tolist():

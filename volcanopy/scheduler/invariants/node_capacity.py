@@ -1,4 +1,4 @@
-"""Whether nodes can carry what a plan puts on them: now what it binds, and later what it keeps room for."""
+"""Invariants of node capacity: bound pods fit now, nominated pods fit after the evictions."""
 
 import numpy as np
 
@@ -10,19 +10,19 @@ from volcanopy.scheduler.model.task_status import ON_NODE, Status
 
 
 def overcommitted(moves: Moves) -> list[str]:
-    """Bound pods must fit beside all that takes room of their node now; what leaves has not left yet."""
+    """Return the nodes whose bound pods do not fit beside all current pods; victims still use resources."""
     there = ON_NODE[moves.status]
     return _beyond(moves, moves.bound, there, "is overcommitted")
 
 
-def overpromised(moves: Moves) -> list[str]:
-    """Pods with kept room must fit beside all that stays on their node and all that is promised there."""
+def overcommitted_by_nominations(moves: Moves) -> list[str]:
+    """Return the nodes whose nominated pods do not fit beside the remaining pods and other nominated pods."""
     stays = (ON_NODE[moves.status] & (moves.status != Status.RELEASING)) | moves.waits
-    return _beyond(moves, moves.nominated, stays, "is promised to more than it can carry")
+    return _beyond(moves, moves.nominated, stays, "is overcommitted by nominated pods")
 
 
 def _beyond(moves: Moves, newcomers: Rows, counted: np.ndarray[tuple[int], np.dtype[np.bool_]], what: str) -> list[str]:
-    """Where the counted tasks ask for more than a node of newcomers has, of what these ask for."""
+    """Return the nodes of newcomers where the counted tasks exceed a resource that the newcomers request."""
     if not len(newcomers):
         return []
     snapshot = moves.snapshot
@@ -31,11 +31,13 @@ def _beyond(moves: Moves, newcomers: Rows, counted: np.ndarray[tuple[int], np.dt
     place[nodes] = np.arange(len(nodes))
     rows = np.flatnonzero(counted & (place[moves.node] != NONE))
     taken = moves.sums(rows, place[moves.node[rows]], len(nodes))
-    asked: Ints = moves.sums(newcomers, place[moves.node[newcomers]], len(nodes))
-    room = snapshot.nodes.allocatable.values[:, nodes]
+    requested: Ints = moves.sums(newcomers, place[moves.node[newcomers]], len(nodes))
+    allocatable = snapshot.nodes.allocatable.values[:, nodes]
     result = []
-    for at, dim in zip(*np.nonzero(((asked > 0) & (taken > room)).T), strict=True):
+    for at, dim in zip(*np.nonzero(((requested > 0) & (taken > allocatable)).T), strict=True):
         resource = snapshot.axis.names[dim]
-        amounts = f"{quantity.text(resource, int(taken[dim, at]))} of {quantity.text(resource, int(room[dim, at]))}"
+        amounts = (
+            f"{quantity.text(resource, int(taken[dim, at]))} of {quantity.text(resource, int(allocatable[dim, at]))}"
+        )
         result.append(f"node {snapshot.nodes.names[nodes[at]]} {what}: {amounts} {resource}")
     return result

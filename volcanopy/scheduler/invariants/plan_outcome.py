@@ -1,7 +1,7 @@
-"""What a plan moves, as rows of its snapshot: how things stand when all of it has come true.
+"""Outcome of a plan: its moves as rows of the snapshot, and the columns of tasks after all effects.
 
-The oracle rests on this and on the snapshot's tables alone; nothing of the ledger that made the plan is used. Effects are
-read one by one, what exists is only touched as columns.
+Invariants use this and the tables of the snapshot alone, nothing of the ledger. Effects are read one by one, tables as
+columns.
 """
 
 from collections import Counter
@@ -52,19 +52,19 @@ class Moves:
 
     def sums(self, rows: Rows, groups: Rows, count: int) -> Ints:
         """(R, count): the summed requests of the tasks of each group; ``groups`` is the group of each row."""
-        shapes, asked = self.snapshot.tasks.shape[rows], self.snapshot.shapes.request.values
-        if count * asked.shape[1] < len(rows):  # few kinds of equal tasks: count these
-            kinds = np.bincount(groups * asked.shape[1] + shapes, minlength=count * asked.shape[1])
-            return asked @ kinds.reshape(count, -1).T.astype(np.int64)
-        totals = np.zeros((len(asked), count), dtype=np.int64)
-        for total, units in zip(totals, asked, strict=True):
+        shapes, requests = self.snapshot.tasks.shape[rows], self.snapshot.shapes.request.values
+        if count * requests.shape[1] < len(rows):  # few equivalence classes: count tasks by class
+            counts = np.bincount(groups * requests.shape[1] + shapes, minlength=count * requests.shape[1])
+            return requests @ counts.reshape(count, -1).T.astype(np.int64)
+        totals = np.zeros((len(requests), count), dtype=np.int64)
+        for total, units in zip(totals, requests, strict=True):
             if units.any():
                 np.add.at(total, groups, units[shapes])
         return totals
 
 
 def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
-    """The moves of a plan, and what is wrong with them as they stand; what makes no sense moves nothing."""
+    """Return the moves of a plan and the violations of single effects; invalid effects move nothing."""
     tasks, result = snapshot.tasks, list[str]()
     status, node = tasks.status.copy(), tasks.node.copy()
     waits: Mask = (tasks.nominated != NONE) & (status == Status.PENDING)
@@ -102,7 +102,7 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
 
 
 def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], list[str]]:
-    """The node of each task that is bound, and what is wrong with the binds."""
+    """Return the node of each bound task, and the violations of the binds."""
     at = [snapshot.task_row(bind.pod) for bind in binds]
     on = [snapshot.nodes.index.get(bind.node) for bind in binds]
     rows = np.array([NONE if row is None else row for row in at], dtype=np.intp)
@@ -129,5 +129,5 @@ def _repeated(what: str, pods: Iterable[str]) -> list[str]:
     return [f"pod {pod} is {what} {times} times" for pod, times in counts.items() if times > 1]
 
 
-Kept = Callable[[str, str], bool]
+IsEnforced = Callable[[str, str], bool]
 """Whether an invariant of a plugin is enforced: the plugin's name and a part of it, such as an action."""

@@ -7,47 +7,47 @@ import numpy as np
 
 from volcanopy.api import quantity
 from volcanopy.scheduler.invariants.gangs import action_of
-from volcanopy.scheduler.invariants.plan_outcome import Kept, Moves
+from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves
 from volcanopy.scheduler.model.queue_shares import Bounds, bounds
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING
 
 
-def beyond_limits(moves: Moves, kept: Kept) -> list[str]:
-    """No queue takes more than it may of a resource that its new pods request.
+def beyond_limits(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+    """Return the queues that exceed their limit in a resource that their new pods request.
 
-    Its limit is its capability, or its deserved share and borrowing limit, less what is reserved for others; in a tree the
-    same is true for each queue above it.
+    The limit is the capability, or the deserved share and borrowing limit, less what is reserved for others; in a tree
+    the ancestors are checked as well.
     """
     result = list[str]()
     if not len(moves.placed):
         return result
     added = _by_queue(moves, moves.placed)
     held = _by_queue(moves, np.flatnonzero(HOLDING[moves.status] | moves.waits))
-    for model in _models(moves, kept, ("flat", "tree")):
+    for model in _models(moves, is_enforced, ("flat", "tree")):
         result += _beyond(moves, added, held, model)
     return list(dict.fromkeys(result))
 
 
 class _Model(NamedTuple):
-    """How a plugin sees queues: as a tree or flat, and between which bounds."""
+    """The queue model of a plugin: tree or flat, and the bounds of queues."""
 
     in_tree: bool
     bounds: Bounds
 
 
-def _models(moves: Moves, kept: Kept, parts: Iterable[str]) -> list[_Model]:
+def _models(moves: Moves, is_enforced: IsEnforced, parts: Iterable[str]) -> list[_Model]:
     """The models of the plugins that enforce one of these parts."""
     queues, total, parts = moves.snapshot.queues, moves.snapshot.total, tuple(parts)
     result = []
-    if any(kept("proportion", part) for part in parts):
+    if any(is_enforced("proportion", part) for part in parts):
         result.append(_Model(queues.nested, bounds(total, queues, by_weight=True, in_tree=queues.nested)))
-    if any(kept("capacity", part) for part in parts):
-        shapes = [shape for shape in ("flat", "tree") if kept("capacity", shape)]
+    if any(is_enforced("capacity", part) for part in parts):
+        shapes = [shape for shape in ("flat", "tree") if is_enforced("capacity", shape)]
         in_trees = [shape == "tree" for shape in shapes or ["flat"]]
         result += [_Model(in_tree, bounds(total, queues, by_weight=False, in_tree=in_tree)) for in_tree in in_trees]
-    if any(kept("drf", part) for part in parts) and queues.terms.lending is not None:
+    if any(is_enforced("drf", part) for part in parts) and queues.terms.lending is not None:
         result.append(_Model(True, bounds(total, queues, by_weight=True, in_tree=True, alone=True)))
     return result
 
@@ -55,31 +55,28 @@ def _models(moves: Moves, kept: Kept, parts: Iterable[str]) -> list[_Model]:
 def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> list[str]:
     queues, limits, least = moves.snapshot.queues, model.bounds.limit, model.bounds.reserved
     if model.in_tree:
-        room = _down_the_tree(queues, limits, least)
-        return _over(moves, _rolled_up(queues, added), _rolled_up(queues, held), room, limits)
+        available = _down_the_tree(queues, limits, least)
+        return _over(moves, _rolled_up(queues, added), _rolled_up(queues, held), available, limits)
     others = least.sum(axis=1)[:, None] - least
-    room = np.minimum(limits, np.maximum(moves.snapshot.total[:, None] - others, least))
-    return _over(moves, added, held, room, limits)
+    available = np.minimum(limits, np.maximum(moves.snapshot.total[:, None] - others, least))
+    return _over(moves, added, held, available, limits)
 
 
-def _over(moves: Moves, added: Ints, held: Ints, room: Ints, limit: Ints) -> list[str]:
+def _over(moves: Moves, added: Ints, held: Ints, available: Ints, limit: Ints) -> list[str]:
     axis = moves.snapshot.axis
-    over = (added > 0) & (held > room)
+    over = (added > 0) & (held > available)
     over[axis.index["pods"]] = False
     result = []
     for queue, dim in zip(*np.nonzero(over.T), strict=True):
         resource = axis.names[dim]
-        has, most = (quantity.text(resource, int(table[dim, queue])) for table in (held, room))
-        what = "its capability" if room[dim, queue] == limit[dim, queue] else "what others' guarantees leave it"
+        has, most = (quantity.text(resource, int(table[dim, queue])) for table in (held, available))
+        what = "its capability" if available[dim, queue] == limit[dim, queue] else "what others' guarantees leave it"
         result.append(f"queue {moves.snapshot.queues.names[queue]} is over {what}: {has} of {most} {resource}")
     return result
 
 
-def robbed(moves: Moves, kept: Kept) -> list[str]:
-    """Reclaiming is between queues, spares queues that are not reclaimable, and takes no queue below what it is guaranteed.
-
-    Preempting is within a queue.
-    """
+def wrongly_reclaimed(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+    """Return reclaims within a queue, from unreclaimable queues or below a guarantee, and preemptions across queues."""
     queues = moves.snapshot.queues
     owners = _queue_of(moves, moves.evicted)
     result, reclaimed = [], []
@@ -97,7 +94,7 @@ def robbed(moves: Moves, kept: Kept) -> list[str]:
         elif action == "preempt" and preemptor not in {queue, NONE}:
             result.append(f"pod {evict.pod} is preempted by another queue, {queues.names[preemptor]}")
     if reclaimed:
-        for model in _models(moves, kept, ("reclaim",)):
+        for model in _models(moves, is_enforced, ("reclaim",)):
             if model.bounds.reserved.any():
                 result += _below_guarantee(moves, np.array(reclaimed, dtype=np.intp), model)
     return list(dict.fromkeys(result))
@@ -109,7 +106,7 @@ def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
     lost = _by_queue(moves, reclaimed)
     left = moves.status.copy()
     others = np.setdiff1d(moves.evicted, reclaimed)
-    left[others] = moves.snapshot.tasks.status[others]  # what leaves for its own queue is not taken from that
+    left[others] = moves.snapshot.tasks.status[others]  # evictions for the own queue are not losses
     held = _by_queue(moves, np.flatnonzero(HOLDING[left] | moves.waits))
     if model.in_tree:
         lost, held = _lost_to_outsiders(moves, reclaimed), _rolled_up(queues, held)
@@ -117,8 +114,8 @@ def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
     result = []
     for queue, dim in zip(*np.nonzero(short.T), strict=True):
         resource = axis.names[dim]
-        has, owed = (quantity.text(resource, int(table[dim, queue])) for table in (held, least))
-        result.append(f"queue {queues.names[queue]} drops below its guarantee: {has} of {owed} {resource}")
+        has, guaranteed = (quantity.text(resource, int(table[dim, queue])) for table in (held, least))
+        result.append(f"queue {queues.names[queue]} drops below its guarantee: {has} of {guaranteed} {resource}")
     return result
 
 
@@ -155,7 +152,7 @@ def _by_queue(moves: Moves, rows: Rows) -> Ints:
 
 
 def _rolled_up(queues: QueueTable, values: Ints) -> Ints:
-    """(R, Q): with what the queues below hold added to each, child by child."""
+    """(R, Q): amounts of queues, each with those of its descendants."""
     total = values.copy()
     for row in range(len(queues)):
         seen, above = {row}, int(queues.above[row])
@@ -168,15 +165,15 @@ def _rolled_up(queues: QueueTable, values: Ints) -> Ints:
 
 def _down_the_tree(queues: QueueTable, ceiling: Ints, least: Ints) -> Ints:
     """(R, Q): the limit of each queue within that of its parent, less what is reserved for its siblings."""
-    room = ceiling.copy()
+    available = ceiling.copy()
     todo = [row for row in range(len(queues)) if queues.above[row] == NONE]
     while todo:
         above = todo.pop()
         children = np.flatnonzero(queues.above == above).tolist()
-        promised = sum((least[:, child] for child in children), start=np.int64(0))
+        reserved = sum((least[:, child] for child in children), start=np.int64(0))
         for child in children:
             own = least[:, child]
-            left = np.maximum(room[:, above] - promised, 0) + own
-            room[:, child] = np.minimum(room[:, child], left)
+            left = np.maximum(available[:, above] - reserved, 0) + own
+            available[:, child] = np.minimum(available[:, child], left)
         todo += children
-    return room
+    return available

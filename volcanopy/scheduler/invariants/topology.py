@@ -1,6 +1,6 @@
-"""Invariant of the network topology, checked on its own: no bind takes a job, or a sub-group, further apart than it allows.
+"""Invariant of network topology: no bind spreads a job or sub-group over a higher tier than it allows.
 
-It follows the parents of nodes one by one and shares nothing with the code that decides but the table they stand in.
+It follows the parents of nodes one by one and shares only the table with the scheduling code.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from volcanopy.scheduler.model.topology import HyperNodeTable, bound
 
 
 def topology_crossed(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """A sentence for each job or sub-group that the plan's binds leave spanning a tier above the highest it allows."""
+    """Return the jobs and sub-groups whose pods span a tier above the highest allowed after the binds."""
     tasks, jobs = snapshot.tasks, snapshot.jobs
     bound_to: dict[int, dict[int, int]] = {}
     """By job: the tasks that are bound, each with its node."""
@@ -22,15 +22,15 @@ def topology_crossed(snapshot: Snapshot, plan: Plan) -> list[str]:
         node = snapshot.nodes.index.get(bind.node)
         if task is not None and node is not None and tasks.job[task] != NONE and jobs.structured[tasks.job[task]]:
             bound_to.setdefault(int(tasks.job[task]), {})[task] = node
-    leaving = {snapshot.task_row(one.pod) for one in plan.of(Evict)} if bound_to else set()
-    return [text for job, binds in sorted(bound_to.items()) for text in _of_job(snapshot, job, binds, leaving)]
+    evicted = {snapshot.task_row(evict.pod) for evict in plan.of(Evict)} if bound_to else set()
+    return [text for job, binds in sorted(bound_to.items()) for text in _of_job(snapshot, job, binds, evicted)]
 
 
-def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], leaving: set[int | None]) -> Iterator[str]:
+def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], evicted: set[int | None]) -> Iterator[str]:
     tasks, spec = snapshot.tasks, snapshot.jobs.groups[job].spec
     where = dict(binds)
     for task in snapshot.members(job).tolist():
-        if HOLDING[tasks.status[task]] and task not in leaving and task not in where:
+        if HOLDING[tasks.status[task]] and task not in evicted and task not in where:
             where[task] = int(tasks.node[task])
     key = str(snapshot.jobs.keys[job])
     yield from _of_group(snapshot, key, spec.network_topology, [where[task] for task in sorted(where)])
@@ -42,10 +42,12 @@ def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], leaving: set[in
             yield from _of_group(snapshot, f"{key}/{name}", policy.network_topology, nodes)
 
 
-def _of_group(snapshot: Snapshot, name: str, asked: core.NetworkTopology | None, nodes: Iterable[int]) -> Iterator[str]:
+def _of_group(
+    snapshot: Snapshot, name: str, topology: core.NetworkTopology | None, nodes: Iterable[int]
+) -> Iterator[str]:
     table = snapshot.hypernodes
-    tier = bound(asked, table)
-    if asked is None or tier is None or asked.mode == "soft":
+    tier = bound(topology, table)
+    if topology is None or tier is None or topology.mode == "soft":
         return
     spans = _tier_of(table, {int(table.of_node[node]) for node in nodes if node != NONE})
     if spans is not None and spans > tier:

@@ -1,6 +1,6 @@
-"""Whether a plan keeps what queues let their users and groups have, and how many jobs they run.
+"""Invariants of the limits of users and groups in queues, and of maxRunningJobs.
 
-Read from the queues themselves, entry by entry: nothing of what the session knows of limits is used.
+The limits are read from the queues, entry by entry, independent of the session.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ _ADMITTED = ("Inqueue", "Running", "Unknown")
 
 
 def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
-    """No user and no group gets what it may not hold, and no job is admitted beside as many as there may be."""
+    """Return the users and groups that exceed their limits, and the queues that exceed maxRunningJobs."""
     snapshot = moves.snapshot
-    saying = [row for row, queue in enumerate(snapshot.queues.objects) if queue is not None and _limits(queue.spec)]
-    if not saying:
+    limited = [row for row, queue in enumerate(snapshot.queues.objects) if queue is not None and _limits(queue.spec)]
+    if not limited:
         return []
     new = _newly_admitted(snapshot, plan)
     gaining = np.unique(snapshot.tasks.job[moves.placed])
@@ -35,14 +35,14 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
     held = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
     rows = moves.placed[snapshot.tasks.job[moves.placed] != NONE]
     added = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
-    found: list[str] = []
-    for row in saying:
+    violations: list[str] = []
+    for row in limited:
         queue = snapshot.queues.objects[row]
         assert queue is not None
         inside = _below(snapshot, row)
         most = queue.spec.max_running_jobs
         if most is not None and inside[new].any() and int(counted[inside].sum()) > most:
-            found.append(
+            violations.append(
                 f"queue {queue.metadata.name} runs {int(counted[inside].sum())} jobs, maxRunningJobs is {most}"
             )
         touched = np.concatenate((new, gaining))
@@ -50,9 +50,9 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
             where = f"{who} in queue {queue.metadata.name}"
             most, jobs = entry.max_running_jobs, int(counted[members].sum())
             if most is not None and members[new].any() and jobs > most:
-                found.append(f"{where} runs {jobs} jobs, maxRunningJobs is {most}")
-            found += _over(snapshot, where, entry, held[:, members].sum(axis=1), added[:, members].sum(axis=1))
-    return found
+                violations.append(f"{where} runs {jobs} jobs, maxRunningJobs is {most}")
+            violations += _over(snapshot, where, entry, held[:, members].sum(axis=1), added[:, members].sum(axis=1))
+    return violations
 
 
 def _over(snapshot: Snapshot, where: str, entry: core.QueueLimit, held: Ints, added: Ints) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _limits(spec: core.QueueSpec) -> bool:
 
 
 def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
-    """The jobs that the plan admits: they were not, hold nothing, and do not run without having been admitted."""
+    """Return the jobs that the plan admits: not admitted before, nothing allocated, and not running."""
     jobs = snapshot.jobs
     phases = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}
     scheduled = jobs.counts[np.flatnonzero(SCHEDULED)].sum(axis=0) + jobs.counts[Status.RELEASING]
@@ -109,17 +109,17 @@ def _subjects(
     if not spec.limits:
         return
     concerned = set(jobs.submitter[touched].tolist())
-    of_user = [_of_user(spec, one) for one in jobs.submitters]
-    of_group = [_of_group(spec, one) for one in jobs.submitters]
-    told: set[tuple[str, str]] = set()
+    of_user = [_of_user(spec, submitter) for submitter in jobs.submitters]
+    of_group = [_of_group(spec, submitter) for submitter in jobs.submitters]
+    yielded: set[tuple[str, str]] = set()
     for number in sorted(concerned):
         user, entry = jobs.submitters[number].user, of_user[number]
-        if entry is not None and ("user", user) not in told:
-            told.add(("user", user))
-            yield f"user {user}", _mask(jobs, inside, [one.user == user for one in jobs.submitters]), entry
+        if entry is not None and ("user", user) not in yielded:
+            yielded.add(("user", user))
+            yield f"user {user}", _mask(jobs, inside, [submitter.user == user for submitter in jobs.submitters]), entry
         group, entry = of_group[number]
-        if entry is not None and ("group", group) not in told:
-            told.add(("group", group))
+        if entry is not None and ("group", group) not in yielded:
+            yielded.add(("group", group))
             yield f"group {group}", _mask(jobs, inside, [name == group for name, _ in of_group]), entry
 
 
@@ -127,15 +127,15 @@ def _mask(jobs: JobTable, inside: Mask, who: list[bool]) -> Mask:
     return inside & np.array(who, dtype=np.bool_)[jobs.submitter]
 
 
-def _of_user(spec: core.QueueSpec, one: Submitter) -> core.QueueLimit | None:
-    named = (entry for entry in spec.limits if one.user and one.user in entry.users)
+def _of_user(spec: core.QueueSpec, submitter: Submitter) -> core.QueueLimit | None:
+    named = (entry for entry in spec.limits if submitter.user and submitter.user in entry.users)
     others = (entry for entry in spec.limits if "*" in entry.users)
     return next(named, None) or next(others, None)
 
 
-def _of_group(spec: core.QueueSpec, one: Submitter) -> tuple[str, core.QueueLimit | None]:
+def _of_group(spec: core.QueueSpec, submitter: Submitter) -> tuple[str, core.QueueLimit | None]:
     for entry in spec.limits:
         for name in entry.groups:
-            if name in one.groups:
+            if name in submitter.groups:
                 return name, entry
     return "", None

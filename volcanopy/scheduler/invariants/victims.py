@@ -1,10 +1,10 @@
-"""Whether those who are evicted may be: what the cluster needs, budgets, importance, and the time to cool down."""
+"""Invariants of victims: critical pods, disruption budgets, priority and cooldown time."""
 
 from datetime import timedelta
 
 from volcanopy.api import core
 from volcanopy.scheduler.invariants.gangs import action_of
-from volcanopy.scheduler.invariants.plan_outcome import Kept, Moves
+from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.selectors import matches
 from volcanopy.scheduler.model.snapshot import NONE
@@ -14,27 +14,27 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 _COOLDOWN = "volcanopy.io/cooldown-time"
 
 
-def protected(moves: Moves, kept: Kept) -> list[str]:
-    """What the cluster needs stays, and so does what has only just started, where that is promised."""
+def protected(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+    """Return the evictions of critical pods and of pods within their cooldown time, where enforced."""
     result = []
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         pod, action = moves.snapshot.tasks.pods[row], action_of(evict.reason)
-        if kept("conformance", action) and _is_critical(pod):
+        if is_enforced("conformance", action) and _is_critical(pod):
             result.append(f"pod {evict.pod} is evicted although it is a critical pod")
-        if kept("cdp", action) and _is_hot(moves, row, pod):
+        if is_enforced("cdp", action) and _is_hot(moves, row, pod):
             result.append(f"pod {evict.pod} is evicted before its cooldown time is over")
     return result
 
 
-def over_budget(moves: Moves, kept: Kept) -> list[str]:
-    """No more pods leave than their disruption budgets allow."""
+def over_budget(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+    """Return the disruption budgets that are exceeded."""
     budgets = moves.snapshot.budgets
     if not budgets:
         return []
     pods = [
         moves.snapshot.tasks.pods[row]
         for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True)
-        if kept("pdb", action_of(evict.reason))
+        if is_enforced("pdb", action_of(evict.reason))
     ]
     result = []
     for budget in budgets:
@@ -52,9 +52,9 @@ def over_budget(moves: Moves, kept: Kept) -> list[str]:
     return result
 
 
-def too_important(moves: Moves, kept: Kept) -> list[str]:
-    """Preempting is for more important jobs; within a job, for more important tasks."""
-    if not kept("priority", "preempt"):
+def wrongly_preempted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+    """Return the preemptions whose preemptor has no higher priority: of the job, or within a job of the task."""
+    if not is_enforced("priority", "preempt"):
         return []
     tasks, jobs = moves.snapshot.tasks, moves.snapshot.jobs
     preemptors: dict[str, tuple[int, int]] = {}
@@ -90,7 +90,9 @@ def _is_hot(moves: Moves, row: int, pod: core.Pod) -> bool:
         return False
     cooldown = _duration(pod.metadata.labels.get(_COOLDOWN)) or _duration(pod.metadata.annotations.get(_COOLDOWN))
     since = [
-        one.last_transition_time for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "True"
+        condition.last_transition_time
+        for condition in pod.status.conditions
+        if condition.type == "PodScheduled" and condition.status == "True"
     ]
     return bool(cooldown and since and since[0] and since[0] + cooldown > moves.snapshot.now)
 

@@ -14,7 +14,7 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import Status
 
-_NOBODY = -(2**50)
+_NO_QUEUE = -(2**50)
 """The priority of a queue without waiting jobs: less than any other."""
 
 
@@ -44,8 +44,8 @@ class Precedence:
         if offsets is None:
             return 0
         inside = max([self._highest(queue), *(self.of(child) for child in self._below(queue))])
-        if inside == _NOBODY:
-            return _NOBODY
+        if inside == _NO_QUEUE:
+            return _NO_QUEUE
         return int(offsets.offset[queue]) + (0 if offsets.fenced[queue] else inside)
 
     def _highest(self, queue: int) -> int:
@@ -54,7 +54,7 @@ class Precedence:
         line = self._waiting().get(queue, [])
         while line and not self._waits(line[-1]):
             line.pop()
-        return int(jobs.priority[line[-1]]) if line else _NOBODY
+        return int(jobs.priority[line[-1]]) if line else _NO_QUEUE
 
     def _waiting(self) -> dict[int, list[int]]:
         """The jobs that wait, by queue, the most important last."""

@@ -1,7 +1,7 @@
-"""What pods hold of their node beyond amounts: which cards of it, which of its cpus.
+"""Devices and cpus assigned to pods: GPU cards by index, cpus by number.
 
-It cannot be a column of numbers. It is written on the pod, as annotations that come with its binding, so that
-it can be read from the pods of a node.
+They are not amounts and therefore no columns. They are written as annotations when a pod is bound, and are read from the
+pods of a node.
 """
 
 from collections.abc import Mapping
@@ -22,22 +22,22 @@ class AssignedPod(NamedTuple):
 
 
 AssignedPods = tuple[AssignedPod, ...]
-"""Those of one node, ordered by the keys of the pods. It is another tuple whenever something about them changed."""
+"""The assigned pods of one node, ordered by the keys of the pods. It is another tuple whenever something about them changed."""
 
 
 def holder(row: int, pod: core.Pod, coming: Mapping[str, str]) -> AssignedPod | None:
-    """The pod as a holder, None if it is none; ``coming`` are the annotations of a binding that is on its way."""
+    """Return the pod if it has assigned devices, else None; ``coming`` are the annotations of a bind that is not observed yet."""
     own = pod.metadata.annotations
     if KEYS.isdisjoint(own) and KEYS.isdisjoint(coming):
         return None
     return AssignedPod(row, pod, {**own, **coming} if coming else own)
 
 
-def with_pod(known: AssignedPods, one: AssignedPod) -> AssignedPods:
-    """With one more."""
-    return tuple(sorted((*known, one), key=lambda each: each.pod.metadata.key))
+def with_pod(known: AssignedPods, pod: AssignedPod) -> AssignedPods:
+    """Return the pods of a node with one more."""
+    return tuple(sorted((*known, pod), key=lambda each: each.pod.metadata.key))
 
 
 def without(known: AssignedPods, row: int) -> AssignedPods:
-    """Without the pod of this row; the same tuple if it is not among them."""
-    return tuple(one for one in known if one.row != row) if any(one.row == row for one in known) else known
+    """Return the pods without the pod of this row; the same tuple if it is not among them."""
+    return tuple(pod for pod in known if pod.row != row) if any(pod.row == row for pod in known) else known

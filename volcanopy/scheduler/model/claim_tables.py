@@ -1,7 +1,6 @@
-"""What pods may claim, frozen: volumes and devices, the claims on them, and who has what already.
+"""Tables of volumes and devices, the claims on them, and their current assignment, frozen for a snapshot.
 
-What plans decided about claims, and the API server does not show yet, is worked in: such a volume has its claim, such a
-claim its devices. So whoever reads this need not know of plans.
+Assignments of earlier plans that the API server does not show yet are included.
 """
 
 from collections.abc import Mapping
@@ -16,12 +15,12 @@ DeviceId = tuple[str, str, str]
 
 @dataclass(frozen=True, eq=False)
 class Offers:
-    """The devices that there are, as drivers say, and their classes. It stays the same object until they change."""
+    """Device slices and device classes. The object stays the same until they change."""
 
     slices: Mapping[str, devices.ResourceSlice] = field(default_factory=dict)
     classes: Mapping[str, devices.DeviceClass] = field(default_factory=dict)
     memo: dict[object, object] = field(default_factory=dict)
-    """Answers that follow from these alone."""
+    """Cached results that depend on these alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +69,15 @@ class ClaimTables:
 
 
 def held(claim: devices.ResourceClaim) -> list[DeviceId]:
-    """The devices that a claim keeps from others: none for what it merely administers."""
+    """Return the devices that a claim uses exclusively: without those with admin access."""
     if claim.status.allocation is None:
         return []
     results = claim.status.allocation.devices.results
-    return [(one.driver, one.pool, one.device) for one in results if not one.admin_access]
+    return [(device.driver, device.pool, device.device) for device in results if not device.admin_access]
 
 
 def size(volume: storage.PersistentVolume) -> int:
-    """The bytes that a volume holds."""
+    """Return the capacity of a volume in bytes."""
     return quantity.amount("storage", volume.spec.capacity.get("storage", 0))
 
 

@@ -1,6 +1,6 @@
-"""What the statuses of queues say already, as columns beside those of what is to be said: only what differs is written.
+"""Observed statuses of queues as columns, to write only the fields that differ.
 
-Statuses are read once, when they change, and not once a cycle.
+A status is parsed once, when it changes, not once per cycle.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from volcanopy.scheduler.model.resources import Axis, Ints
 AMOUNTS = ("allocated", "deserved", "guaranteed", "borrowed", "waiting")
 """The fields of a queue's status that are amounts, in the order of the columns."""
 NO_SHARE = -1
-"""In a column of shares: none is told."""
+"""In a column of shares: no share is reported."""
 MOST = 999_999
 """The largest share that is reported, in hundredths."""
 _UNREADABLE = -2
@@ -32,8 +32,8 @@ def columns(axis: Axis, queues: Sequence[core.Queue]) -> tuple[Ints, Ints]:
 def read(axis: Axis, status: core.QueueStatus, into: Ints) -> None:
     """Write one status into its (5, R) columns, which are zero."""
     for name, column in zip(AMOUNTS, into, strict=True):
-        said: Mapping[str, str] = getattr(status, name)
-        for resource, text in said.items():
+        amounts: Mapping[str, str] = getattr(status, name)
+        for resource, text in amounts.items():
             place = axis.index.get(resource)
             if place is not None:
                 column[place] = _units(resource, text)
@@ -47,7 +47,7 @@ def _units(resource: str, text: str) -> int:
 
 
 def hundredths(share: str) -> int:
-    """A reported share, in hundredths; NO_SHARE if none is."""
+    """Return a reported share in hundredths; NO_SHARE if there is none."""
     if not share:
         return NO_SHARE
     whole, _, rest = share.partition(".")
@@ -55,6 +55,6 @@ def hundredths(share: str) -> int:
     return int(whole) * 100 + int(rest) if readable else _UNREADABLE
 
 
-def told(share: int) -> str:
-    """The text of a share in hundredths: ``0.42``; empty for NO_SHARE."""
+def share_text(share: int) -> str:
+    """Return the text of a share in hundredths: ``0.42``; empty for NO_SHARE."""
     return "" if share == NO_SHARE else f"{share // 100}.{share % 100:02}"

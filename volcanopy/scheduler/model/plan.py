@@ -1,7 +1,7 @@
-"""What a cycle decided, as data.
+"""Plan of a scheduling cycle, as data.
 
-A plan is a tuple of effects in their order of application. Its text is canonical, a line an effect: the log line, the
-golden file, what ``volcanopy plan`` prints, and what a bug report contains.
+A plan is a tuple of effects in their order of application. Its text is canonical, one line per effect, in logs, golden
+files, the output of ``volcanopy plan`` and bug reports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,15 +35,17 @@ class DeviceChoice:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What must be settled of a pod's claims before it is bound. Volumes are waited for as long as ``patience`` (seconds)."""
+    """Volumes and devices of a pod that are assigned before it is bound. ``timeout`` is the wait for volumes, in seconds."""
 
     volumes: tuple[VolumeChoice, ...] = ()
     devices: tuple[DeviceChoice, ...] = ()
-    patience: int = 600
+    timeout: int = 600
 
     def __str__(self) -> str:
-        parts = [f"{one.claim.partition('/')[2]}={one.volume or 'new'}" for one in self.volumes]
-        parts += [f"{one.claim.partition('/')[2]}={'+'.join(one.names)}" for one in self.devices if one.names]
+        parts = [f"{choice.claim.partition('/')[2]}={choice.volume or 'new'}" for choice in self.volumes]
+        parts += [
+            f"{choice.claim.partition('/')[2]}={'+'.join(choice.names)}" for choice in self.devices if choice.names
+        ]
         return ", ".join(parts)
 
 
@@ -99,7 +101,7 @@ class GroupCondition:
 
 @dataclass(frozen=True, slots=True)
 class SetPodGroup:
-    """Write the status of a pod group: its phase, what condition holds, and the counts of its pods."""
+    """Write the status of a pod group: its phase, its condition, and the counts of its pods."""
 
     pod_group: str
     phase: str
@@ -111,8 +113,8 @@ class SetPodGroup:
     def __str__(self) -> str:
         if self.condition is None:
             return f"podgroup {short(self.pod_group)} {self.phase}"
-        said = f": {self.condition.message}" if self.condition.message else ""
-        return f"podgroup {short(self.pod_group)} {self.phase} {self.condition.type}{said}"
+        message = f": {self.condition.message}" if self.condition.message else ""
+        return f"podgroup {short(self.pod_group)} {self.phase} {self.condition.type}{message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +227,8 @@ def _entry(effect: Effect) -> dict[str, Any]:
 
 
 def _settled(claims: Claims) -> dict[str, Any]:
-    volumes = [{"claim": one.claim, "volume": one.volume or None} for one in claims.volumes]
-    devices = [{"claim": one.claim, "allocation": one.allocation} for one in claims.devices]
+    volumes = [{"claim": choice.claim, "volume": choice.volume or None} for choice in claims.volumes]
+    devices = [{"claim": choice.claim, "allocation": choice.allocation} for choice in claims.devices]
     return ({"volumes": volumes} if volumes else {}) | ({"devices": devices} if devices else {})
 
 

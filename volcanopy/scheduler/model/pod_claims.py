@@ -47,7 +47,7 @@ def volumes(pod: core.Pod) -> Iterator[ClaimedVolume]:
 def devices(pod: core.Pod) -> Iterator[ClaimedDevices]:
     """The claims on devices behind a pod; a template for which no claim is needed is left out."""
     namespace = pod.metadata.namespace
-    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     for claim in pod.spec.resource_claims:
         if claim.resource_claim_name:
             yield ClaimedDevices(claim.name, f"{namespace}/{claim.resource_claim_name}", False)

@@ -1,4 +1,4 @@
-"""How scheduling reads Kubernetes objects: status, priority, role, flags, and whether two of them are equal."""
+"""Fields of Kubernetes objects as scheduling reads them: status, priority, role, flags, and comparisons."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,7 +23,7 @@ _PHASES = {
 
 
 class Quality(IntEnum):
-    """Kubernetes' quality of service of a pod: the higher, the better its claim to what it requests."""
+    """Kubernetes quality of service class of a pod, ordered."""
 
     BEST_EFFORT = 0
     BURSTABLE = 1
@@ -33,11 +33,11 @@ class Quality(IntEnum):
 def quality_of_service(spec: core.PodSpec) -> Quality:
     """The quality of service of a pod; guaranteed: all containers request their limits of cpu and memory."""
     containers = (*spec.containers, *spec.init_containers)
-    if not any(one.resources.requests or one.resources.limits for one in containers):
+    if not any(container.resources.requests or container.resources.limits for container in containers):
         return Quality.BEST_EFFORT
-    for one in containers:
-        limits = quantity.amounts(one.resources.limits)
-        requests = limits | quantity.amounts(one.resources.requests)
+    for container in containers:
+        limits = quantity.amounts(container.resources.limits)
+        requests = limits | quantity.amounts(container.resources.requests)
         if any(name not in limits or requests[name] != limits[name] for name in ("cpu", "memory")):
             return Quality.BURSTABLE
     return Quality.GUARANTEED
@@ -58,12 +58,12 @@ def role_of(pod: core.Pod) -> str:
 
 
 def is_over(pod: core.Pod) -> bool:
-    """Whether a pod has ended and uses no resources any more."""
+    """Whether a pod is terminal (Succeeded or Failed) and uses no resources."""
     return pod.status.phase in {"Succeeded", "Failed"}
 
 
 def status_of(pod: core.Pod, assumed_node: str, evicted: bool) -> tuple[Status, str]:
-    """A pod's status and the node that it is on, with what a plan did to it taken as done."""
+    """Return the status and the node of a pod, including effects of plans that are not observed yet."""
     phase, node = pod.status.phase, pod.spec.node_name
     if phase in {"Succeeded", "Failed"}:
         return _PHASES[phase], node
@@ -78,10 +78,10 @@ def status_of(pod: core.Pod, assumed_node: str, evicted: bool) -> tuple[Status, 
 
 def task_priority(pod: core.Pod) -> int:
     """The priority of a task within its job: the annotation's, else the pod's, else 1."""
-    said = pod.metadata.annotations.get(PRIORITY_KEY)
-    if said is not None:
+    priority = pod.metadata.annotations.get(PRIORITY_KEY)
+    if priority is not None:
         with suppress(ValueError):
-            return int(said)
+            return int(priority)
     return 1 if pod.spec.priority is None else pod.spec.priority
 
 
@@ -89,16 +89,16 @@ def class_priority(name: str, classes: Mapping[str, core.PriorityClass]) -> int:
     """The value of a priority class; of the global default where none is named or it is unknown; else 0."""
     if name in classes:
         return classes[name].value
-    defaults = [one for one in classes.values() if one.global_default]
-    return min(defaults, key=lambda one: (one.value, one.metadata.name)).value if defaults else 0
+    defaults = [item for item in classes.values() if item.global_default]
+    return min(defaults, key=lambda item: (item.value, item.metadata.name)).value if defaults else 0
 
 
 def flag(meta: core.Meta, key: str, absent: bool) -> bool:
-    """A boolean annotation, or else a label of the same key."""
-    said = meta.annotations.get(key, meta.labels.get(key))
-    if said is None:
+    """Return a boolean annotation, or else the label of the same key."""
+    value = meta.annotations.get(key, meta.labels.get(key))
+    if value is None:
         return absent
-    return said.lower() in {"true", "1", "t"}
+    return value.lower() in {"true", "1", "t"}
 
 
 def duration(text: str) -> timedelta | None:
@@ -112,15 +112,15 @@ def duration(text: str) -> timedelta | None:
 
 def runtime(pod: core.Pod) -> float:
     """The longest that a pod runs, in seconds: by its deadline or its annotation; 0 without either."""
-    said = duration(pod.metadata.annotations[RUNTIME_KEY]) if RUNTIME_KEY in pod.metadata.annotations else None
+    limit = duration(pod.metadata.annotations[RUNTIME_KEY]) if RUNTIME_KEY in pod.metadata.annotations else None
     deadline = pod.spec.active_deadline_seconds or 0
-    if said is None:
+    if limit is None:
         return float(deadline)
-    return min(said.total_seconds(), deadline) if deadline else said.total_seconds()
+    return min(limit.total_seconds(), deadline) if deadline else limit.total_seconds()
 
 
 def seconds(moment: datetime | None) -> float:
-    """A moment as seconds, 0 for none."""
+    """Return a time as seconds since the epoch, 0 for None."""
     return 0.0 if moment is None else moment.timestamp()
 
 
@@ -131,13 +131,13 @@ def ordinal(name: str) -> int:
 
 
 def countable(resources: core.Quantities | None) -> dict[str, int]:
-    """A group's minimal resources without what is a quota's name and no node's resource."""
+    """Return the minimal resources of a group without names that only quotas know."""
     names = {} if resources is None else resources
     return quantity.amounts({n: q for n, q in names.items() if not n.startswith(("requests.", "limits.", "count/"))})
 
 
 def queue_resources(queue: core.Queue) -> set[str]:
-    """The resources that a queue's limits, or its status, speak about."""
+    """The resources that a queue's limits, or its status, name."""
     spec, status = queue.spec, queue.status
     limits = spec.capability.keys() | spec.deserved.keys() | spec.guarantee.resource.keys()
     limits |= spec.borrowing_limit.keys() | spec.lending_limit.keys()
@@ -187,4 +187,4 @@ def same_node(old: core.Node, new: core.Node) -> bool:
 
 def condition(group: core.PodGroup, kind: str) -> core.Condition | None:
     """The condition of this type that is true in the status of a pod group."""
-    return next((one for one in group.status.conditions if one.type == kind and one.status == "True"), None)
+    return next((item for item in group.status.conditions if item.type == kind and item.status == "True"), None)

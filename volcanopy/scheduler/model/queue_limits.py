@@ -1,8 +1,7 @@
 """Limits of queues on jobs, users and groups, and the submitters of jobs.
 
-A limit is about a *subject*: the queue itself (how many jobs), a user, or a group of users; with all that is in the queue
-and in the queues below it. Whatever stands in a queue, of a user, is found here once for all jobs that share the queue
-and the submitter.
+A limit applies to a *subject*: the queue itself (number of jobs), a user, or a group of users, in the queue and its
+descendants. The limits of a job are computed once per queue and submitter.
 """
 
 import json
@@ -14,7 +13,7 @@ from volcanopy.scheduler.model.resources import Axis, Rows
 
 
 class Submitter(NamedTuple):
-    """A user as far as limits go: the name, and the groups. Without a name it is not known who asked."""
+    """A user as far as limits go: the name, and the groups. The name is empty if the submitter is unknown."""
 
     user: str = ""
     groups: frozenset[str] = frozenset()
@@ -30,12 +29,12 @@ class Submitters:
 
     def number(self, annotations: Mapping[str, str]) -> int:
         """The number of the submitter in the annotations of a pod group."""
-        said = (annotations.get(names.SUBMITTED_BY, ""), annotations.get(names.SUBMITTER_GROUPS, ""))
-        number = self._numbers.get(said)
+        key = (annotations.get(names.SUBMITTED_BY, ""), annotations.get(names.SUBMITTER_GROUPS, ""))
+        number = self._numbers.get(key)
         if number is None:
-            submitter = Submitter(said[0], frozenset(_groups(said[1])))
+            submitter = Submitter(key[0], frozenset(_groups(key[1])))
             number = self._known.setdefault(submitter, len(self._known))
-            self._numbers[said] = number
+            self._numbers[key] = number
             self._all = None
         return number
 
@@ -53,17 +52,17 @@ def _groups(text: str) -> list[str]:
         result = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    return [one for one in result if isinstance(one, str)] if isinstance(result, list) else []
+    return [group for group in result if isinstance(group, str)] if isinstance(result, list) else []
 
 
-EVERYBODY = "*"
-"""In place of a user: each of those whom no entry names."""
+ANY_USER = "*"
+"""In place of a user: every user that no entry names."""
 
 Kind = Literal["queue", "user", "group"]
 
 
 class Subject(NamedTuple):
-    """Whom a limit is about: a queue by its row, or one user or group in it and in the queues below it."""
+    """The subject of a limit: a queue by its row, or one user or group in it and in the queues below it."""
 
     queue: int
     kind: Kind
@@ -71,7 +70,7 @@ class Subject(NamedTuple):
 
 
 class Cap(NamedTuple):
-    """The most that a subject may have: amounts, each by its place on the axis; and how many jobs, None without end."""
+    """The limit of a subject: amounts by index on the axis, and the number of jobs (None: unlimited)."""
 
     amounts: tuple[tuple[int, int], ...] = ()
     jobs: int | None = None
@@ -81,7 +80,7 @@ Capped = tuple[Subject, Cap]
 
 
 class _Entries(NamedTuple):
-    """The limits of one queue by whom they name, the first entry that does."""
+    """The limits of one queue by user and by group; the first entry with a name applies."""
 
     own: Cap
     users: dict[str, Cap]
@@ -97,15 +96,15 @@ class Limits:
             row: _entries(axis, queue) for row, queue in enumerate(queues) if queue is not None and _limits(queue)
         }
         self._lines = lines
-        self._found: dict[tuple[int, Submitter], tuple[Capped, ...]] = {}
+        self._by_submitter: dict[tuple[int, Submitter], tuple[Capped, ...]] = {}
 
     def of(self, queue: int, submitter: Submitter) -> tuple[Capped, ...]:
         """Every limit that a job of this submitter in this queue is subject to: the queue's own first, then those above."""
         key = (queue, submitter)
-        result = self._found.get(key)
+        result = self._by_submitter.get(key)
         if result is None:
-            result = self._found[key] = tuple(
-                one for row in self._lines[queue].tolist() if row in self._entries for one in self._in(row, submitter)
+            result = self._by_submitter[key] = tuple(
+                cap for row in self._lines[queue].tolist() if row in self._entries for cap in self._in(row, submitter)
             )
         return result
 
@@ -114,7 +113,7 @@ class Limits:
         if entries.own != Cap():
             yield Subject(row, "queue"), entries.own
         cap = entries.users.get(submitter.user) if submitter.user else None
-        cap = cap or entries.users.get(EVERYBODY)
+        cap = cap or entries.users.get(ANY_USER)
         if cap is not None and cap != Cap():
             yield Subject(row, "user", submitter.user), cap
         group = next((name for name in entries.groups if name in submitter.groups), None)

@@ -1,6 +1,6 @@
-"""Settings that few queues have: what they borrow and lend at most, how their jobs look outside, and who is stopped.
+"""Optional settings of queues: borrowing and lending limits, priority offsets and fences, and stop policies.
 
-Each is None where no queue has it, so that nothing is computed for it.
+Each is None if no queue has it, so that nothing is computed for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from volcanopy.api import core, quantity
 from volcanopy.scheduler.model.queue_limits import Limits, limits
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Ints, Mask, Rows
 
-NOBODY = -1
+NO_QUEUE = -1
 """In a column of queues: there is none."""
 _ROOT = "root"
 
 
 @dataclass(frozen=True, eq=False)
 class Lending:
-    """(R, Q): how much queues borrow and lend at most; UNLIMITED where not set."""
+    """(R, Q): the borrowing and lending limits of queues; UNLIMITED where not set."""
 
     borrowing: Ints
     lending: Ints
@@ -28,7 +28,7 @@ class Lending:
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """(Q,): how the jobs of queues look from outside: what is added to their priority, and whether nothing else is seen."""
+    """(Q,): priority offsets of queues, and fences, which hide the priorities of jobs from other queues."""
 
     offset: Ints
     fenced: Mask
@@ -36,20 +36,20 @@ class Offsets:
 
 @dataclass(frozen=True, eq=False)
 class Stops:
-    """(Q,): the nearest queue, of a queue's line, that holds it; and the nearest that drains it; NOBODY if none does."""
+    """(Q,): the nearest held and the nearest drained queue, from each queue upwards; NO_QUEUE if there is none."""
 
     held_by: Rows
     drained_by: Rows
 
     @property
     def held(self) -> Mask:
-        """(Q,): where nothing is admitted nor started. What is drained is held as well."""
-        return np.asarray(self.held_by != NOBODY)
+        """(Q,): the queues that admit and start nothing. Drained queues are held as well."""
+        return np.asarray(self.held_by != NO_QUEUE)
 
     @property
     def drained(self) -> Mask:
-        """(Q,): where nothing stays."""
-        return np.asarray(self.drained_by != NOBODY)
+        """(Q,): the queues whose pods are evicted."""
+        return np.asarray(self.drained_by != NO_QUEUE)
 
 
 class Terms(NamedTuple):
@@ -67,7 +67,7 @@ def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]
 
 
 def _lending(axis: Axis, queues: Sequence[core.Queue | None]) -> Lending | None:
-    """What queues borrow and lend at most."""
+    """Return the borrowing and lending limits."""
     if not any(queue is not None and (queue.spec.borrowing_limit or queue.spec.lending_limit) for queue in queues):
         return None
     return Lending(
@@ -77,7 +77,7 @@ def _lending(axis: Axis, queues: Sequence[core.Queue | None]) -> Lending | None:
 
 
 def _offsets(queues: Sequence[core.Queue | None]) -> Offsets | None:
-    """How the jobs of queues look from outside; None if equal everywhere."""
+    """Return the priority offsets and fences; None if no queue has any."""
     if not any(queue is not None and (queue.spec.priority_offset or not queue.spec.priority_fence) for queue in queues):
         return None
     return Offsets(
@@ -87,14 +87,17 @@ def _offsets(queues: Sequence[core.Queue | None]) -> Offsets | None:
 
 
 def _stops(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Stops | None:
-    """Who stops whom: a queue and all below it; the root queue is ignored. ``lines`` lead from each queue upwards."""
+    """Return the stop policies of queues, which apply to descendants; the root queue is ignored.
+
+    ``lines`` lead from each queue upwards.
+    """
     holds = [_policy(queue) in {"Hold", "HoldAndDrain"} for queue in queues]
     if not any(holds):
         return None
     drains = [_policy(queue) == "HoldAndDrain" for queue in queues]
 
     def nearest(stopping: Sequence[bool]) -> Rows:
-        result = [next((row for row in line.tolist() if stopping[row]), NOBODY) for line in lines]
+        result = [next((row for row in line.tolist() if stopping[row]), NO_QUEUE) for line in lines]
         return np.array(result, dtype=np.intp)
 
     return Stops(nearest(holds), nearest(drains))
@@ -104,9 +107,9 @@ def _policy(queue: core.Queue | None) -> str:
     return "None" if queue is None or queue.metadata.name == _ROOT else queue.spec.stop_policy
 
 
-def _limits(axis: Axis, queues: Sequence[core.Queue | None], said: Callable[[core.Queue], core.Quantities]) -> Ints:
+def _limits(axis: Axis, queues: Sequence[core.Queue | None], field: Callable[[core.Queue], core.Quantities]) -> Ints:
     limits = np.full((len(axis), len(queues)), UNLIMITED, dtype=np.int64)
     for row, queue in enumerate(queues):
-        for name, units in quantity.amounts(said(queue)).items() if queue is not None else ():
+        for name, units in quantity.amounts(field(queue)).items() if queue is not None else ():
             limits[axis.index[name], row] = max(units, 0)
     return limits

@@ -104,10 +104,10 @@ class Resources:
 def dominant_share(part: Ints, total: Ints) -> float:
     """The largest ratio of (R,) part to (R,) total over the resources with a total; what has no total counts 1 when requested."""
     share = 0.0
-    for one, whole in zip(part.tolist(), total.tolist(), strict=True):  # R is small: lists are quicker than arrays
+    for amount, whole in zip(part.tolist(), total.tolist(), strict=True):  # R is small: lists are quicker than arrays
         if whole > 0:
-            share = max(share, float(one) / whole)
-        elif one > 0:
+            share = max(share, float(amount) / whole)
+        elif amount > 0:
             share = max(share, 1.0)
     return share
 

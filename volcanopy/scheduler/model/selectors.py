@@ -1,6 +1,6 @@
 """Label selectors: evaluated, and numbered so that what they match is kept as a column.
 
-A pod affinity or spread term looks at the labels of other pods. Each distinct selector gets a number; which tasks match
+A pod affinity or spread term matches the labels of other pods. Each distinct selector gets a number; which tasks match
 it is kept up to date as pods come and go, so that a cycle counts matches with one array operation.
 """
 
@@ -47,8 +47,8 @@ def admits(selector: core.NodeSelector | None, node: core.Node) -> bool:
     field = {"metadata.name": node.metadata.name}
     return any(
         bool(term.match_expressions or term.match_fields)
-        and all(holds(one, node.metadata.labels) for one in term.match_expressions)
-        and all(holds(one, field) for one in term.match_fields)
+        and all(holds(requirement, node.metadata.labels) for requirement in term.match_expressions)
+        and all(holds(requirement, field) for requirement in term.match_fields)
         for term in selector.node_selector_terms
     )
 

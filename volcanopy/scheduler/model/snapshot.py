@@ -1,7 +1,7 @@
 """Snapshot of the cluster: frozen tables.
 
 A snapshot is made by :class:`~volcanopy.scheduler.cache.cluster_cache.State` in the time it takes to copy a few arrays. Rows
-of tasks, jobs and queues keep their place while the thing exists, so there may be gaps (status ABSENT, no object); rows of
+of tasks, jobs and queues keep their place while the object exists, so there may be gaps (status ABSENT, no object); rows of
 nodes are in the order of their names, so that the first of equals is the first by name. Nothing here can be written.
 """
 
@@ -37,8 +37,8 @@ OF_IMAGES = frozenset({"any images", "image locality", "image sizes"})
 class NodeTraits:
     """What of the nodes does not change with placements: labels, taints, images.
 
-    It is shared by all snapshots until a node's traits change, and so are the answers kept in ``memo`` (the mask of a
-    node selector, say): what only depends on traits is asked once, not once a cycle.
+    It is shared by all snapshots until a node's traits change, and so are the results in ``memo`` (such as the mask
+    of a node selector): what depends on traits alone is computed once, not once per cycle.
     """
 
     def __init__(self, objects: tuple[core.Node, ...]) -> None:
@@ -399,7 +399,7 @@ class Snapshot:
 
     @cached_property
     def gated(self) -> Ints:
-        """(R, J): the requests of the pending pods of each job with scheduling gates; nobody can be given it yet."""
+        """(R, J): the requests of the pending pods of each job with scheduling gates, which cannot be placed yet."""
         table, jobs = self.tasks, len(self.jobs)
         rows = np.flatnonzero(table.gated & (table.status == Status.PENDING) & (table.job != NONE))
         if not len(rows):

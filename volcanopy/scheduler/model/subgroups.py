@@ -1,4 +1,4 @@
-"""How the pods of a group divide into sub-groups, which are gangs themselves.
+"""Sub-groups of the pods of a group, which are gangs themselves.
 
 Each pod that a policy of its group captures carries a *mark*: the number of the policy and the pod's values of the
 policy's label keys. Pods of one job with one mark are a sub-group. Marks are numbered once and kept as a column.

@@ -1,4 +1,4 @@
-"""Where a task stands in a session, and what the sets of statuses are called."""
+"""Statuses of tasks in a session, and named sets of statuses."""
 
 from enum import IntEnum
 

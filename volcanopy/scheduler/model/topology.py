@@ -1,11 +1,11 @@
 """The network as a forest of hypernodes, frozen for a snapshot.
 
-A hypernode contains nodes or hypernodes of lower tiers. Above all that the cluster declares stands one more, TOP, that
-holds every node: so any two nodes have something in common, and how far apart they are is a tier. The forest is made
-anew when HyperNodes, the list of nodes or labels that it looks at change, not with each cycle.
+A hypernode contains nodes or hypernodes of lower tiers. An additional root, TOP,
+contains every node, so that any two nodes have a common ancestor and their distance is a tier. The forest is rebuilt when
+HyperNodes, the list of nodes or the labels that it depends on change, not in each cycle.
 
-A hypernode that contradicts another takes no part, and nothing else suffers: its nodes and members stand where they
-would without it. Errors are in ``faults``.
+A hypernode that contradicts another is ignored; its nodes and members are placed as if it did not exist. Errors are in
+``faults``.
 """
 
 import re
@@ -135,16 +135,16 @@ def without(count: int) -> HyperNodeTable:
 
 def forest(declared: Mapping[str, topology_read.HyperNode], nodes: Sequence[core.Node]) -> HyperNodeTable:
     """The forest that HyperNodes declare over nodes, which are in the order of their names."""
-    return _Planting(declared, nodes).table()
+    return _ForestBuilder(declared, nodes).table()
 
 
 def looks_at_labels(declared: Iterable[topology_read.HyperNode]) -> bool:
     """Whether labels of nodes decide the members of a hypernode."""
-    return any(member.selector.label_match is not None for one in declared for member in one.spec.members)
+    return any(member.selector.label_match is not None for item in declared for member in item.spec.members)
 
 
 def bound(topology: core.NetworkTopology | None, table: HyperNodeTable) -> int | None:
-    """The highest tier that pods may span; None where nothing is asked, the top's where closeness is only preferred."""
+    """The highest tier that pods may span; None without a constraint, the top's where closeness is only preferred."""
     if topology is None:
         return None
     if topology.mode == "soft":
@@ -159,7 +159,7 @@ def is_hard(topology: core.NetworkTopology | None, table: HyperNodeTable) -> boo
     return topology is not None and topology.mode != "soft" and bound(topology, table) is not None
 
 
-class _Planting:
+class _ForestBuilder:
     """One making of a forest: who claims what, who contradicts whom, and what is left."""
 
     def __init__(self, declared: Mapping[str, topology_read.HyperNode], nodes: Sequence[core.Node]) -> None:
@@ -174,8 +174,8 @@ class _Planting:
         """The forest without those that contradict each other."""
         if not self._declared:
             return without(len(self._nodes))
-        for name, one in self._declared.items():
-            self._claim(name, one.spec)
+        for name, item in self._declared.items():
+            self._claim(name, item.spec)
         for row, claims in sorted(self._node_claims.items()):
             self._contested(f"node {self._nodes[row].metadata.name}", claims)
         for member, claims in sorted(self._member_claims.items()):
@@ -200,7 +200,7 @@ class _Planting:
         higher = sorted(member for member in members if self._declared[member].spec.tier >= spec.tier)
         if higher:
             tier = self._declared[higher[0]].spec.tier
-            self._faults[name] = f"it is of tier {spec.tier} and holds {higher[0]}, which is of tier {tier}"
+            self._faults[name] = f"it is of tier {spec.tier} and contains {higher[0]}, which is of tier {tier}"
             return
         for row in rows:
             self._node_claims.setdefault(row, set()).add(name)
@@ -241,9 +241,9 @@ class _Planting:
                 of_node[row] = holder
         tiers = [self._declared[name].spec.tier for name in kept]
         numbers: dict[str, int] = {}
-        for one in self._declared.values():
-            if one.spec.tier_name:
-                numbers[one.spec.tier_name] = min(one.spec.tier, numbers.get(one.spec.tier_name, one.spec.tier))
+        for item in self._declared.values():
+            if item.spec.tier_name:
+                numbers[item.spec.tier_name] = min(item.spec.tier, numbers.get(item.spec.tier_name, item.spec.tier))
         for column in (parent, of_node):
             column.setflags(write=False)
         return HyperNodeTable(

@@ -51,7 +51,7 @@ class QueueStatuses:
         for row in sorted(rows, key=queues.names.__getitem__):
             texts = [self._texts(column) for column in amounts[:, :, row]]
             allocated, deserved, guaranteed, borrowed, waiting = texts
-            share = observed_queue_status.told(int(shares[row]))
+            share = observed_queue_status.share_text(int(shares[row]))
             effects.append(SetQueue(queues.names[row], allocated, deserved, guaranteed, borrowed, waiting, share))
         return effects
 
