@@ -18,7 +18,7 @@ A, C = 'device.attributes["gpu.example.com"]', 'device.capacity["gpu.example.com
 
 
 @pytest.mark.parametrize(
-    ("text", "holds"),
+    ("text", "matches"),
     [
         ('device.driver == "gpu.example.com"', True),
         (f'{A}.model == "a100"', True),
@@ -34,9 +34,9 @@ A, C = 'device.attributes["gpu.example.com"]', 'device.capacity["gpu.example.com
         ('device.attributes.exists(domain, domain == "numa.example.com")', True),
     ],
 )
-def test_an_expression_is_true_or_false_of_a_device(text: str, holds: bool) -> None:
-    verdict = expression(text).judge("gpu.example.com", DEVICE)
-    assert (verdict.holds, verdict.fault) == (holds, "")
+def test_an_expression_is_true_or_false_of_a_device(text: str, matches: bool) -> None:
+    verdict = expression(text).evaluate("gpu.example.com", DEVICE)
+    assert (verdict.matches, verdict.fault) == (matches, "")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_an_expression_is_true_or_false_of_a_device(text: str, holds: bool) -> N
     ],
 )
 def test_what_cannot_be_said_has_a_reason(text: str, fault: str) -> None:
-    verdict = expression(text).judge("gpu.example.com", DEVICE)
-    assert not verdict.holds
+    verdict = expression(text).evaluate("gpu.example.com", DEVICE)
+    assert not verdict.matches
     assert fault in verdict.fault
 
 
@@ -59,5 +59,5 @@ def test_devices_that_differ_in_what_is_asked_are_told_apart() -> None:
     asked = expression(f'{A}.model == "t4"')
     others = [BasicDevice(attributes={"model": {"string": model}, "uuid": {"string": f"u{number}"}})
               for number, model in enumerate(("t4", "a100", "t4"))]  # fmt: skip
-    assert [asked.judge("gpu.example.com", one).holds for one in others] == [True, False, True]
-    assert asked.judge("gpu.example.com", others[0]) is asked.judge("gpu.example.com", others[2])
+    assert [asked.evaluate("gpu.example.com", one).matches for one in others] == [True, False, True]
+    assert asked.evaluate("gpu.example.com", others[0]) is asked.evaluate("gpu.example.com", others[2])

@@ -28,7 +28,7 @@ class Stock:
         self._things: dict[type[Any], dict[str, Any]] = {kind: {} for kind in KINDS}
         self._assumed: dict[tuple[str, str], Bind] = {}
         self._written: dict[tuple[str, str], dict[str, int]] = {}
-        self._attached = Attached(self._volume_behind)
+        self._attached = Attached(self._attachable_volume)
         self._frozen: ClaimTables | None = None
         self._offers: Offers | None = None
 
@@ -137,25 +137,29 @@ class Stock:
             attached=self._attached.counts(),
         )
 
-    def _volume_behind(self, key: str) -> Volume | None:
+    def _attachable_volume(self, key: str) -> Volume | None:
         claim = self.claim(key)
-        return None if claim is None else volume_behind(claim, self.volume(claim.spec.volume_name), self._class(claim))
+        return (
+            None if claim is None else attachable_volume(claim, self.volume(claim.spec.volume_name), self._class(claim))
+        )
 
     def _class(self, claim: storage.PersistentVolumeClaim) -> storage.StorageClass | None:
         result: storage.StorageClass | None = self._things[storage.StorageClass].get(claim.spec.storage_class_name)
         return result
 
 
-def volume_behind(
-    claim: storage.PersistentVolumeClaim, volume: storage.PersistentVolume | None, made_by: storage.StorageClass | None
+def attachable_volume(
+    claim: storage.PersistentVolumeClaim,
+    volume: storage.PersistentVolume | None,
+    storage_class: storage.StorageClass | None,
 ) -> Volume | None:
     """The driver's volume behind a claim; for a claim that has none, the one that its class will make."""
     if claim.spec.volume_name:
         csi = volume.spec.csi if volume is not None else None
         return None if csi is None else (csi.driver, csi.volume_handle)
-    if made_by is None or not made_by.provisions:
+    if storage_class is None or not storage_class.provisions:
         return None
-    return made_by.provisioner, claim.metadata.key
+    return storage_class.provisioner, claim.metadata.key
 
 
 def _work_in_volume(

@@ -1,8 +1,7 @@
-"""What this session has given to pods with claims: volumes and devices, by the pods that it placed.
+"""Volumes and devices that the session assumes for the pods with claims that it placed.
 
-The ledger says who is where; which volume and which devices a pod gets there is decided when somebody next asks about
-claims after it was placed, and stands for as long as the pod stays. So a rollback needs no word here: the pod is not on
-its node any more, and what it was given is free.
+The choice for a pod is made at the first query after its placement and valid as long as the ledger has the pod on that
+node. A rollback therefore needs no call: the choice is dropped at the next query.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +18,8 @@ from volcanopy.scheduler.model.task_status import Status
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
-    """What one pod is given on its node; ``devices`` with the ids of each claim, and the nodes that they can be used from."""
+class AssumedPod:
+    """The choices for one pod on its node; ``devices`` with the ids of each claim and the nodes they are available on."""
 
     node: int
     volumes: tuple[VolumeChoice, ...] = ()
@@ -28,64 +27,64 @@ class Entry:
 
 
 class AssumedClaims:
-    """The entries of one session."""
+    """The assumed choices of one session."""
 
-    def __init__(self, cluster: Cluster, decide: Callable[[int, int], Entry]) -> None:
-        """``decide`` says what the task of a row is given on a node."""
+    def __init__(self, cluster: Cluster, decide: Callable[[int, int], AssumedPod]) -> None:
+        """``decide`` returns the choices for the task of a row on a node."""
         self._ledger = cluster.ledger
         self._decide = decide
         snapshot = cluster.snapshot
         claiming = np.zeros(len(snapshot.shapes.specs) + 1, dtype=np.bool_)
         claiming[list(snapshot.shapes.claiming)] = True
         self.claiming: Mask = claiming[snapshot.tasks.shape] & (snapshot.tasks.status != Status.ABSENT)
-        """(T,): the tasks behind which there are claims."""
-        self._rows: Rows = np.flatnonzero(self.claiming & (snapshot.tasks.status == Status.PENDING))
-        self._where = np.full(len(self._rows), NONE, dtype=np.int32)
-        self._entries: dict[int, Entry] = {}
+        """(T,): the tasks with claims."""
+        self._pending: Rows = np.flatnonzero(self.claiming & (snapshot.tasks.status == Status.PENDING))
+        self._nodes = np.full(len(self._pending), NONE, dtype=np.int32)
+        self._pods: dict[int, AssumedPod] = {}
         self._seen = NONE
-        self._busy = False
+        self._syncing = False
 
-    def of(self, row: int) -> Entry | None:
-        """What a task was given, None if it has no place."""
-        self.renew()
-        return self._entries.get(row)
+    def get(self, row: int) -> AssumedPod | None:
+        """Return the choices for a task, None without a node."""
+        self.sync()
+        return self._pods.get(row)
 
-    def renew(self) -> None:
-        """Catch up with the ledger."""
-        now = self._ledger.changes
-        if self._seen == now or self._busy:
+    def sync(self) -> None:
+        """Follow the changes of the ledger."""
+        changes = self._ledger.changes
+        if self._seen == changes or self._syncing:
             return
-        self._seen = now
-        here = self._ledger.node[self._rows]
-        changed = np.flatnonzero(here != self._where)
+        self._seen = changes
+        nodes = self._ledger.node[self._pending]
+        changed = np.flatnonzero(nodes != self._nodes)
         if not len(changed):
             return
-        for place in changed.tolist():
-            self._entries.pop(int(self._rows[place]), None)
-        self._where[changed] = here[changed]
-        self._busy = True
+        for index in changed.tolist():
+            self._pods.pop(int(self._pending[index]), None)
+        self._nodes[changed] = nodes[changed]
+        self._syncing = True
         try:
-            for place in changed.tolist():
-                row, node = int(self._rows[place]), int(here[place])
+            for index in changed.tolist():
+                row, node = int(self._pending[index]), int(nodes[index])
                 if node != NONE:
-                    self._entries[row] = self._decide(row, node)
+                    self._pods[row] = self._decide(row, node)
         finally:
-            self._busy = False
+            self._syncing = False
 
-    def entries(self) -> Iterator[Entry]:
-        """All of them."""
-        self.renew()
-        return iter(self._entries.values())
+    def pods(self) -> Iterator[AssumedPod]:
+        """Return the choices of all pods."""
+        self.sync()
+        return iter(self._pods.values())
 
     def volume_choices(self) -> dict[str, tuple[VolumeChoice, int]]:
-        """By claim: how it gets its volume, and the node for which it does."""
-        return {choice.claim: (choice, entry.node) for entry in self.entries() for choice in entry.volumes}
+        """Return by claim how it gets its volume, and the node of the pod."""
+        return {choice.claim: (choice, pod.node) for pod in self.pods() for choice in pod.volumes}
 
     def device_choices(self) -> dict[str, tuple[tuple[DeviceId, ...], Mask | None]]:
-        """By claim: the devices that it is given now, and the nodes that they can be used from; None for all."""
+        """Return by claim the devices of its new allocation, and the nodes they are available on; None for all."""
         return {
-            choice.claim: (ids, where)
-            for entry in self.entries()
-            for choice, ids, where in entry.devices
+            choice.claim: (ids, available)
+            for pod in self.pods()
+            for choice, ids, available in pod.devices
             if choice.allocation is not None
         }

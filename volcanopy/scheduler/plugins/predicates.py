@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from volcanopy.api import core
-from volcanopy.scheduler.filters.claims import Claimed
+from volcanopy.scheduler.filters.claims import ClaimFilter
 from volcanopy.scheduler.filters.pods import host_ports
 from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
 from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
@@ -25,7 +25,7 @@ from volcanopy.scheduler.filters.traits import node_affinity as labels
 from volcanopy.scheduler.filters.traits import taints
 from volcanopy.scheduler.filters.traits.trait_cache import kept
 from volcanopy.scheduler.filters.volumes import exclusive_disks
-from volcanopy.scheduler.filters.volumes.volume_binding import Rules
+from volcanopy.scheduler.filters.volumes.volume_binding import VolumeChecks
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -136,9 +136,9 @@ class Predicates(Plugin[PredicatesArguments]):
         self._spreading = Spreading(self.cluster, pod_counts)
         self._asked: dict[int, _Asked] = {}
         args = self.args
-        rules = Rules(args.volume_binding, args.volume_zone, args.node_volume_limits)
-        self._claims = Claimed(self.cluster, rules, args.dynamic_resources, args.volume_binding_timeout)
-        if not self._claims.mixed():
+        checks = VolumeChecks(args.volume_binding, args.volume_zone, args.node_volume_limits)
+        self._claims = ClaimFilter(self.cluster, checks, args.dynamic_resources, args.volume_binding_timeout)
+        if not self._claims.differ_within_shape():
             self.cache_key = per_shape  # type: ignore[method-assign]  # no claims of single pods
 
     def cache_key(self, task: TaskView) -> Hashable:
@@ -152,14 +152,14 @@ class Predicates(Plugin[PredicatesArguments]):
 
     def bind_claims(self, task: TaskView, node: int) -> Claims | None:
         """The volumes and devices that the task's claims get with its node."""
-        return self._claims.chosen(task)
+        return self._claims.choices(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
         """The filters' rejections, each node in the first one only."""
         asked = self._of(task)
         causes = asked.fixed.causes
         rows = nodes.rows
-        of_claims = self._claims.refusals(task, rows) if task.shape in self._claims.shapes else []
+        of_claims = self._claims.rejections(task, rows) if task.shape in self._claims.shapes else []
         if causes is None and not asked.filters and not of_claims:
             return ()
         answer: list[NodeRejection] = []

@@ -1,8 +1,8 @@
-"""CEL over devices: which devices an expression of a claim or a class is true of.
+"""Evaluation of the CEL selectors of device claims and device classes.
 
 An expression sees one variable, ``device``, with ``driver``, ``attributes`` and ``capacity``; the latter two by domain and
-name (``device.attributes["gpu.example.com"].model``). A domain that a device says nothing about is empty, not missing.
-The CEL library has no values of new kinds: quantities and versions are their own text, and what compares them reads it.
+name (``device.attributes["gpu.example.com"].model``). A domain without values is empty, not missing.
+The CEL library has no custom value types: quantities and versions are strings, which the comparing functions parse.
 """
 
 import re
@@ -19,25 +19,25 @@ from volcanopy.api.devices import BasicDevice
 
 _TEXT = re.compile(r"""\"((?:[^"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'""")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
-_WORD = re.compile(r"\w+")
-_WHOLE = re.compile(
+_NAME = re.compile(r"\w+")
+_READS_ALL = re.compile(
     r"\b(?:all|exists|exists_one|map|filter|size|transformList|transformMap)\b|\.(?:attributes|capacity)(?!\[[\"'])"
 )
-"""What makes an expression look at more than the values that it names."""
-_REMEMBERED = 8192
+"""Matches an expression that reads more than the attributes it names."""
+_CACHE_SIZE = 8192
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 _FAULTS = (KeyError, IndexError, ZeroDivisionError, TypeError, ValueError, RuntimeError, OverflowError)
 
 
 class Verdict:
-    """What an expression says of a device."""
+    """The result of an expression for a device."""
 
-    __slots__ = ("fault", "holds")
+    __slots__ = ("fault", "matches")
 
-    def __init__(self, holds: bool, fault: str = "") -> None:
-        self.holds = holds
+    def __init__(self, matches: bool, fault: str = "") -> None:
+        self.matches = matches
         self.fault = fault
-        """Why it could not be said, empty if it could."""
+        """The error of the evaluation, empty without one."""
 
 
 class Expression:
@@ -46,8 +46,8 @@ class Expression:
     def __init__(self, text: str) -> None:
         self.text = text
         self.fault = ""
-        self._domains = sorted({one or other for one, other in _TEXT.findall(text)})
-        self._words = None if _WHOLE.search(text) else frozenset(_WORD.findall(text))
+        self._domains = sorted({double or single for double, single in _TEXT.findall(text)})
+        self._names = None if _READS_ALL.search(text) else frozenset(_NAME.findall(text))
         self._context = cel.Context({})
         for name, function in _FUNCTIONS.items():
             self._context.add_function(name, function)
@@ -57,85 +57,85 @@ class Expression:
         except ValueError as fault:
             self.fault = " ".join(str(fault).split())
 
-    def judge(self, driver: str, device: BasicDevice) -> Verdict:
-        """Whether the expression is true of a device of this driver.
+    def evaluate(self, driver: str, device: BasicDevice) -> Verdict:
+        """Return whether the expression is true for a device of this driver.
 
-        Devices that are equal in what the expression mentions are judged once.
+        Devices with equal values of the mentioned attributes are evaluated once.
         """
         if self.fault:
             return Verdict(False, self.fault)
-        attributes, capacity = self._seen(device.attributes), self._seen(device.capacity)
+        attributes, capacity = self._relevant(device.attributes), self._relevant(device.capacity)
         key = _ENCODE((driver, attributes, capacity))
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
-            known = self._known[key] = self._judge(driver, attributes, capacity)
+            known = self._known[key] = self._evaluate(driver, attributes, capacity)
         return known
 
-    def _seen(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Those of the values, by their qualified names, that the expression can be about."""
-        words = self._words
-        if words is None:
+    def _relevant(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values, by qualified name, that the expression may read."""
+        names = self._names
+        if names is None:
             return values
-        return {name: value for name, value in values.items() if not words.isdisjoint(_WORD.findall(name))}
+        return {name: value for name, value in values.items() if not names.isdisjoint(_NAME.findall(name))}
 
-    def _judge(self, driver: str, attributes: Mapping[str, Any], capacity: Mapping[str, Any]) -> Verdict:
+    def _evaluate(self, driver: str, attributes: Mapping[str, Any], capacity: Mapping[str, Any]) -> Verdict:
         subject: dict[str, Any] = {
             "driver": driver,
-            "attributes": _by_domain(driver, {name: _value(said) for name, said in attributes.items()}),
-            "capacity": _by_domain(driver, {name: _amount(said) for name, said in capacity.items()}),
+            "attributes": _by_domain(driver, {name: _value(value) for name, value in attributes.items()}),
+            "capacity": _by_domain(driver, {name: _amount(value) for name, value in capacity.items()}),
         }
         for domain in self._domains:
             subject["attributes"].setdefault(domain, {})
             subject["capacity"].setdefault(domain, {})
         self._context.add_variable("device", subject)
         try:
-            said = self._program.execute(self._context)
+            result = self._program.execute(self._context)
         except _FAULTS as fault:
             reason = fault.args[0] if fault.args else type(fault).__name__
             return Verdict(False, f"no such key: {reason}" if isinstance(fault, KeyError) else str(reason))
-        if isinstance(said, bool):
-            return Verdict(said)
-        return Verdict(False, f"the result is of type {type(said).__name__}, not bool")
+        if isinstance(result, bool):
+            return Verdict(result)
+        return Verdict(False, f"the result is of type {type(result).__name__}, not bool")
 
 
 @lru_cache(maxsize=4096)
 def expression(text: str) -> Expression:
-    """The expression of this text, compiled once."""
+    """Return the compiled expression of this text."""
     return Expression(text)
 
 
 def _by_domain(driver: str, values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    domains: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         domain, slash, short = name.rpartition("/")
-        found.setdefault(domain if slash else driver, {})[short if slash else name] = value
-    return found
+        domains.setdefault(domain if slash else driver, {})[short if slash else name] = value
+    return domains
 
 
-def _value(said: Mapping[str, Any]) -> Any:
-    """An attribute's value: ``{"int": 3}``, ``{"bool": true}``, ``{"string": "a"}`` or ``{"version": "1.2.3"}``."""
-    return next(iter(said.values()), None)
+def _value(attribute: Mapping[str, Any]) -> Any:
+    """Return an attribute's value: ``{"int": 3}``, ``{"bool": true}``, ``{"string": "a"}`` or ``{"version": "1.2.3"}``."""
+    return next(iter(attribute.values()), None)
 
 
-def _amount(said: Any) -> str:
-    """A capacity's value: ``{"value": "1Gi"}``; a bare quantity in v1beta1."""
-    return str(said["value"] if isinstance(said, Mapping) else said)
+def _amount(capacity: Any) -> str:
+    """Return a capacity's value: ``{"value": "1Gi"}``; a bare quantity in v1beta1."""
+    return str(capacity["value"] if isinstance(capacity, Mapping) else capacity)
 
 
-def _compared(left: Any, right: Any) -> int:
-    one, other = _VERSION.fullmatch(str(left)), _VERSION.fullmatch(str(right))
-    if one and other:
-        a, b = _version(one), _version(other)
+def _compare(left: Any, right: Any) -> int:
+    versions = _VERSION.fullmatch(str(left)), _VERSION.fullmatch(str(right))
+    if versions[0] and versions[1]:
+        a, b = _version(versions[0]), _version(versions[1])
         return (a > b) - (a < b)
     x, y = quantity.parse(left), quantity.parse(right)
     return (x > y) - (x < y)
 
 
-def _version(found: re.Match[str]) -> tuple[Any, ...]:
-    """Ordered as versions are: one with a pre-release part comes before the one without."""
-    major, minor, patch, before = found.groups()
+def _version(match: re.Match[str]) -> tuple[Any, ...]:
+    """Return the sort key of a version: a pre-release sorts before its release."""
+    major, minor, patch, before = match.groups()
     parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in (before or "").split(".") if part]
     return int(major), int(minor), int(patch), before is None, parts
 
@@ -157,14 +157,14 @@ _FUNCTIONS: dict[str, Any] = {
     "semver": _semver,
     "isQuantity": lambda text: _is(_quantity, text),
     "isSemver": lambda text: _is(_semver, text),
-    "compareTo": _compared,
-    "isGreaterThan": lambda left, right: _compared(left, right) > 0,
-    "isLessThan": lambda left, right: _compared(left, right) < 0,
+    "compareTo": _compare,
+    "isGreaterThan": lambda left, right: _compare(left, right) > 0,
+    "isLessThan": lambda left, right: _compare(left, right) < 0,
     "major": lambda text: _part(text, 1),
     "minor": lambda text: _part(text, 2),
     "patch": lambda text: _part(text, 3),
     "asInteger": lambda text: int(quantity.parse(text)),
-    "sign": lambda text: _compared(text, "0"),
+    "sign": lambda text: _compare(text, "0"),
 }
 
 
@@ -177,7 +177,7 @@ def _is(read: Any, text: Any) -> bool:
 
 
 def _part(text: Any, number: int) -> int:
-    found = _VERSION.fullmatch(str(text))
-    if found is None:
+    match = _VERSION.fullmatch(str(text))
+    if match is None:
         raise ValueError(f"{text!r} is not a version such as 1.2.3")
-    return int(found.group(number))
+    return int(match.group(number))

@@ -1,7 +1,7 @@
-"""Devices for claims on one node: the first assignment in order that satisfies every request and every constraint.
+"""Allocation of devices to the claims of one pod on one node.
 
-Requests choose in turn, and when one finds nothing the ones before it choose otherwise: if there is an assignment, it is
-found, unless that takes more than :data:`EFFORT` steps.
+A depth-first search with backtracking over the requests in order: it returns the first allocation that satisfies every
+request and constraint, unless that takes more than :data:`MAX_STEPS` steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,15 +11,15 @@ from volcanopy.api import devices
 from volcanopy.scheduler.filters.devices.device_inventory import Item, Suitable
 from volcanopy.scheduler.model.claim_tables import DeviceId
 
-EFFORT = 20_000
-"""Devices that are tried at most for the claims of one pod on one node."""
+MAX_STEPS = 20_000
+"""The maximum number of devices tried for the claims of one pod on one node."""
 Find = Callable[[devices.ExactRequest], Suitable]
-"""The devices of the node that suit a request."""
+"""Returns the devices of the node that match a request."""
 
 
 @dataclass(frozen=True)
 class DeviceRequest:
-    """One request of one claim: what may satisfy it, the best first, each under the name that results carry."""
+    """One request of one claim: its alternatives, the best first, each with the request name used in results."""
 
     claim: int
     options: tuple[tuple[str, devices.ExactRequest], ...]
@@ -27,7 +27,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True)
 class AllocatedDevice:
-    """A device that a request was given."""
+    """A device allocated to a request."""
 
     claim: int
     name: str
@@ -36,16 +36,16 @@ class AllocatedDevice:
 
 
 class _BudgetExceededError(Exception):
-    """The steps are used up."""
+    """The search exceeded the maximum number of steps."""
 
 
-def asks(claims: Sequence[devices.ResourceClaim]) -> list[DeviceRequest]:
-    """The requests of all claims, in order."""
+def device_requests(claims: Sequence[devices.ResourceClaim]) -> list[DeviceRequest]:
+    """Return the requests of all claims, in order."""
     result = []
     for number, claim in enumerate(claims):
         for request in claim.spec.devices.requests:
             if request.first_available:
-                options = tuple((f"{request.name}/{one.name}", one) for one in request.first_available)
+                options = tuple((f"{request.name}/{option.name}", option) for option in request.first_available)
             else:
                 options = ((request.name, request.exactly or request),)
             result.append(DeviceRequest(number, options))
@@ -55,10 +55,10 @@ def asks(claims: Sequence[devices.ResourceClaim]) -> list[DeviceRequest]:
 def allocate(
     claims: Sequence[devices.ResourceClaim], find: Find, is_free: Callable[[DeviceId], bool]
 ) -> tuple[list[AllocatedDevice] | None, str]:
-    """A device for everything that unallocated claims ask for, or None with the fault that kept from looking, if any."""
+    """Return devices for all requests of the claims; None if there are none, with the error if the search failed."""
     search = _Search(claims, find, is_free)
     try:
-        return (search.given, "") if search.place(0) else (None, search.fault)
+        return (search.allocated, "") if search.place(0) else (None, search.fault)
     except _BudgetExceededError:
         return None, "there are too many ways to share out the devices: fewer requests in one pod would help"
 
@@ -67,21 +67,21 @@ class _Search:
     def __init__(
         self, claims: Sequence[devices.ResourceClaim], find: Find, is_free: Callable[[DeviceId], bool]
     ) -> None:
-        self._asks = asks(claims)
+        self._requests = device_requests(claims)
         self._constraints = [claim.spec.devices.constraints for claim in claims]
         self._find, self._is_free = find, is_free
         self._used: set[DeviceId] = set()
-        self._had: set[tuple[int, DeviceId]] = set()
+        self._in_claim: set[tuple[int, DeviceId]] = set()
         self._steps = 0
-        self.given: list[AllocatedDevice] = []
+        self.allocated: list[AllocatedDevice] = []
         self.fault = ""
 
     def place(self, number: int) -> bool:
-        """Satisfy the requests from this one on."""
-        if number == len(self._asks):
+        """Allocate devices to the requests from this number on."""
+        if number == len(self._requests):
             return True
-        ask = self._asks[number]
-        for name, request in ask.options:
+        device_request = self._requests[number]
+        for name, request in device_request.options:
             suitable = self._find(request)
             if suitable.fault:
                 self.fault = suitable.fault
@@ -90,73 +90,73 @@ class _Search:
                 if self._take_all(number, name, request, suitable.items):
                     return True
             else:
-                items = [item for item in suitable.items if item.whole]
+                items = [item for item in suitable.items if item.complete]
                 requested = max(request.count, 1)
                 if len(items) >= requested and self._take(number, name, request, items, 0, requested):
                     return True
         return False
 
     def _take_all(self, number: int, name: str, request: devices.ExactRequest, items: Sequence[Item]) -> bool:
-        before = len(self.given)
+        before = len(self.allocated)
         for item in items:
-            if not item.whole or not self._try(number, name, request, item):
+            if not item.complete or not self._try(number, name, request, item):
                 break
         else:
             if items and self.place(number + 1):
                 return True
-        while len(self.given) > before:
-            self._give_back()
+        while len(self.allocated) > before:
+            self._release()
         return False
 
     def _take(
         self, number: int, name: str, request: devices.ExactRequest, items: Sequence[Item], start: int, left: int
     ) -> bool:
-        """Devices of one request are interchangeable: they are taken in order, so that none is tried twice."""
+        """Allocate ``left`` devices to one request. They are interchangeable: taken in order, no set is tried twice."""
         if not left:
             return self.place(number + 1)
-        for place in range(start, len(items) - left + 1):
-            if self._try(number, name, request, items[place]):
-                if self._take(number, name, request, items, place + 1, left - 1):
+        for index in range(start, len(items) - left + 1):
+            if self._try(number, name, request, items[index]):
+                if self._take(number, name, request, items, index + 1, left - 1):
                     return True
-                self._give_back()
+                self._release()
         return False
 
     def _try(self, number: int, name: str, request: devices.ExactRequest, item: Item) -> bool:
         self._steps += 1
-        if self._steps > EFFORT:
+        if self._steps > MAX_STEPS:
             raise _BudgetExceededError
-        claim = self._asks[number].claim
+        claim = self._requests[number].claim
         if not request.admin_access and (item.id in self._used or not self._is_free(item.id)):
             return False
-        if (claim, item.id) in self._had:
+        if (claim, item.id) in self._in_claim:
             return False
-        one = AllocatedDevice(claim, name, request, item)
-        if not self._agrees(one):
+        device = AllocatedDevice(claim, name, request, item)
+        if not self._satisfies_constraints(device):
             return False
-        self.given.append(one)
-        self._had.add((claim, item.id))
+        self.allocated.append(device)
+        self._in_claim.add((claim, item.id))
         if not request.admin_access:
             self._used.add(item.id)
         return True
 
-    def _give_back(self) -> None:
-        one = self.given.pop()
-        self._had.discard((one.claim, one.item.id))
-        if not one.request.admin_access:
-            self._used.discard(one.item.id)
+    def _release(self) -> None:
+        device = self.allocated.pop()
+        self._in_claim.discard((device.claim, device.item.id))
+        if not device.request.admin_access:
+            self._used.discard(device.item.id)
 
-    def _agrees(self, one: AllocatedDevice) -> bool:
-        """Whether a device goes with those that were given already, as the claim's constraints say."""
-        for constraint in self._constraints[one.claim]:
-            if not _concerns(constraint, one.name):
+    def _satisfies_constraints(self, device: AllocatedDevice) -> bool:
+        """Return whether a device satisfies the claim's constraints together with the devices allocated so far."""
+        for constraint in self._constraints[device.claim]:
+            if not _applies(constraint, device.name):
                 continue
             name = constraint.match_attribute or constraint.distinct_attribute
             if name is None:
                 continue
-            own = one.item.attribute(name)
+            own = device.item.attribute(name)
             if own is None:
                 return False
-            others = self._others(constraint, one.claim, name)
+            others = self._others(constraint, device.claim, name)
             if constraint.match_attribute is not None:
                 if any(other != own for other in others):
                     return False
@@ -165,12 +165,12 @@ class _Search:
         return True
 
     def _others(self, constraint: devices.DeviceConstraint, claim: int, name: str) -> Iterator[object]:
-        for other in self.given:
-            if other.claim == claim and _concerns(constraint, other.name):
+        for other in self.allocated:
+            if other.claim == claim and _applies(constraint, other.name):
                 yield other.item.attribute(name)
 
 
-def _concerns(constraint: devices.DeviceConstraint, request: str) -> bool:
-    """Whether a constraint is about a request: it names it, or one of its alternatives, or none at all."""
-    named = constraint.requests
-    return not named or request in named or request.partition("/")[0] in named
+def _applies(constraint: devices.DeviceConstraint, request: str) -> bool:
+    """Return whether a constraint applies to a request: it names the request, the alternative, or no request."""
+    requests = constraint.requests
+    return not requests or request in requests or request.partition("/")[0] in requests

@@ -1,6 +1,6 @@
-"""Devices behind a pod's claims: where what is allocated can be used, and where what is not can be had.
+"""Filter of nodes by the device claims of a pod, and the allocation of devices.
 
-A claim that is allocated but that nobody uses binds nobody: it is allocated anew wherever its pod goes.
+An allocated claim without a user does not restrict its pod: it is allocated anew on the pod's node.
 """
 
 from collections.abc import Iterator
@@ -26,226 +26,225 @@ from volcanopy.scheduler.model.task_status import Status
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
-ELSEWHERE = "resourceclaim not available on the node"
-NOTHING = "cannot allocate all claims"
-MOST_USERS = 256
-"""How many pods may use one claim."""
+NOT_AVAILABLE = "resourceclaim not available on the node"
+CANNOT_ALLOCATE = "cannot allocate all claims"
+MAX_USERS = 256
+"""The maximum number of pods that use one claim."""
 
 Claim = devices.ResourceClaim
-Found = tuple[tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None], ...]
+Choice = tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None]
+"""The choice for a claim, the allocated devices, and the (N,) mask of the nodes they are available on; None for all."""
 
 
 @dataclass
-class Needs:
-    """What the claims behind one pod come to."""
+class PodDevices:
+    """The device claims of one pod."""
 
     problem: str = ""
     allocated: list[Claim] = field(default_factory=list)
-    waiting: list[Claim] = field(default_factory=list)
+    unallocated: list[Claim] = field(default_factory=list)
     shared: set[str] = field(default_factory=set)
-    """The claims that other pods may use too."""
+    """The keys of the claims that other pods may use."""
 
 
-class Devices:
-    """The questions about devices in one session."""
+class DynamicResources:
+    """The filter by device claims of one session."""
 
-    def __init__(self, cluster: Cluster, books: AssumedClaims) -> None:
-        self._cluster, self._books = cluster, books
+    def __init__(self, cluster: Cluster, assumed: AssumedClaims) -> None:
+        self._cluster, self._assumed = cluster, assumed
         self._traits = cluster.traits
-        self._supplies = cluster.snapshot.claim_tables
-        self._inventory = device_inventory.take_stock(self._supplies.offers, self._traits)
-        self._needs: dict[int, Needs] = {}
-        self._leaving: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._tables = cluster.snapshot.claim_tables
+        self._inventory = device_inventory.build_inventory(self._tables.offers, self._traits)
+        self._pod_devices: dict[int, PodDevices] = {}
+        self._released: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def cache_key(self, task: TaskView) -> bytes | None:
-        """Equal for tasks of one shape whose own claims are alike; None for tasks that have none of their own."""
+        """Return a key that tasks with equivalent claims of their own share; None for tasks without such claims."""
         own = [requested.key for requested in pod_claims.devices(task.pod) if requested.own]
         if not own:
             return None
-        problem = self._of(task).problem
-        return problem.encode() if problem else _ENCODE([self._alike(key) for key in own])
+        problem = self._devices_of(task).problem
+        return problem.encode() if problem else _ENCODE([self._equivalence(key) for key in own])
 
-    def _alike(self, key: str) -> object:
-        claim = self._supplies.device_claims[key]
+    def _equivalence(self, key: str) -> object:
+        claim = self._tables.device_claims[key]
         return key if claim.status.allocation is not None else claim.spec
 
     def scope(self, task: TaskView) -> Scope:
-        """How far a placement of another such task reaches."""
-        needs = self._of(task)
-        if needs.problem or not needs.waiting:
+        """Return which nodes a placement of such a task affects."""
+        pod_devices = self._devices_of(task)
+        if pod_devices.problem or not pod_devices.unallocated:
             return Scope.COLUMNS
-        return Scope.NODE if self._inventory.is_local and not needs.shared else Scope.CLUSTER
+        return Scope.NODE if self._inventory.is_local and not pod_devices.shared else Scope.CLUSTER
 
-    def refusals(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
-        """Why the task cannot be on some of these nodes."""
-        needs = self._of(task)
-        if needs.problem:
-            yield NodeRejection(needs.problem, np.ones(len(rows), dtype=np.bool_), final=True)
+    def rejections(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
+        """Yield the rejections of these nodes for the task."""
+        pod_devices = self._devices_of(task)
+        if pod_devices.problem:
+            yield NodeRejection(pod_devices.problem, np.ones(len(rows), dtype=np.bool_), final=True)
             return
-        for claim in needs.allocated:
-            where = self._where(claim)
-            if where is not None:
-                yield NodeRejection(ELSEWHERE, ~where[rows], final=True)
-        given = self._books.device_choices()
-        left = []
-        for claim in needs.waiting:
-            # One task may be asked on behalf of all that are like it: what it was given itself says nothing then.
-            if claim.metadata.key in needs.shared and claim.metadata.key in given:
-                reached = given[claim.metadata.key][1]
-                if reached is not None:
-                    yield NodeRejection(ELSEWHERE, ~reached[rows], final=True)
+        for claim in pod_devices.allocated:
+            available = self._available_nodes(claim)
+            if available is not None:
+                yield NodeRejection(NOT_AVAILABLE, ~available[rows], final=True)
+        assumed = self._assumed.device_choices()
+        remaining = []
+        for claim in pod_devices.unallocated:
+            # The answer for one task is used for all tasks with its key: devices assumed for its own claims do not count.
+            if claim.metadata.key in pod_devices.shared and claim.metadata.key in assumed:
+                available = assumed[claim.metadata.key][1]
+                if available is not None:
+                    yield NodeRejection(NOT_AVAILABLE, ~available[rows], final=True)
             else:
-                left.append(claim)
-        if left:
-            yield from self._unavailable(left, rows)
+                remaining.append(claim)
+        if remaining:
+            yield from self._unavailable(remaining, rows)
 
-    def choose(self, task: TaskView, node: int) -> Found:
-        """What each claim is given on a node where all can be had."""
-        needs = self._of(task)
-        given = self._books.device_choices()
-        found: list[tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None]] = [
+    def choose(self, task: TaskView, node: int) -> tuple[Choice, ...]:
+        """Return the choice for each claim on a feasible node."""
+        pod_devices = self._devices_of(task)
+        assumed = self._assumed.device_choices()
+        choices: list[Choice] = [
             (DeviceChoice(claim.metadata.key, claim.metadata.uid), (), None)
-            for claim in (*needs.allocated, *needs.waiting)
-            if claim in needs.allocated or claim.metadata.key in given
+            for claim in (*pod_devices.allocated, *pod_devices.unallocated)
+            if claim in pod_devices.allocated or claim.metadata.key in assumed
         ]
-        left = [claim for claim in needs.waiting if claim.metadata.key not in given]
-        if left:
-            result, _ = self._allocate(left, node, leaving=False)
+        remaining = [claim for claim in pod_devices.unallocated if claim.metadata.key not in assumed]
+        if remaining:
+            result, _ = self._allocate(remaining, node, terminating=False)
             if result is None:
-                result, _ = self._allocate(left, node, leaving=True)
-            for number, claim in enumerate(left):
-                own = [one for one in result or () if one.claim == number]
+                result, _ = self._allocate(remaining, node, terminating=True)
+            for number, claim in enumerate(remaining):
+                own = [device for device in result or () if device.claim == number]
                 if result is not None:
-                    found.append(self._chosen(claim, own))
-        return tuple(sorted(found, key=lambda one: one[0].claim))
+                    choices.append(self._choice(claim, own))
+        return tuple(sorted(choices, key=lambda choice: choice[0].claim))
 
-    # What a pod needs
+    # Claims of a pod
 
-    def _of(self, task: TaskView) -> Needs:
-        known = self._needs.get(task.row)
+    def _devices_of(self, task: TaskView) -> PodDevices:
+        known = self._pod_devices.get(task.row)
         if known is None:
-            known = self._needs[task.row] = self._read(task)
+            known = self._pod_devices[task.row] = self._read(task)
         return known
 
-    def _read(self, task: TaskView) -> Needs:
-        needs = Needs()
+    def _read(self, task: TaskView) -> PodDevices:
+        pod_devices = PodDevices()
         for requested in pod_claims.devices(task.pod):
-            claim = self._supplies.device_claims.get(requested.key)
+            claim = self._tables.device_claims.get(requested.key)
             name = requested.key.partition("/")[2]
             if not requested.own:
-                needs.shared.add(requested.key)
+                pod_devices.shared.add(requested.key)
             if not requested.key:
-                needs.problem = f'waiting for the resourceclaim of "{requested.name}" to be created'
+                pod_devices.problem = f'waiting for the resourceclaim of "{requested.name}" to be created'
             elif claim is None:
-                needs.problem = f'resourceclaim "{name}" not found'
+                pod_devices.problem = f'resourceclaim "{name}" not found'
             elif requested.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
-                needs.problem = f'resourceclaim "{name}" was not created for the pod'
+                pod_devices.problem = f'resourceclaim "{name}" was not created for the pod'
             elif claim.metadata.deletion_timestamp is not None:
-                needs.problem = f'resourceclaim "{name}" is being deleted'
-            elif len(claim.status.reserved_for) >= MOST_USERS:
-                needs.problem = f'resourceclaim "{name}" is in use by {MOST_USERS} pods already'
+                pod_devices.problem = f'resourceclaim "{name}" is being deleted'
+            elif len(claim.status.reserved_for) >= MAX_USERS:
+                pod_devices.problem = f'resourceclaim "{name}" is in use by {MAX_USERS} pods already'
             elif claim.status.allocation is not None and claim.status.reserved_for:
-                needs.allocated.append(claim)
+                pod_devices.allocated.append(claim)
             else:
-                needs.waiting.append(claim)
-            if needs.problem:
-                return needs
-        return needs
+                pod_devices.unallocated.append(claim)
+            if pod_devices.problem:
+                return pod_devices
+        return pod_devices
 
-    def _where(self, claim: Claim) -> Mask | None:
-        """(N,): the nodes on which an allocated claim can be used; None for all."""
+    def _available_nodes(self, claim: Claim) -> Mask | None:
+        """Return the (N,) mask of the nodes on which an allocated claim is available; None for all."""
         allocation = claim.status.allocation
         if allocation is None or allocation.node_selector is None:
             return None
         return node_affinity.any_term(allocation.node_selector.node_selector_terms, self._traits)
 
-    # What can be had
+    # Allocation
 
     def _unavailable(self, claims: list[Claim], rows: Rows) -> Iterator[NodeRejection]:
         rejected: dict[tuple[str, bool], list[int]] = {}
-        for place, node in enumerate(rows.tolist()):
-            result, fault = self._allocate(claims, node, leaving=False)
+        for index, node in enumerate(rows.tolist()):
+            result, fault = self._allocate(claims, node, terminating=False)
             if result is None:
-                temporary = not fault and self._allocate(claims, node, leaving=True)[0] is not None
-                rejected.setdefault((fault or NOTHING, temporary), []).append(place)
-        for (reason, temporary), places in rejected.items():
+                temporary = not fault and self._allocate(claims, node, terminating=True)[0] is not None
+                rejected.setdefault((fault or CANNOT_ALLOCATE, temporary), []).append(index)
+        for (reason, temporary), indices in rejected.items():
             mask = np.zeros(len(rows), dtype=np.bool_)
-            mask[places] = True
-            yield NodeRejection(reason, mask, temporary=temporary, final=reason != NOTHING)
+            mask[indices] = True
+            yield NodeRejection(reason, mask, temporary=temporary, final=reason != CANNOT_ALLOCATE)
 
-    def _allocate(self, claims: list[Claim], node: int, leaving: bool) -> tuple[list[AllocatedDevice] | None, str]:
-        """Devices for claims on a node; with ``leaving`` those of pods that leave are taken as free."""
+    def _allocate(self, claims: list[Claim], node: int, terminating: bool) -> tuple[list[AllocatedDevice] | None, str]:
+        """Return devices for claims on a node; with ``terminating`` those of terminating pods count as free."""
         own = {claim.metadata.key for claim in claims}
-        if leaving:
-            gone = self._claims_of_leaving()
-            if not gone:
+        if terminating:
+            released = self._released_claims()
+            if not released:
                 return None, ""
-            own |= gone
-        taken = self._supplies.taken_devices
-        now = {device for ids, _ in self._books.device_choices().values() for device in ids}
+            own |= released
+        taken = self._tables.taken_devices
+        assumed_devices = {device for ids, _ in self._assumed.device_choices().values() for device in ids}
         name = self._cluster.snapshot.nodes.names[node]
 
         def is_free(device: DeviceId) -> bool:
-            return device not in now and taken.get(device, frozenset()) <= own
+            return device not in assumed_devices and taken.get(device, frozenset()) <= own
 
         return allocate(claims, lambda request: self._inventory.suitable(name, node, request), is_free)
 
-    def _claims_of_leaving(self) -> frozenset[str]:
-        """The claims all of whose users are leaving."""
+    def _released_claims(self) -> frozenset[str]:
+        """Return the keys of the claims whose users are all terminating."""
         ledger = self._cluster.ledger
-        if self._leaving[0] != ledger.changes:
+        if self._released[0] != ledger.changes:
             tasks = self._cluster.snapshot.tasks
-            rows = np.flatnonzero(self._books.claiming & (ledger.status == Status.RELEASING))
+            rows = np.flatnonzero(self._assumed.claiming & (ledger.status == Status.RELEASING))
             uids = {tasks.pods[row].metadata.uid for row in rows.tolist()}
             keys = {requested.key for row in rows.tolist() for requested in pod_claims.devices(tasks.pods[row])}
-            known = self._supplies.device_claims
-            found = {
-                key for key in keys if key in known and all(one.uid in uids for one in known[key].status.reserved_for)
-            }
-            self._leaving = (ledger.changes, frozenset(found))
-        return self._leaving[1]
+            known = self._tables.device_claims
+            released = frozenset(
+                key for key in keys if key in known and all(user.uid in uids for user in known[key].status.reserved_for)
+            )
+            self._released = (ledger.changes, released)
+        return self._released[1]
 
-    def _chosen(
-        self, claim: Claim, given: list[AllocatedDevice]
-    ) -> tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None]:
-        ids = tuple(one.item.id for one in given if not one.request.admin_access)
-        names = tuple(one.item.id[2] for one in given)
-        choice = DeviceChoice(claim.metadata.key, claim.metadata.uid, self._allocation(claim, given), names)
-        return choice, ids, device_inventory.reach((one.item for one in given), self._inventory)
+    def _choice(self, claim: Claim, allocated: list[AllocatedDevice]) -> Choice:
+        ids = tuple(device.item.id for device in allocated if not device.request.admin_access)
+        names = tuple(device.item.id[2] for device in allocated)
+        choice = DeviceChoice(claim.metadata.key, claim.metadata.uid, self._allocation(claim, allocated), names)
+        return choice, ids, device_inventory.available_nodes((device.item for device in allocated), self._inventory)
 
-    def _allocation(self, claim: Claim, given: list[AllocatedDevice]) -> dict[str, Any]:
-        """What is written as the claim's ``status.allocation``."""
+    def _allocation(self, claim: Claim, devices: list[AllocatedDevice]) -> dict[str, Any]:
+        """Return the claim's ``status.allocation``."""
         results, config = [], []
-        for one in given:
-            driver, pool, device = one.item.id
-            result: dict[str, Any] = {"request": one.name, "driver": driver, "pool": pool, "device": device}
-            if one.request.admin_access:
+        for allocated in devices:
+            driver, pool, device = allocated.item.id
+            result: dict[str, Any] = {"request": allocated.name, "driver": driver, "pool": pool, "device": device}
+            if allocated.request.admin_access:
                 result["adminAccess"] = True
-            if one.request.tolerations:
-                result["tolerations"] = msgspec.to_builtins(one.request.tolerations)
+            if allocated.request.tolerations:
+                result["tolerations"] = msgspec.to_builtins(allocated.request.tolerations)
             results.append(result)
-        for name, request in {one.name: one.request for one in given}.items():
-            kind = self._supplies.offers.classes[request.device_class_name]
-            config += [{"source": "FromClass", "requests": [name], **text} for text in kind.spec.config]
-        names = {one.name for one in given} | {one.name.partition("/")[0] for one in given}
-        for text in claim.spec.devices.config:
-            if not text.get("requests") or names & set(text["requests"]):
-                config.append({"source": "FromClaim", **text})
+        for name, request in {device.name: device.request for device in devices}.items():
+            device_class = self._tables.offers.classes[request.device_class_name]
+            config += [{"source": "FromClass", "requests": [name], **entry} for entry in device_class.spec.config]
+        names = {device.name for device in devices} | {device.name.partition("/")[0] for device in devices}
+        for entry in claim.spec.devices.config:
+            if not entry.get("requests") or names & set(entry["requests"]):
+                config.append({"source": "FromClaim", **entry})
         allocation: dict[str, Any] = {"devices": {"results": results} | ({"config": config} if config else {})}
-        selector = _selector(given)
+        selector = _selector(devices)
         return allocation | ({"nodeSelector": selector} if selector else {})
 
 
-def _selector(given: list[AllocatedDevice]) -> dict[str, Any] | None:
-    """Where the devices can be used, as a node selector; None for everywhere."""
+def _selector(allocated: list[AllocatedDevice]) -> dict[str, Any] | None:
+    """Return the node selector of the nodes on which the devices are available; None for all nodes."""
     terms: dict[str, list[Any]] = {"matchExpressions": [], "matchFields": []}
-    for one in given:
-        item = one.item
+    for device in allocated:
+        item = device.item
         if item.node:
             field_ = {"key": "metadata.name", "operator": "In", "values": [item.node]}
             return {"nodeSelectorTerms": [{"matchFields": [field_]}]}
         for term in item.selector.node_selector_terms if item.selector is not None else ():
-            for name, text in (("matchExpressions", term.match_expressions), ("matchFields", term.match_fields)):
-                terms[name] += [one for one in msgspec.to_builtins(text) if one not in terms[name]]
-    term_ = {name: text for name, text in terms.items() if text}
-    return {"nodeSelectorTerms": [term_]} if term_ else None
+            for name, added in (("matchExpressions", term.match_expressions), ("matchFields", term.match_fields)):
+                terms[name] += [match for match in msgspec.to_builtins(added) if match not in terms[name]]
+    combined = {name: matches for name, matches in terms.items() if matches}
+    return {"nodeSelectorTerms": [combined]} if combined else None

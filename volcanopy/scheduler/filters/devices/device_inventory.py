@@ -1,6 +1,6 @@
-"""The devices of the cluster as claims see them: which there are, from which nodes they can be used, and which suit a request.
+"""Inventory of the allocatable devices: the nodes they are available on, and the requests that they match.
 
-All of it follows from resource slices, device classes and the nodes' labels; it is reckoned once for as long as those hold.
+It is built from resource slices, device classes and node labels, and kept until one of these changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,30 +22,30 @@ _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One device. ``node`` names the one node that it belongs to; without it ``selector`` says where it can be used."""
+    """One device. ``node`` is the name of its node; without one, ``selector`` selects the nodes it is available on."""
 
     id: DeviceId
     traits: devices.BasicDevice
     node: str = ""
     selector: NodeSelector | None = None
-    whole: bool = True
+    complete: bool = True
     """Whether all slices of its pool are known."""
 
     def attribute(self, name: str) -> object:
-        """The value of an attribute, None without it: a name without a domain is of the driver's."""
-        said = self.traits.attributes.get(name)
-        if said is None:
+        """Return the value of an attribute, None if it is not set; a name without a domain is in the driver's domain."""
+        value = self.traits.attributes.get(name)
+        if value is None:
             domain, _, short = name.rpartition("/")
             if domain == self.id[0]:
-                said = self.traits.attributes.get(short)
+                value = self.traits.attributes.get(short)
             elif not domain:
-                said = self.traits.attributes.get(f"{self.id[0]}/{name}")
-        return None if said is None else next(iter(said.items()), None)
+                value = self.traits.attributes.get(f"{self.id[0]}/{name}")
+        return None if value is None else next(iter(value.items()), None)
 
 
 @dataclass(frozen=True)
 class Suitable:
-    """The devices that suit a request, in order; or why that cannot be said."""
+    """The devices that match a request, in order, or the error that prevented the evaluation."""
 
     items: tuple[Item, ...] = ()
     fault: str = ""
@@ -53,104 +53,106 @@ class Suitable:
 
 @dataclass(eq=False)
 class Inventory:
-    """All devices that can be handed out."""
+    """All allocatable devices."""
 
     offers: Offers
     traits: NodeTraits
     local: dict[str, list[Item]] = field(default_factory=dict)
-    """By node: the devices that belong to it."""
-    wide: list[tuple[Item, Mask | None]] = field(default_factory=list)
-    """Devices that several nodes can use, with those nodes; None for all."""
+    """By node name: the devices of that node."""
+    shared: list[tuple[Item, Mask | None]] = field(default_factory=list)
+    """Devices available on several nodes, with the (N,) mask of these; None for all."""
     _suitable: dict[bytes, dict[str, Suitable]] = field(default_factory=dict)
 
     def on(self, node: str, row: int) -> Iterator[Item]:
-        """The devices that can be used from a node, in the order of pools and slices."""
+        """Yield the devices available on a node, in the order of pools and slices."""
         yield from self.local.get(node, ())
-        for item, where in self.wide:
+        for item, where in self.shared:
             if where is None or where[row]:
                 yield item
 
     def suitable(self, node: str, row: int, request: devices.ExactRequest) -> Suitable:
-        """Which of a node's devices suit a request."""
+        """Return the devices of a node that match a request."""
         key = _ENCODE((request.device_class_name, request.selectors, request.tolerations))
         by_node = self._suitable.setdefault(key, {})
         known = by_node.get(node)
         if known is None:
-            known = by_node[node] = self._judge(self.on(node, row), request)
+            known = by_node[node] = self._evaluate(self.on(node, row), request)
         return known
 
-    def _judge(self, items: Iterable[Item], request: devices.ExactRequest) -> Suitable:
-        kind = self.offers.classes.get(request.device_class_name)
-        if kind is None:
+    def _evaluate(self, items: Iterable[Item], request: devices.ExactRequest) -> Suitable:
+        device_class = self.offers.classes.get(request.device_class_name)
+        if device_class is None:
             return Suitable(fault=f"device class {request.device_class_name} does not exist")
-        texts = [one.cel.expression for one in (*kind.spec.selectors, *request.selectors) if one.cel is not None]
+        selectors = (*device_class.spec.selectors, *request.selectors)
+        texts = [selector.cel.expression for selector in selectors if selector.cel is not None]
         result = []
         for item in items:
             for text in texts:
-                verdict = expression(text).judge(item.id[0], item.traits)
+                verdict = expression(text).evaluate(item.id[0], item.traits)
                 if verdict.fault:
                     return Suitable(fault=f"CEL expression {text!r} fails on device {item.id[2]}: {verdict.fault}")
-                if not verdict.holds:
+                if not verdict.matches:
                     break
             else:
-                if _bears(request.tolerations, item.traits.taints):
+                if _tolerates_all(request.tolerations, item.traits.taints):
                     result.append(item)
         return Suitable(tuple(result))
 
     @property
     def is_local(self) -> bool:
         """Whether every device belongs to one node."""
-        return not self.wide
+        return not self.shared
 
 
-def take_stock(offers: Offers, traits: NodeTraits) -> Inventory:
-    """The inventory of these offers on these nodes; the same one as long as both hold."""
+def build_inventory(offers: Offers, traits: NodeTraits) -> Inventory:
+    """Return the inventory of these offers on these nodes; the same object until one of them changes."""
     known = offers.memo.get("inventory")
     if isinstance(known, Inventory) and known.traits is traits:
         return known
-    made = Inventory(offers, traits)
+    inventory = Inventory(offers, traits)
     for item in _items(offers):
         if item.node:
-            made.local.setdefault(item.node, []).append(item)
+            inventory.local.setdefault(item.node, []).append(item)
         elif item.selector is None:
-            made.wide.append((item, None))
+            inventory.shared.append((item, None))
         else:
-            made.wide.append((item, node_affinity.any_term(item.selector.node_selector_terms, traits)))
-    offers.memo["inventory"] = made
-    return made
+            inventory.shared.append((item, node_affinity.any_term(item.selector.node_selector_terms, traits)))
+    offers.memo["inventory"] = inventory
+    return inventory
 
 
 def _items(offers: Offers) -> Iterator[Item]:
-    """The devices of the newest generation of every pool; one whose name two slices use is nobody's.
+    """Yield the devices of the newest generation of every pool.
 
-    Devices that share counters with others are left out: what one of them leaves of the rest is not reckoned here.
+    Omitted are pools with duplicate device names, and devices that consume shared counters, which are not supported.
     """
     pools: dict[tuple[str, str], list[devices.ResourceSlice]] = {}
-    for _, one in sorted(offers.slices.items()):
-        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+    for _, resource_slice in sorted(offers.slices.items()):
+        pools.setdefault((resource_slice.spec.driver, resource_slice.spec.pool.name), []).append(resource_slice)
     for (driver, pool), slices in sorted(pools.items()):
-        newest = max(one.spec.pool.generation for one in slices)
-        current = [one for one in slices if one.spec.pool.generation == newest]
-        whole = len(current) == current[0].spec.pool.resource_slice_count
-        names = [device.name for one in current for device in one.spec.devices]
+        newest = max(each.spec.pool.generation for each in slices)
+        current = [each.spec for each in slices if each.spec.pool.generation == newest]
+        complete = len(current) == current[0].pool.resource_slice_count
+        names = [device.name for spec in current for device in spec.devices]
         if len(set(names)) != len(names):
             continue
-        for one in current:
-            for device in one.spec.devices:
+        for spec in current:
+            for device in spec.devices:
                 traits = device.traits
                 if not traits.consumes_counters:
-                    node, selector = _place(one.spec, traits)
-                    yield Item((driver, pool, device.name), traits, node, selector, whole)
+                    node, selector = _node(spec, traits)
+                    yield Item((driver, pool, device.name), traits, node, selector, complete)
 
 
-def _place(spec: devices.ResourceSliceSpec, device: devices.BasicDevice) -> tuple[str, NodeSelector | None]:
+def _node(spec: devices.ResourceSliceSpec, device: devices.BasicDevice) -> tuple[str, NodeSelector | None]:
     where = device if spec.per_device_node_selection else spec
     return where.node_name or "", None if where.all_nodes else where.node_selector
 
 
-def _bears(tolerations: tuple[devices.DeviceToleration, ...], taints: tuple[devices.DeviceTaint, ...]) -> bool:
+def _tolerates_all(tolerations: tuple[devices.DeviceToleration, ...], taints: tuple[devices.DeviceTaint, ...]) -> bool:
     return all(
-        taint.effect not in {"NoSchedule", "NoExecute"} or any(_tolerates(one, taint) for one in tolerations)
+        taint.effect not in {"NoSchedule", "NoExecute"}
+        or any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
     )
 
@@ -163,8 +165,8 @@ def _tolerates(toleration: devices.DeviceToleration, taint: devices.DeviceTaint)
     return toleration.key == taint.key and toleration.value == taint.value
 
 
-def reach(items: Iterable[Item], inventory: Inventory) -> Mask | None:
-    """(N,): the nodes from which all of these devices can be used; None for all."""
+def available_nodes(items: Iterable[Item], inventory: Inventory) -> Mask | None:
+    """Return the (N,) mask of the nodes on which all of these devices are available; None for all."""
     mask: Mask | None = None
     for item in items:
         if item.node:

@@ -1,7 +1,8 @@
-"""Volumes behind a pod's claims: where they can be reached, which of those that wait get which volume, and who else uses them.
+"""Filter of nodes by the volume claims of a pod, and the choice of volumes for unbound claims.
 
-A claim that has its volume binds the pod to nodes that reach it. A claim that waits for its first pod gets, on the node
-chosen, an open volume or one that is made there. Any other claim without a volume keeps its pod from every node.
+A bound claim restricts the pod to the nodes from which its volume is accessible. An unbound claim whose class has volume
+binding mode WaitForFirstConsumer gets an available volume on the chosen node, or one is provisioned. Any other unbound
+claim rejects every node.
 """
 
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ import numpy as np
 from volcanopy.api import storage
 from volcanopy.scheduler.filters.assumed_claims import AssumedClaims
 from volcanopy.scheduler.filters.volumes import volume_matching, volume_topology
-from volcanopy.scheduler.filters.volumes.available_volumes import AvailableVolumes
-from volcanopy.scheduler.filters.volumes.volume_users import Users
+from volcanopy.scheduler.filters.volumes.volume_topology import AvailableVolumes
+from volcanopy.scheduler.filters.volumes.volume_users import VolumeUsers
 from volcanopy.scheduler.framework.plugin import NodeRejection, Scope
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
@@ -38,8 +39,8 @@ Claim = storage.PersistentVolumeClaim
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Which of the rules are in force."""
+class VolumeChecks:
+    """Which checks of volumes are enabled."""
 
     binding: bool = True
     zones: bool = True
@@ -47,245 +48,244 @@ class Rules:
 
 
 @dataclass
-class Needs:
-    """What the claims behind one pod come to."""
+class PodVolumes:
+    """The volume claims of one pod."""
 
     problem: str = ""
-    """Why no node will do, empty if one may."""
+    """Why every node is rejected; empty if none is for this reason."""
     bound: list[tuple[Claim, storage.PersistentVolume]] = field(default_factory=list)
-    waiting: list[Claim] = field(default_factory=list)
+    unbound: list[Claim] = field(default_factory=list)
     exclusive: list[str] = field(default_factory=list)
     attached: dict[str, dict[str, str]] = field(default_factory=dict)
     """By driver: the volumes, each with its claim."""
     shared: bool = False
-    """Whether other pods may use one of the claims too."""
+    """Whether other pods may use one of the claims."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Options:
-    """What one claim can have: volumes by name, with (names, M) from where they are reached, or (M,) a new one."""
+    """The options of one claim on M nodes: named volumes with their (names, M) accessibility, or (M,) a provisioned one."""
 
     claim: Claim
     names: list[str]
-    reached: Mask
-    made: Mask
+    accessible: Mask
+    provisionable: Mask
 
 
-class Volumes:
-    """The questions about volumes in one session."""
+class VolumeBinding:
+    """The filter by volumes of one session."""
 
-    def __init__(self, cluster: Cluster, books: AssumedClaims, rules: Rules) -> None:
-        self._cluster, self._books, self._rules = cluster, books, rules
+    def __init__(self, cluster: Cluster, assumed: AssumedClaims, checks: VolumeChecks) -> None:
+        self._cluster, self._assumed, self._checks = cluster, assumed, checks
         self._traits = cluster.traits
-        self._supplies: ClaimTables = cluster.snapshot.claim_tables
-        self._users = Users(cluster, books.claiming)
-        self._needs: dict[int, Needs] = {}
-        self._shelves: dict[str, AvailableVolumes] = {}
+        self._tables: ClaimTables = cluster.snapshot.claim_tables
+        self._users = VolumeUsers(cluster, assumed.claiming)
+        self._pod_volumes: dict[int, PodVolumes] = {}
+        self._available_by_class: dict[str, AvailableVolumes] = {}
 
     def cache_key(self, task: TaskView) -> bytes | None:
-        """Equal for tasks of one shape whose own claims are alike; None for tasks that have none of their own."""
+        """Return a key that tasks with equivalent claims of their own share; None for tasks without such claims."""
         own = [requested.key for requested in pod_claims.volumes(task.pod) if requested.own]
         if not own:
             return None
-        problem = self._of(task).problem
-        return problem.encode() if problem else _ENCODE([self._alike(key) for key in own])
+        problem = self._volumes_of(task).problem
+        return problem.encode() if problem else _ENCODE([self._equivalence(key) for key in own])
 
-    def _alike(self, key: str) -> object:
-        claim = self._supplies.claims[key]
-        apart = [volume.metadata.name for volume in self._supplies.reserved_volumes.get(key, ())]
+    def _equivalence(self, key: str) -> object:
+        claim = self._tables.claims[key]
+        reserved = [volume.metadata.name for volume in self._tables.reserved_volumes.get(key, ())]
         selected = claim.metadata.annotations.get(storage.SELECTED_NODE)
-        return (claim.spec, selected, apart)
+        return (claim.spec, selected, reserved)
 
     def scope(self, task: TaskView) -> Scope:
-        """How far a placement of another such task reaches."""
-        needs = self._of(task)
-        if needs.problem:
+        """Return which nodes a placement of such a task affects."""
+        pod_volumes = self._volumes_of(task)
+        if pod_volumes.problem:
             return Scope.COLUMNS
-        if self._rules.binding and (needs.waiting or needs.exclusive):
+        if self._checks.binding and (pod_volumes.unbound or pod_volumes.exclusive):
             return Scope.CLUSTER
-        limited = self._rules.limits and any(self._users.limit(driver) is not None for driver in needs.attached)
+        limited = self._checks.limits and any(self._users.limit(driver) is not None for driver in pod_volumes.attached)
         return Scope.NODE if limited else Scope.COLUMNS
 
-    def refusals(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
-        """Why the task cannot be on some of these nodes."""
-        needs, rules = self._of(task), self._rules
-        if needs.problem:
-            yield NodeRejection(needs.problem, np.ones(len(rows), dtype=np.bool_), final=True)
+    def rejections(self, task: TaskView, rows: Rows) -> Iterator[NodeRejection]:
+        """Yield the rejections of these nodes for the task."""
+        pod_volumes, checks = self._volumes_of(task), self._checks
+        if pod_volumes.problem:
+            yield NodeRejection(pod_volumes.problem, np.ones(len(rows), dtype=np.bool_), final=True)
             return
-        for _, volume in needs.bound:
-            if rules.binding and volume.spec.node_affinity is not None:
-                yield NodeRejection(NODE_CONFLICT, ~volume_topology.mask_of(volume, self._traits)[rows], final=True)
-            outside = volume_topology.outside_zone(volume, self._traits) if rules.zones else None
+        for _, volume in pod_volumes.bound:
+            if checks.binding and volume.spec.node_affinity is not None:
+                yield NodeRejection(NODE_CONFLICT, ~self._accessible(volume)[rows], final=True)
+            outside = volume_topology.outside_zone(volume, self._traits) if checks.zones else None
             if outside is not None:
                 yield NodeRejection(ZONE, outside[rows], final=True)
-        if rules.binding:
-            yield from self._unbindable(task, needs, rows)
-            for key in needs.exclusive:
-                yield from self._taken(task, key, rows)
-        if rules.limits:
-            for driver, volumes in needs.attached.items():
-                yield from self._full(driver, volumes, needs.shared, rows)
+        if checks.binding:
+            yield from self._unbindable(task, pod_volumes, rows)
+            for key in pod_volumes.exclusive:
+                yield from self._in_use(task, key, rows)
+        if checks.limits:
+            for driver, volumes in pod_volumes.attached.items():
+                yield from self._over_limit(driver, volumes, pod_volumes.shared, rows)
 
     def choose(self, task: TaskView, node: int) -> tuple[VolumeChoice, ...]:
-        """How the claims that wait get their volumes on a node where they all can."""
-        needs = self._of(task)
-        if not self._rules.binding or not needs.waiting:
+        """Return how the unbound claims get their volumes on a feasible node."""
+        pod_volumes = self._volumes_of(task)
+        if not self._checks.binding or not pod_volumes.unbound:
             return ()
-        given = self._books.volume_choices()
-        chosen, left = [], []
-        for claim in needs.waiting:
+        assumed = self._assumed.volume_choices()
+        chosen, remaining = [], []
+        for claim in pod_volumes.unbound:
             key = claim.metadata.key
-            apart = self._set_apart(claim)
-            if key in given:
-                chosen.append(given[key][0])
+            reserved = self._reserved_volumes(claim)
+            if key in assumed:
+                chosen.append(assumed[key][0])
             elif storage.SELECTED_NODE in claim.metadata.annotations:
                 chosen.append(VolumeChoice(key, claim.metadata.uid))
-            elif apart:
-                volume = next(one for one in apart if volume_topology.mask_of(one, self._traits)[node])
+            elif reserved:
+                volume = next(volume for volume in reserved if self._accessible(volume)[node])
                 chosen.append(VolumeChoice(key, claim.metadata.uid, volume.metadata.name))
             else:
-                left.append(claim)
-        if left:
-            taken = [choice.volume for choice, _ in given.values()]
-            reached = {}
-            for claim in left:
-                available = self._available(claim)
-                places = available.open(claim, taken)
-                reached[claim.metadata.key] = [
-                    available.names[one] for one in places[available.reach[places, node]].tolist()
-                ]
-            made = {claim.metadata.key: bool(self._makeable(claim)[0][node]) for claim in left}
-            matched = volume_matching.match(left, reached, lambda one: made[one.metadata.key]) or {}
-            uids = {claim.metadata.key: claim.metadata.uid for claim in left}
+                remaining.append(claim)
+        if remaining:
+            taken = [choice.volume for choice, _ in assumed.values()]
+            candidates = {}
+            for claim in remaining:
+                available = self._available_volumes(claim)
+                indices = available.suitable(claim, taken)
+                accessible = indices[available.accessible[indices, node]]
+                candidates[claim.metadata.key] = [available.names[index] for index in accessible.tolist()]
+            provisionable = {claim.metadata.key: bool(self._provisionable(claim)[0][node]) for claim in remaining}
+            matched = (
+                volume_matching.match(remaining, candidates, lambda claim: provisionable[claim.metadata.key]) or {}
+            )
+            uids = {claim.metadata.key: claim.metadata.uid for claim in remaining}
             chosen += [VolumeChoice(key, uids[key], volume) for key, volume in matched.items()]
-        return tuple(sorted(chosen, key=lambda one: one.claim))
+        return tuple(sorted(chosen, key=lambda choice: choice.claim))
 
-    # What a pod needs
+    # Claims of a pod
 
-    def _of(self, task: TaskView) -> Needs:
-        known = self._needs.get(task.row)
+    def _volumes_of(self, task: TaskView) -> PodVolumes:
+        known = self._pod_volumes.get(task.row)
         if known is None:
-            known = self._needs[task.row] = self._read(task)
+            known = self._pod_volumes[task.row] = self._read(task)
         return known
 
-    def _read(self, task: TaskView) -> Needs:
-        needs, claim_tables = Needs(), self._supplies
+    def _read(self, task: TaskView) -> PodVolumes:
+        pod_volumes, claim_tables = PodVolumes(), self._tables
         for requested in pod_claims.volumes(task.pod):
             name = requested.key.partition("/")[2]
             claim = claim_tables.claims.get(requested.key)
-            needs.shared |= not requested.own
+            pod_volumes.shared |= not requested.own
             if claim is None:
-                needs.problem = (
+                pod_volumes.problem = (
                     f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
                     if requested.own
                     else f'persistentvolumeclaim "{name}" not found'
                 )
             elif requested.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
-                needs.problem = f'persistentvolumeclaim "{name}" was not created for the pod'
+                pod_volumes.problem = f'persistentvolumeclaim "{name}" was not created for the pod'
             elif claim.metadata.deletion_timestamp is not None:
-                needs.problem = f'persistentvolumeclaim "{name}" is being deleted'
+                pod_volumes.problem = f'persistentvolumeclaim "{name}" is being deleted'
             elif claim.status.phase == "Lost":
-                needs.problem = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
+                pod_volumes.problem = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
             else:
-                self._read_claim(needs, claim)
-            if needs.problem:
-                return needs
-        return needs
+                self._read_claim(pod_volumes, claim)
+            if pod_volumes.problem:
+                return pod_volumes
+        return pod_volumes
 
-    def _read_claim(self, needs: Needs, claim: Claim) -> None:
-        claim_tables, key = self._supplies, claim.metadata.key
+    def _read_claim(self, pod_volumes: PodVolumes, claim: Claim) -> None:
+        claim_tables, key = self._tables, claim.metadata.key
         if storage.EXCLUSIVE in claim.spec.access_modes:
-            needs.exclusive.append(key)
+            pod_volumes.exclusive.append(key)
         if claim.spec.volume_name:
             volume = claim_tables.volumes.get(claim.spec.volume_name)
             if volume is None:
-                needs.problem = NO_VOLUME
+                pod_volumes.problem = NO_VOLUME
                 return
-            needs.bound.append((claim, volume))
+            pod_volumes.bound.append((claim, volume))
         else:
-            made_by = claim_tables.classes.get(claim.spec.storage_class_name)
-            if made_by is None or not made_by.waits:
-                needs.problem = UNBOUND
+            storage_class = claim_tables.classes.get(claim.spec.storage_class_name)
+            if storage_class is None or not storage_class.waits:
+                pod_volumes.problem = UNBOUND
                 return
-            needs.waiting.append(claim)
-        behind = self._users.volume(key)
-        if behind is not None:
-            needs.attached.setdefault(behind[0], {})[behind[1]] = key
+            pod_volumes.unbound.append(claim)
+        attachable = self._users.volume(key)
+        if attachable is not None:
+            pod_volumes.attached.setdefault(attachable[0], {})[attachable[1]] = key
 
-    # Claims that wait
+    # Unbound claims
 
-    def _unbindable(self, task: TaskView, needs: Needs, rows: Rows) -> Iterator[NodeRejection]:
-        given = self._books.volume_choices()
-        left = []
-        for claim in needs.waiting:
+    def _unbindable(self, task: TaskView, pod_volumes: PodVolumes, rows: Rows) -> Iterator[NodeRejection]:
+        assumed = self._assumed.volume_choices()
+        remaining = []
+        for claim in pod_volumes.unbound:
             key = claim.metadata.key
             selected = claim.metadata.annotations.get(storage.SELECTED_NODE)
-            apart = self._set_apart(claim)
-            if key in given:
-                choice, node = given[key]
-                where = self._mask(choice.volume) if choice.volume else self._only(node)
+            reserved = self._reserved_volumes(claim)
+            if key in assumed:
+                choice, node = assumed[key]
+                where = self._accessible(self._tables.volumes[choice.volume]) if choice.volume else self._only(node)
             elif selected is not None:
                 where = self._only(self._cluster.snapshot.nodes.index.get(selected, -1))
-            elif apart:
-                where = np.any([volume_topology.mask_of(one, self._traits) for one in apart], axis=0)
+            elif reserved:
+                where = np.any([self._accessible(volume) for volume in reserved], axis=0)
             else:
-                left.append(claim)
+                remaining.append(claim)
                 continue
             yield NodeRejection(BIND_CONFLICT, ~where[rows], final=True)
-        if left:
-            yield from self._unmatched(left, rows)
+        if remaining:
+            yield from self._unmatched(remaining, rows)
 
     def _unmatched(self, claims: list[Claim], rows: Rows) -> Iterator[NodeRejection]:
-        """The nodes on which claims cannot all have a volume."""
-        taken = [choice.volume for choice, _ in self._books.volume_choices().values()]
-        made = [self._makeable(claim) for claim in claims]
-        shelves = [self._available(claim) for claim in claims]
-        places = [available.open(claim, taken) for available, claim in zip(shelves, claims, strict=True)]
-        without_room = np.zeros(len(rows), dtype=np.bool_)
-        served = np.ones(len(rows), dtype=np.bool_)
-        for (where, short), available, open_ in zip(made, shelves, places, strict=True):
-            has_one: Mask = np.asarray(available.reach[open_].any(axis=0))[rows]
-            served &= has_one | where[rows]
-            without_room |= ~has_one & short[rows]
-        if len(claims) > 1 and any(len(open_) for open_ in places):
-            options = [
-                _Options(
-                    claim,
-                    [available.names[one] for one in open_.tolist()],
-                    available.reach[open_][:, rows],
-                    where[rows],
-                )
-                for claim, available, open_, (where, _) in zip(claims, shelves, places, made, strict=True)
-            ]
-            served &= _shared_out(options, served)
-        yield NodeRejection(NO_SPACE, ~served & without_room, final=True)
-        yield NodeRejection(BIND_CONFLICT, ~served & ~without_room, final=True)
+        """Yield the rejections of nodes on which not all claims can have a volume."""
+        taken = [choice.volume for choice, _ in self._assumed.volume_choices().values()]
+        options = []
+        without_space = np.zeros(len(rows), dtype=np.bool_)
+        bindable = np.ones(len(rows), dtype=np.bool_)
+        for claim in claims:
+            available = self._available_volumes(claim)
+            indices = available.suitable(claim, taken)
+            accessible = available.accessible[indices]
+            provisionable, short = (mask[rows] for mask in self._provisionable(claim))
+            has_volume = np.asarray(accessible.any(axis=0))[rows]
+            bindable &= has_volume | provisionable
+            without_space |= ~has_volume & short
+            if len(claims) > 1:
+                names = [available.names[index] for index in indices.tolist()]
+                options.append(_Options(claim, names, accessible[:, rows], provisionable))
+        if any(option.names for option in options):
+            bindable &= _all_bindable(options, bindable)
+        yield NodeRejection(NO_SPACE, ~bindable & without_space, final=True)
+        yield NodeRejection(BIND_CONFLICT, ~bindable & ~without_space, final=True)
 
-    def _available(self, claim: Claim) -> AvailableVolumes:
+    def _available_volumes(self, claim: Claim) -> AvailableVolumes:
         name = claim.spec.storage_class_name
-        if name not in self._shelves:
-            self._shelves[name] = AvailableVolumes(self._supplies.open_volumes.get(name, ()), self._traits)
-        return self._shelves[name]
+        if name not in self._available_by_class:
+            self._available_by_class[name] = AvailableVolumes(self._tables.open_volumes.get(name, ()), self._traits)
+        return self._available_by_class[name]
 
-    def _set_apart(self, claim: Claim) -> list[storage.PersistentVolume]:
-        """The volumes that name this claim as the one that they are for; it gets no other."""
-        known = self._supplies.reserved_volumes.get(claim.metadata.key, ())
+    def _reserved_volumes(self, claim: Claim) -> list[storage.PersistentVolume]:
+        """Return the volumes that are reserved for this claim; it gets no other."""
+        known = self._tables.reserved_volumes.get(claim.metadata.key, ())
         return [
-            one for one in known if volume_matching.is_for(one, claim) and volume_matching.is_large_enough(one, claim)
+            volume
+            for volume in known
+            if volume_matching.is_for(volume, claim) and volume_matching.is_large_enough(volume, claim)
         ]
 
-    def _makeable(self, claim: Claim) -> tuple[Mask, Mask]:
-        """(N,), twice: the nodes for which a volume can be made, and those where only the room for it is missing."""
-        made_by = self._supplies.classes[claim.spec.storage_class_name]
-        nothing = np.zeros(len(self._traits.objects), dtype=np.bool_)
-        if not made_by.provisions:
-            return nothing, nothing
-        where = volume_topology.of_class(made_by, self._traits)
-        room = volume_topology.with_capacity(claim, made_by, self._supplies, self._traits)
-        return (where, nothing) if room is None else (where & room, where & ~room)
+    def _provisionable(self, claim: Claim) -> tuple[Mask, Mask]:
+        """Return two (N,) masks: the nodes for which a volume can be provisioned, and those that lack only the capacity."""
+        storage_class = self._tables.classes[claim.spec.storage_class_name]
+        no_node = np.zeros(len(self._traits.objects), dtype=np.bool_)
+        if not storage_class.provisions:
+            return no_node, no_node
+        where = volume_topology.allowed_mask(storage_class, self._traits)
+        capacity = volume_topology.with_capacity(claim, storage_class, self._tables, self._traits)
+        return (where, no_node) if capacity is None else (where & capacity, where & ~capacity)
 
-    def _mask(self, volume: str) -> Mask:
-        return volume_topology.mask_of(self._supplies.volumes[volume], self._traits)
+    def _accessible(self, volume: storage.PersistentVolume) -> Mask:
+        return volume_topology.accessible_mask(volume, self._traits)
 
     def _only(self, node: int) -> Mask:
         mask = np.zeros(len(self._traits.objects), dtype=np.bool_)
@@ -293,48 +293,51 @@ class Volumes:
             mask[node] = True
         return mask
 
-    # Who else uses them
+    # Other users of the volumes
 
-    def _taken(self, task: TaskView, key: str, rows: Rows) -> Iterator[NodeRejection]:
-        stay, leave = self._users.of(key)
-        everywhere = np.ones(len(rows), dtype=np.bool_)
-        if (stay != task.row).any():
-            yield NodeRejection(IN_USE, everywhere)
-        elif len(leave):
-            yield NodeRejection(IN_USE, everywhere, temporary=True)
+    def _in_use(self, task: TaskView, key: str, rows: Rows) -> Iterator[NodeRejection]:
+        staying, terminating = self._users.of(key)
+        all_nodes = np.ones(len(rows), dtype=np.bool_)
+        if (staying != task.row).any():
+            yield NodeRejection(IN_USE, all_nodes)
+        elif len(terminating):
+            yield NodeRejection(IN_USE, all_nodes, temporary=True)
 
-    def _full(self, driver: str, volumes: dict[str, str], shared: bool, rows: Rows) -> Iterator[NodeRejection]:
-        """The nodes that would have too many volumes of a driver: one that is there already does not count again."""
+    def _over_limit(self, driver: str, volumes: dict[str, str], shared: bool, rows: Rows) -> Iterator[NodeRejection]:
+        """Yield the rejections of nodes over the attach limit of a driver; a volume that is attached already counts once."""
         limit = self._users.limit(driver)
         if limit is None:
             return
-        now, later = (counts[rows] + len(volumes) for counts in self._users.counts(driver))
+        current, later = (counts[rows] + len(volumes) for counts in self._users.counts(driver))
         if shared:
             for key in volumes.values():
-                here, then = self._users.nodes_of(key)
-                now = now - np.isin(rows, list(here))
-                later = later - np.isin(rows, list(then))
+                nodes, nodes_later = self._users.nodes_of(key)
+                current = current - np.isin(rows, list(nodes))
+                later = later - np.isin(rows, list(nodes_later))
         rejected = later > limit[rows]
         yield NodeRejection(FULL, rejected)
-        yield NodeRejection(FULL, (now > limit[rows]) & ~rejected, temporary=True)
+        yield NodeRejection(FULL, (current > limit[rows]) & ~rejected, temporary=True)
 
 
-def _shared_out(options: list[_Options], served: Mask) -> Mask:
-    """Where several claims can have a volume each: asked once for nodes that are alike in what reaches them."""
-    answer = np.zeros(len(served), dtype=np.bool_)
-    at = np.flatnonzero(served)
-    if not len(at):
-        return answer
-    whole = np.vstack([*[one.reached for one in options], *[one.made[None, :] for one in options]])[:, at]
-    _, first, where = np.unique(np.packbits(whole, axis=0), axis=1, return_index=True, return_inverse=True)
-    where = where.reshape(-1)
-    for kind, place in enumerate(at[first].tolist()):
+def _all_bindable(options: list[_Options], candidates: Mask) -> Mask:
+    """Return the candidate nodes on which every claim can have a volume; nodes with equal options are matched once."""
+    result = np.zeros(len(candidates), dtype=np.bool_)
+    nodes = np.flatnonzero(candidates)
+    if not len(nodes):
+        return result
+    table = np.vstack([*[option.accessible for option in options], *[option.provisionable for option in options]])
+    packed = np.packbits(table[:, nodes], axis=0)
+    _, first, class_of = np.unique(packed, axis=1, return_index=True, return_inverse=True)
+    class_of = class_of.reshape(-1)
+    claims = [option.claim for option in options]
+    for number, node in enumerate(nodes[first].tolist()):
         names = {
-            one.claim.metadata.key: [one.names[row] for row in np.flatnonzero(one.reached[:, place]).tolist()]
-            for one in options
+            option.claim.metadata.key: [
+                option.names[row] for row in np.flatnonzero(option.accessible[:, node]).tolist()
+            ]
+            for option in options
         }
-        can = {one.claim.metadata.key for one in options if one.made[place]}
-        claims = [one.claim for one in options]
+        can = {option.claim.metadata.key for option in options if option.provisionable[node]}
         if volume_matching.match(claims, names, lambda claim, can=can: claim.metadata.key in can) is not None:  # type: ignore[misc]
-            answer[at[where == kind]] = True
-    return answer
+            result[nodes[class_of == number]] = True
+    return result

@@ -1,7 +1,7 @@
-"""Which volumes claims without one get on a node, and which of them are made there instead.
+"""Matching of unbound claims with available volumes on a node.
 
-As the volume controller has it, a claim gets the smallest volume that suits it. Beyond that rule: where several claims
-of one pod compete for volumes, they are shared out so that as few of them as possible come away with nothing.
+As in the volume controller, a claim gets the smallest suitable volume. Beyond that rule, claims of one pod that compete
+for volumes are matched so that as few of them as possible remain without one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +12,16 @@ from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.claim_tables import size
 
 
-def asked_size(claim: storage.PersistentVolumeClaim) -> int:
-    """The bytes that a claim asks for."""
+def requested_size(claim: storage.PersistentVolumeClaim) -> int:
+    """Return the requested storage of a claim in bytes."""
     return quantity.amount("storage", claim.spec.resources.requests.get("storage", 0))
 
 
 def suits(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
-    """Whether an open volume of the claim's class can be its volume."""
+    """Return whether an available volume of the claim's class can be bound to it."""
     requested, offered = claim.spec, volume.spec
     return (
-        size(volume) >= asked_size(claim)
+        size(volume) >= requested_size(claim)
         and requested.volume_mode == offered.volume_mode
         and (requested.volume_attributes_class_name or None) == (offered.volume_attributes_class_name or None)
         and set(requested.access_modes) <= set(offered.access_modes)
@@ -34,7 +34,7 @@ def _selected(selector: LabelSelector | None, volume: storage.PersistentVolume) 
 
 
 def is_for(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
-    """Whether a volume names the claim as the one that it is for."""
+    """Return whether a volume is reserved for the claim by its ``claimRef``."""
     reference = volume.spec.claim_ref
     return (
         reference is not None
@@ -44,10 +44,10 @@ def is_for(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClai
 
 
 def is_large_enough(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
-    """Whether a volume that was set apart for a claim can serve it."""
+    """Return whether a volume reserved for a claim can be bound to it."""
     return (
         volume.metadata.deletion_timestamp is None
-        and size(volume) >= asked_size(claim)
+        and size(volume) >= requested_size(claim)
         and volume.spec.volume_mode == claim.spec.volume_mode
     )
 
@@ -55,34 +55,36 @@ def is_large_enough(volume: storage.PersistentVolume, claim: storage.PersistentV
 def match(
     claims: Sequence[storage.PersistentVolumeClaim],
     candidates: Mapping[str, Sequence[str]],
-    can_be_made: Callable[[storage.PersistentVolumeClaim], bool],
+    can_provision: Callable[[storage.PersistentVolumeClaim], bool],
 ) -> dict[str, str] | None:
-    """The volume of each claim by key, empty for one that is to be made; None if a claim comes away with nothing.
+    """Return the volume of each claim by key, empty for one to be provisioned; None if a claim can have neither.
 
-    ``candidates`` are the names of the volumes that suit each claim and can be reached, the best first. Claims choose
-    in order of their size, those for which none can be made before the others.
+    ``candidates`` are the names of the suitable, accessible volumes of each claim, the best first. Claims are matched in
+    order of their size, those that cannot be provisioned first.
     """
-    makeable = {claim.metadata.key: can_be_made(claim) for claim in claims}
-    order = sorted(claims, key=lambda one: (makeable[one.metadata.key], asked_size(one), one.metadata.key))
-    holder: dict[str, str] = {}
+    provisionable = {claim.metadata.key: can_provision(claim) for claim in claims}
+    order = sorted(
+        claims, key=lambda claim: (provisionable[claim.metadata.key], requested_size(claim), claim.metadata.key)
+    )
+    claim_of: dict[str, str] = {}
     for claim in order:
         key = claim.metadata.key
-        if not _give(key, candidates, holder, set()) and not makeable[key]:
+        if not _augment(key, candidates, claim_of, set()) and not provisionable[key]:
             return None
-    given = {key: volume for volume, key in holder.items()}
-    return {claim.metadata.key: given.get(claim.metadata.key, "") for claim in claims}
+    volume_of = {key: volume for volume, key in claim_of.items()}
+    return {claim.metadata.key: volume_of.get(claim.metadata.key, "") for claim in claims}
 
 
-def _give(key: str, candidates: Mapping[str, Sequence[str]], holder: dict[str, str], seen: set[str]) -> bool:
-    """Give a claim a volume, if need be one whose holder can have another."""
+def _augment(key: str, candidates: Mapping[str, Sequence[str]], claim_of: dict[str, str], seen: set[str]) -> bool:
+    """Match a claim with a volume, if necessary with one whose claim can have another (an augmenting path)."""
     for volume in candidates.get(key, ()):
-        if volume not in holder:
-            holder[volume] = key
+        if volume not in claim_of:
+            claim_of[volume] = key
             return True
     for volume in candidates.get(key, ()):
         if volume not in seen:
             seen.add(volume)
-            if _give(holder[volume], candidates, holder, seen):
-                holder[volume] = key
+            if _augment(claim_of[volume], candidates, claim_of, seen):
+                claim_of[volume] = key
                 return True
     return False
