@@ -12,7 +12,7 @@ from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import PLAIN, Card, CardRequest, Cards, Order, table
 from volcanopy.scheduler.filters.gpus.card_usage import AssignedCards, CardCriteria, CardUsage, SessionCards, by_rule
-from volcanopy.scheduler.filters.traits.trait_cache import kept, kept_of_shapes
+from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -94,7 +94,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         self._requested: Mapping[int, tuple[CardRequest | None, ...]] = {}
         self._requests: dict[Hashable, CardCriteria] = {}
         if args.sharing or args.number or args.vgpu:
-            self._requested = kept_of_shapes(
+            self._requested = cached_by_shapes(
                 self.cluster.traits, f"cards requested: {self._way}", shapes, self._read_requests
             )
 
@@ -248,7 +248,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
 
         allowed = cards.sound & self._in_mode(task)[cards.node]
         if use or avoid or types or no_types:
-            allowed &= kept(self.cluster.traits, "cards by name", (use, avoid, types, no_types), by_name)
+            allowed &= cached(self.cluster.traits, "cards by name", (use, avoid, types, no_types), by_name)
         return allowed
 
     def _in_mode(self, task: TaskView) -> Mask:

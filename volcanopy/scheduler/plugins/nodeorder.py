@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
+from volcanopy.scheduler.filters.pods.interpod_affinity import InterPodAffinity
 from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
-from volcanopy.scheduler.filters.pods.topology_spread import Spreading
+from volcanopy.scheduler.filters.pods.topology_spread import PodTopologySpread
 from volcanopy.scheduler.filters.scores import image_locality as images
 from volcanopy.scheduler.filters.scores.resource_fit import balanced_allocation, least_allocated, most_allocated
 from volcanopy.scheduler.filters.traits import node_affinity as labels
@@ -68,8 +68,8 @@ class NodeOrder(Plugin[NodeOrderArguments]):
     def open(self) -> None:
         """Prepare the counts of pods, which are made when a shape needs them."""
         self._counts = PodCounts(self.cluster)
-        self._interpod = InterPod(self.cluster, self._counts)
-        self._spreading = Spreading(self.cluster, self._counts)
+        self._interpod = InterPodAffinity(self.cluster, self._counts)
+        self._spreading = PodTopologySpread(self.cluster, self._counts)
         self._traits: dict[int, _Traits] = {}
 
     def scope(self, task: TaskView) -> Scope:
@@ -115,7 +115,7 @@ class NodeOrder(Plugin[NodeOrderArguments]):
             else:
                 coupled.append(lambda rows: args.node_affinity * _of_most(liked[rows]))
         if args.taint_toleration and len(traits.objects):
-            disliked = taints.disliked(spec.tolerations, traits)
+            disliked = taints.untolerated_preferences(spec.tolerations, traits)
             if _is_constant(disliked):
                 constant += args.taint_toleration * float(100 - _of_most(disliked[:1]).sum())
             else:
@@ -123,10 +123,10 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         there = images.locality(spec, traits) if args.image_locality else None
         if there is not None:
             alone.append(lambda rows: (args.image_locality * there[rows]).astype(np.float64))
-        attraction = self._interpod.preference(task) if args.pod_affinity else None
+        attraction = self._interpod.score(task) if args.pod_affinity else None
         if attraction is not None:
             coupled.append(lambda rows: args.pod_affinity * _between(attraction(rows)))
-        evenness = self._spreading.evenness(task) if args.pod_topology_spread else None
+        evenness = self._spreading.score(task) if args.pod_topology_spread else None
         if evenness is not None:
             coupled.append(lambda rows: args.pod_topology_spread * evenness(rows))
         return _Traits(constant, (*alone, *coupled), Scope.CLUSTER if coupled else Scope.COLUMNS)

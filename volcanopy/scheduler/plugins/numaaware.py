@@ -12,7 +12,7 @@ from volcanopy.api import core, names, quantity
 from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.free_cpus import CPU, AssignedCpus, Report, SessionCpus, decision
-from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
+from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -48,7 +48,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
     def open(self) -> None:
         """Find the shapes of tasks that are given cpus of their own."""
         shapes = self.cluster.snapshot.shapes
-        self._counts = kept_of_shapes(
+        self._counts = cached_by_shapes(
             self.cluster.traits, "cpus requested", shapes, lambda: _counts_by_shape(shapes.specs)
         )
 

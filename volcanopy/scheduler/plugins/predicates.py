@@ -1,9 +1,8 @@
-"""predicates: a task runs only where Kubernetes would let it run.
+"""predicates: filters nodes as kube-scheduler does.
 
-These are kube-scheduler's filters, but for the amounts of resources and the number of pods, which the session compares
-itself. A node is rejected by the first filter that it fails, so that the counts of a message add up; filters whose no is
-final (evicting pods would not help) come first, since a node that nothing helps shall not pass for one that an eviction
-could free.
+Resource requests and the number of pods are not checked here but by the session. A node counts for the first filter
+that rejects it, so that the numbers in a message add up. Filters with final rejections (which evictions cannot resolve)
+come first, so that such a node is not a candidate for preemption.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -17,14 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from volcanopy.api import core
 from volcanopy.scheduler.filters.claims import ClaimFilter
-from volcanopy.scheduler.filters.pods import host_ports
-from volcanopy.scheduler.filters.pods.interpod_affinity import InterPod
+from volcanopy.scheduler.filters.pods import pod_conflicts
+from volcanopy.scheduler.filters.pods.interpod_affinity import InterPodAffinity
 from volcanopy.scheduler.filters.pods.pod_counts import PodCounts
-from volcanopy.scheduler.filters.pods.topology_spread import Spreading
+from volcanopy.scheduler.filters.pods.topology_spread import PodTopologySpread
 from volcanopy.scheduler.filters.traits import node_affinity as labels
 from volcanopy.scheduler.filters.traits import taints
-from volcanopy.scheduler.filters.traits.trait_cache import kept
-from volcanopy.scheduler.filters.volumes import exclusive_disks
+from volcanopy.scheduler.filters.traits.trait_cache import cached
 from volcanopy.scheduler.filters.volumes.volume_binding import VolumeChecks
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView
@@ -75,30 +73,30 @@ class PredicatesArguments(Arguments):
     pod_affinity: bool = Field(default=True, alias="predicate.PodAffinityEnable")
     """Required affinity and anti-affinity of pods."""
     node_volume_limits: bool = Field(default=True, alias="predicate.NodeVolumeLimitsEnable")
-    """How many volumes of a driver a node takes."""
+    """The maximum number of attached volumes of a driver per node."""
     volume_zone: bool = Field(default=True, alias="predicate.VolumeZoneEnable")
     """Zones of volumes."""
     pod_topology_spread: bool = Field(default=True, alias="predicate.PodTopologySpreadEnable")
-    """Spread constraints that must hold."""
+    """Topology spread constraints with DoNotSchedule."""
     volume_binding: bool = Field(default=True, alias="predicate.VolumeBindingEnable")
-    """Claims that are bound once the pod has a node."""
+    """Unbound volume claims with volume binding mode WaitForFirstConsumer."""
     dynamic_resources: bool = Field(default=True, alias="predicate.DynamicResourceAllocationEnable")
     """Claims on devices."""
     cache: bool = Field(default=False, alias="predicate.CacheEnable")
     """Without effect: answers are always kept per shape."""
     volume_binding_weight: int = Field(default=1, alias="volumebinding.weight")
-    """How much it counts that a claim finds a fitting volume."""
+    """The weight of the score of volumes that match claims."""
     volume_binding_timeout: int = Field(default=600, ge=0, alias="volumebinding.bindTimeoutSeconds")
-    """Seconds that a volume is waited for."""
+    """The maximum seconds to wait until volumes are bound."""
     volume_binding_shape: tuple[ShapePoint, ...] = Field(default=(), alias="volumebinding.shape")
-    """How much a volume scores by the percentage of it that would be used."""
+    """The score by the requested percentage of a volume's capacity."""
     dynamic_resources_timeout: int = Field(default=10, ge=0, alias="dynamicresources.filterTimeoutSeconds")
     """Without effect: no filter takes that long."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Fixed:
-    """The filters by traits of nodes for a task: for each node the number of the reason that rejects it, 0 for none."""
+class _TraitRejections:
+    """The rejections by node traits: for each node the index of its reason, 0 for none."""
 
     causes: Index | None
     reasons: tuple[str, ...] = ("",)
@@ -106,7 +104,7 @@ class _Fixed:
 
 @dataclass(frozen=True)
 class _Filter:
-    """A filter that looks at the pods that are there."""
+    """A filter that depends on the pods of the nodes."""
 
     reason: str
     rejected: Callable[[Rows], Mask]
@@ -114,27 +112,27 @@ class _Filter:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ShapeFilters:
     """All filters of one shape."""
 
-    fixed: _Fixed
-    filters: tuple[_Filter, ...]
+    traits: _TraitRejections
+    pods: tuple[_Filter, ...]
     scope: Scope
 
 
 class Predicates(Plugin[PredicatesArguments]):
-    """Only nodes that Kubernetes' own rules allow."""
+    """Filters nodes as kube-scheduler does."""
 
     name: ClassVar[str] = "predicates"
     arguments: ClassVar[type[Arguments]] = PredicatesArguments
 
     def open(self) -> None:
-        """Prepare the counts of pods, which are made when a shape needs them."""
+        """Prepare the filters, which are computed when a shape needs them."""
         pod_counts = PodCounts(self.cluster)
-        self._counts = pod_counts
-        self._interpod = InterPod(self.cluster, pod_counts)
-        self._spreading = Spreading(self.cluster, pod_counts)
-        self._asked: dict[int, _Asked] = {}
+        self._pod_counts = pod_counts
+        self._interpod = InterPodAffinity(self.cluster, pod_counts)
+        self._spreading = PodTopologySpread(self.cluster, pod_counts)
+        self._filters: dict[int, _ShapeFilters] = {}
         args = self.args
         checks = VolumeChecks(args.volume_binding, args.volume_zone, args.node_volume_limits)
         self._claims = ClaimFilter(self.cluster, checks, args.dynamic_resources, args.volume_binding_timeout)
@@ -142,58 +140,58 @@ class Predicates(Plugin[PredicatesArguments]):
             self.cache_key = per_shape  # type: ignore[method-assign]  # no claims of single pods
 
     def cache_key(self, task: TaskView) -> Hashable:
-        """The task's own claims."""
+        """Return what distinguishes a task's claims from those of other tasks of its shape."""
         return self._claims.cache_key(task)
 
     def scope(self, task: TaskView) -> Scope:
-        """How far the filters of the task's shape reach."""
+        """Return which nodes a placement affects through the filters of the task's shape."""
         scope = self._of(task).scope
         return max(scope, self._claims.scope(task)) if task.shape in self._claims.shapes else scope
 
     def bind_claims(self, task: TaskView, node: int) -> Claims | None:
-        """The volumes and devices that the task's claims get with its node."""
+        """Return the volumes and devices for the task's claims on its node."""
         return self._claims.choices(task)
 
     def predicate(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
-        """The filters' rejections, each node in the first one only."""
-        asked = self._of(task)
-        causes = asked.fixed.causes
+        """Return the rejections of the filters, each node in the first one only."""
+        filters = self._of(task)
+        causes = filters.traits.causes
         rows = nodes.rows
         of_claims = self._claims.rejections(task, rows) if task.shape in self._claims.shapes else []
-        if causes is None and not asked.filters and not of_claims:
+        if causes is None and not filters.pods and not of_claims:
             return ()
-        answer: list[NodeRejection] = []
+        result: list[NodeRejection] = []
         rejected = np.zeros(len(rows), dtype=np.bool_)
         if causes is not None:
-            cause = causes[rows]
-            rejected = cause != 0
-            numbers = np.flatnonzero(np.bincount(cause)).tolist()
-            answer += [NodeRejection(asked.fixed.reasons[each], cause == each, final=True) for each in numbers if each]
-        filters = ((each.reason, each.rejected(rows), each.final, False) for each in asked.filters)
+            own = causes[rows]
+            rejected = own != 0
+            numbers = np.flatnonzero(np.bincount(own)).tolist()
+            reasons = filters.traits.reasons
+            result += [NodeRejection(reasons[number], own == number, final=True) for number in numbers if number]
         parts = (
-            ((each.reason, each.nodes, True, False) for each in of_claims if each.final),
-            filters,
-            ((each.reason, each.nodes, False, False) for each in of_claims if not each.final and not each.temporary),
-            ((each.reason, each.nodes, False, True) for each in of_claims if each.temporary),
+            (claim for claim in of_claims if claim.final),
+            (NodeRejection(each.reason, each.rejected(rows), each.final) for each in filters.pods),
+            (claim for claim in of_claims if not claim.final and not claim.temporary),
+            (claim for claim in of_claims if not claim.final and claim.temporary),
         )
-        for reason, filtered, final, temporary in chain.from_iterable(parts):
-            mask = filtered & ~rejected
+        for rejection in chain.from_iterable(parts):
+            mask = rejection.nodes & ~rejected
             if mask.any():
                 rejected = rejected | mask
-                answer.append(NodeRejection(reason, mask, final, temporary))
-        return answer
+                result.append(NodeRejection(rejection.reason, mask, rejection.final, rejection.temporary))
+        return result
 
-    def _of(self, task: TaskView) -> _Asked:
+    def _of(self, task: TaskView) -> _ShapeFilters:
         shape = task.shape
-        known = self._asked.get(shape)
+        known = self._filters.get(shape)
         if known is None:
-            known = self._asked[shape] = self._ask(task)
+            known = self._filters[shape] = self._read(task)
         return known
 
-    def _ask(self, task: TaskView) -> _Asked:
+    def _read(self, task: TaskView) -> _ShapeFilters:
         args = self.args
-        about_pods: list[_Filter] = []
-        about_node: list[_Filter] = []
+        by_labels: list[_Filter] = []
+        by_node: list[_Filter] = []
 
         def add(
             filters: list[_Filter], reason: str, rejected: Callable[[Rows], Mask] | None, final: bool = False
@@ -202,30 +200,30 @@ class Predicates(Plugin[PredicatesArguments]):
                 filters.append(_Filter(reason, rejected, final))
 
         if args.pod_topology_spread:
-            add(about_pods, UNLABELLED, self._spreading.unlabelled(task), final=True)
+            add(by_labels, UNLABELLED, self._spreading.missing_label_filter(task), final=True)
         if args.pod_affinity:
-            add(about_pods, NEAR, self._interpod.near(task), final=True)
+            add(by_labels, NEAR, self._interpod.affinity_filter(task), final=True)
         if args.node_ports:
             shapes = self.cluster.snapshot.shapes
-            add(about_node, PORTS, host_ports.taken(task.shape, shapes, self.cluster.traits, self._counts))
+            add(by_node, PORTS, pod_conflicts.ports_in_use(task.shape, shapes, self.cluster.traits, self._pod_counts))
         if args.volume_binding:
             shapes = self.cluster.snapshot.shapes
-            add(about_node, DISKS, exclusive_disks.taken(task.shape, shapes, self.cluster.traits, self._counts))
-        coupling: list[_Filter] = []
+            add(by_node, DISKS, pod_conflicts.disks_in_use(task.shape, shapes, self.cluster.traits, self._pod_counts))
+        by_pods: list[_Filter] = []
         if args.pod_affinity:
-            add(coupling, AWAY, self._interpod.away(task))
-            add(coupling, KEPT_AWAY, self._interpod.kept_away(task))
+            add(by_pods, AWAY, self._interpod.anti_affinity_filter(task))
+            add(by_pods, KEPT_AWAY, self._interpod.existing_anti_affinity_filter(task))
         if args.pod_topology_spread:
-            add(coupling, SKEWED, self._spreading.skewed(task))
-        scope = Scope.CLUSTER if about_pods or coupling else Scope.NODE if about_node else Scope.STATIC
-        return _Asked(self._fixed(task.spec), (*about_pods, *about_node, *coupling), scope)
+            add(by_pods, SKEWED, self._spreading.skew_filter(task))
+        scope = Scope.CLUSTER if by_labels or by_pods else Scope.NODE if by_node else Scope.STATIC
+        return _ShapeFilters(self._trait_rejections(task.spec), (*by_labels, *by_node, *by_pods), scope)
 
-    def _fixed(self, spec: core.PodSpec) -> _Fixed:
-        selects = self.args.node_affinity and labels.needed(spec)
+    def _trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
+        selects = self.args.node_affinity and labels.required_labels(spec)
         key = _ENCODE((selects, spec.tolerations, self.args.taint_toleration))
-        return kept(self.cluster.traits, "predicates", key, lambda: self._rejected_by_traits(spec))
+        return cached(self.cluster.traits, "predicates", key, lambda: self._compute_trait_rejections(spec))
 
-    def _rejected_by_traits(self, spec: core.PodSpec) -> _Fixed:
+    def _compute_trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
         traits = self.cluster.traits
         reasons = [""]
         causes = np.zeros(len(traits.objects), dtype=np.int32)
@@ -243,9 +241,9 @@ class Predicates(Plugin[PredicatesArguments]):
         if eligible is not None:
             reject(SELECTOR, ~eligible)
         if self.args.taint_toleration:
-            for taint, mask in taints.kept_off(spec.tolerations, traits):
+            for taint, mask in taints.untolerated_taints(spec.tolerations, traits):
                 reject(tainted(taint), mask)
         if len(reasons) == 1:
-            return _Fixed(None)
+            return _TraitRejections(None)
         frozen(causes)
-        return _Fixed(causes, tuple(reasons))
+        return _TraitRejections(causes, tuple(reasons))

@@ -189,7 +189,7 @@ class Rescheduling(Plugin[ReschedulingArguments]):
         request = task.request.values
         fits = balance.underutilized & (balance.free >= request[:, None])[request > 0].all(axis=0)
         eligible = node_affinity.eligible(task.spec, traits)
-        fits &= taints.free_of(task.spec.tolerations, traits) & (True if eligible is None else eligible)
+        fits &= taints.tolerated_nodes(task.spec.tolerations, traits) & (True if eligible is None else eligible)
         nodes = np.flatnonzero(fits)
         if not len(nodes):
             return False

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from volcanopy.api import quantity
 from volcanopy.scheduler.filters.scores.pod_load import DIMS, estimates, limits_by_shape
-from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
+from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope, per_shape
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -116,7 +116,7 @@ class Usage(Plugin[UsageArguments]):
         self._has_opinion = bool(self._fresh.any())
         limits = ((CPU, self._real[0], args.thresholds.cpu), (MEMORY, self._real[1], args.thresholds.mem))
         self._over = [(reason, load > limit) for reason, load, limit in limits]
-        limits_of_shapes = kept_of_shapes(
+        limits_of_shapes = cached_by_shapes(
             self.cluster.traits, "limits", snapshot.shapes, lambda: limits_by_shape(snapshot.shapes)
         )
         of_shape = (snapshot.shapes, limits_of_shapes, args.estimator.request_ratio, args.estimator.burst_ratio)

@@ -1,10 +1,10 @@
-"""Who is where: how many tasks of a kind are on each node and in each topology domain, as the session moves them.
+"""Numbers of tasks per node and per topology domain, kept current during a session.
 
-A tally is counted once and then kept current from the nodes that were touched since, so that asking after every single
-placement costs a few array operations, whatever the number of tasks.
+A tally is counted once and then updated for the nodes that changed, so that a query after every placement costs a few
+array operations, whatever the number of tasks.
 
-Pods that are over count nowhere. A pod that is terminating still stands on its node for whoever asks ``leaving``; a pod
-that this very session evicts does not, since the question is then whether the evictor could be there in its place.
+Completed pods do not count. Terminating pods count on their node with ``terminating``, except pods evicted by this
+session: the preemptor may take their place.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,22 +18,22 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import COUNT, Status
 
-_STAYING = np.zeros(COUNT, dtype=np.bool_)
-_STAYING[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN]] = True
-_LIVING = _STAYING.copy()
-_LIVING[[Status.PENDING, Status.RELEASING]] = True
-_FEW = 8
-"""Up to so many touched nodes a tally is mended node by node, beyond that it is counted anew."""
+_ON_NODE = np.zeros(COUNT, dtype=np.bool_)
+_ON_NODE[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN]] = True
+_PLACEABLE = _ON_NODE.copy()
+_PLACEABLE[[Status.PENDING, Status.RELEASING]] = True
+_MAX_UPDATES = 8
+"""A tally is updated node by node up to this number of changed nodes, and recounted beyond."""
 
 
 class Tally:
-    """Counts of one kind of task: per node, and per domain of each topology that was asked about."""
+    """The summed values of some tasks: per node, and per domain of each requested topology."""
 
-    def __init__(self, pod_counts: "PodCounts", values: Mask | Ints, leaving: bool) -> None:
+    def __init__(self, pod_counts: "PodCounts", values: Mask | Ints, terminating: bool) -> None:
         self._pod_counts = pod_counts
         self._values = values
         self._members: Rows = np.flatnonzero(values)
-        self._leaving = leaving
+        self._terminating = terminating
         self._seen = NONE
         self._counts: Ints = np.empty(0, dtype=np.int64)
         self._sums: dict[Domains, Ints] = {}
@@ -41,49 +41,49 @@ class Tally:
     @property
     def counts(self) -> Ints:
         """(N,): the sum of the values of the tasks on each node."""
-        self._renew()
+        self._sync()
         return self._counts
 
-    def over(self, domains: Domains) -> Ints:
-        """The sums over each domain by its number; entry 0, for nodes in no domain, is 0."""
-        self._renew()
+    def per_domain(self, domains: Domains) -> Ints:
+        """Return the sums by number of the domain; entry 0, for nodes in no domain, is 0."""
+        self._sync()
         sums = self._sums.get(domains)
         if sums is None:
-            weighed = np.bincount(domains.places, weights=self._counts, minlength=domains.size)
-            sums = self._sums[domains] = weighed.astype(np.int64)
+            weighted = np.bincount(domains.numbers, weights=self._counts, minlength=domains.size)
+            sums = self._sums[domains] = weighted.astype(np.int64)
             sums[0] = 0
         return sums
 
-    def _renew(self) -> None:
+    def _sync(self) -> None:
         pod_counts = self._pod_counts
-        now = pod_counts.changes
-        if self._seen == now:
+        changes = pod_counts.changes
+        if self._seen == changes:
             return
         touched = set(pod_counts.touched_since(self._seen).tolist()) if self._seen != NONE else set()
-        if self._seen == NONE or len(touched) > _FEW:
+        if self._seen == NONE or len(touched) > _MAX_UPDATES:
             self._recount()
         else:
             for node in touched:
-                self._mend(node)
-        self._seen = now
+                self._update_node(node)
+        self._seen = changes
 
     def _recount(self) -> None:
         members = self._members
-        here = self._pod_counts.present(members, self._leaving)
-        nodes = self._pod_counts.node[members][here]
-        values = None if self._values.dtype == np.bool_ else self._values[members][here]
+        present = self._pod_counts.present(members, self._terminating)
+        nodes = self._pod_counts.node[members][present]
+        values = None if self._values.dtype == np.bool_ else self._values[members][present]
         self._counts = np.bincount(nodes, weights=values, minlength=self._pod_counts.size).astype(np.int64)
         self._sums.clear()
 
-    def _mend(self, node: int) -> None:
-        count = int(self._values[self._pod_counts.on_node(node, self._leaving)].sum())
+    def _update_node(self, node: int) -> None:
+        count = int(self._values[self._pod_counts.on_node(node, self._terminating)].sum())
         change = count - int(self._counts[node])
         if change:
             self._counts[node] = count
             for domains, sums in self._sums.items():
-                place = domains.places[node]
-                if place:
-                    sums[place] += change
+                number = domains.numbers[node]
+                if number:
+                    sums[number] += change
 
 
 class PodCounts:
@@ -98,60 +98,60 @@ class PodCounts:
         self._tallies: dict[Hashable, Tally] = {}
         self._on_node: dict[tuple[int, bool], Rows] = {}
         self._on_node_at = NONE
-        self._living: Mask | None = None
+        self._has_tasks: Mask | None = None
 
     @property
     def changes(self) -> int:
-        """How many changes the ledger has seen."""
+        """The number of changes of the ledger."""
         return self._ledger.changes
 
     def touched_since(self, change: int) -> Rows:
-        """The nodes that changed since."""
+        """Return the nodes that changed since."""
         return self._ledger.touched_since(change)
 
-    def tally(self, key: Hashable, values: Callable[[], Mask | Ints], leaving: bool) -> Tally:
-        """The tally known by ``key``: the (T,) values summed over present tasks, with or without terminating ones."""
-        known = self._tallies.get(key)
-        if known is None:
-            known = self._tallies[key] = Tally(self, values(), leaving)
-        return known
+    def tally(self, key: Hashable, values: Callable[[], Mask | Ints], terminating: bool) -> Tally:
+        """Return the tally of ``key``: the (T,) values summed over present tasks, with or without terminating ones."""
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = Tally(self, values(), terminating)
+        return tally
 
-    def of_selector(self, number: int, leaving: bool) -> Tally:
-        """How many tasks match a selector."""
-        return self.tally(("selector", number, leaving), lambda: self.snapshot.tasks.selectors[number], leaving)
+    def of_selector(self, number: int, terminating: bool) -> Tally:
+        """Return the tally of the tasks that match a selector."""
+        return self.tally(("selector", number, terminating), lambda: self.snapshot.tasks.selectors[number], terminating)
 
-    def present(self, rows: Rows, leaving: bool) -> Mask:
-        """Which of these tasks count as being on a node."""
+    def present(self, rows: Rows, terminating: bool) -> Mask:
+        """Return the mask of these tasks that count on a node."""
         status = self._status[rows]
-        here: Mask = _STAYING[status] & (self.node[rows] != NONE)
-        if leaving:
-            here |= (
+        present: Mask = _ON_NODE[status] & (self.node[rows] != NONE)
+        if terminating:
+            present |= (
                 (status == Status.RELEASING)
                 & (self.snapshot.tasks.status[rows] == Status.RELEASING)
                 & (self.node[rows] != NONE)
             )
-        return here
+        return present
 
-    def on_node(self, node: int, leaving: bool) -> Rows:
-        """The tasks that count as being on a node."""
+    def on_node(self, node: int, terminating: bool) -> Rows:
+        """Return the tasks that count on a node."""
         if self._on_node_at != self.changes:
             self._on_node.clear()
             self._on_node_at = self.changes
-        known = self._on_node.get((node, leaving))
-        if known is None:
+        tasks = self._on_node.get((node, terminating))
+        if tasks is None:
             rows = np.flatnonzero(self.node == node)
-            known = self._on_node[node, leaving] = rows[self.present(rows, leaving)]
-        return known
+            tasks = self._on_node[node, terminating] = rows[self.present(rows, terminating)]
+        return tasks
 
-    def living(self, shape: int) -> bool:
-        """Whether there is a task of this shape that is, or may come to be, on a node."""
-        if self._living is None:
-            self._living = np.zeros(len(self.snapshot.shapes.specs), dtype=np.bool_)
+    def has_tasks(self, shape: int) -> bool:
+        """Return whether a task of this shape is or may be placed on a node."""
+        if self._has_tasks is None:
+            self._has_tasks = np.zeros(len(self.snapshot.shapes.specs), dtype=np.bool_)
             tasks = self.snapshot.tasks
-            self._living[tasks.shape[_LIVING[tasks.status]]] = True
-        return bool(self._living[shape])
+            self._has_tasks[tasks.shape[_PLACEABLE[tasks.status]]] = True
+        return bool(self._has_tasks[shape])
 
     def by_shape(self, values: Mask | Ints) -> Mask | Ints:
-        """A (T,) column from an (S,) one: each task's value is its shape's."""
+        """Return the (T,) column of the (S,) values of each task's shape."""
         column: Mask | Ints = values[self.snapshot.tasks.shape]
         return column

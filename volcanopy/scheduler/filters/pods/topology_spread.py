@@ -1,7 +1,7 @@
-"""Topology spread: like pods evenly over the domains of a topology.
+"""Pod topology spread constraints: filters by the DoNotSchedule constraints, scores by the ScheduleAnyway ones.
 
-A required constraint refuses the domains that would be too far ahead of the emptiest; an optional one scores. Pods on
-nodes that could not take the task, or lack one of the topologies, are not counted.
+A required constraint filters domains whose skew would exceed ``maxSkew``. Pods on nodes that are not eligible for the
+task, or lack one of the topology keys, are not counted.
 """
 
 import math
@@ -24,89 +24,89 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @dataclass(frozen=True)
 class _Constraint:
-    """One constraint of a task, made ready for counting."""
+    """One constraint of a task, with its tally and topology."""
 
     spread: Spread
     tally: Tally | None
-    """None where the selector is empty: kube-scheduler then counts nobody."""
+    """None for an empty selector: kube-scheduler then counts no pod."""
     topology: Domains
     counted: Domains
-    """The topology with only the nodes whose pods count."""
+    """The topology restricted to the nodes whose pods count."""
     own: int
-    """1 if the task itself is of those that are spread."""
+    """1 if the task matches the selector itself, else 0."""
 
     def sums(self) -> Ints:
-        """The pods in each domain."""
+        """Return the number of pods by number of the domain."""
         if self.tally is None:
             return np.zeros(self.topology.size, dtype=np.int64)
-        return self.tally.over(self.counted)
+        return self.tally.per_domain(self.counted)
 
 
-class Spreading:
+class PodTopologySpread:
     """Topology spread in one session."""
 
     def __init__(self, cluster: Cluster, pod_counts: PodCounts) -> None:
         self._pod_counts = pod_counts
         self._traits = cluster.traits
 
-    def unlabelled(self, task: TaskView) -> Callable[[Rows], Mask] | None:
-        """Says of node rows whether they lack the label of a required constraint; None without such constraints."""
+    def missing_label_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
+        """Return the filter of node rows without the label of a required constraint; None without such constraints."""
         constraints = self._constraints(task, required=True)
         if not constraints:
             return None
         missing = ~_all_labels(constraints)
         return lambda rows: missing[rows]
 
-    def skewed(self, task: TaskView) -> Callable[[Rows], Mask] | None:
-        """Says of node rows whether the task there would break a required constraint; None without such constraints."""
+    def skew_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
+        """Return the filter of node rows where the task violates a required constraint; None without such constraints."""
         constraints = self._constraints(task, required=True)
         if not constraints:
             return None
 
-        def refused(rows: Rows) -> Mask:
+        def rejected(rows: Rows) -> Mask:
             mask = np.zeros(len(rows), dtype=np.bool_)
-            for one in constraints:
-                sums = one.sums()
-                result = one.counted.populated
-                enough = len(result) >= one.spread.min_domains
-                least = int(sums[result].min()) if enough and len(result) else 0
-                places = one.topology.places[rows]
-                mask |= (places != 0) & (sums[places] + one.own - least > one.spread.max_skew)
+            for constraint in constraints:
+                sums = constraint.sums()
+                domains = constraint.counted.populated
+                enough = len(domains) >= constraint.spread.min_domains
+                least = int(sums[domains].min()) if enough and len(domains) else 0
+                numbers = constraint.topology.numbers[rows]
+                mask |= (numbers != 0) & (sums[numbers] + constraint.own - least > constraint.spread.max_skew)
             return mask
 
-        return refused
+        return rejected
 
-    def evenness(self, task: TaskView) -> Callable[[Rows], Floats] | None:
-        """Scores node rows, 0 to 100 among themselves, by the optional constraints; None without such constraints."""
+    def score(self, task: TaskView) -> Callable[[Rows], Floats] | None:
+        """Return the score of node rows, normalized to 0..100, by the preferred constraints; None without any."""
         constraints = self._constraints(task, required=False)
         if not constraints:
             return None
         labelled = _all_labels(constraints)
 
-        def score(rows: Rows) -> Floats:
-            asked = labelled[rows]
-            answer = np.zeros(len(rows), dtype=np.float64)
-            chosen = rows[asked]
+        def scores(rows: Rows) -> Floats:
+            scored = labelled[rows]
+            result = np.zeros(len(rows), dtype=np.float64)
+            chosen = rows[scored]
             if len(chosen):
-                answer[asked] = _normalised(_raw(constraints, chosen))
-            return answer
+                result[scored] = _normalised(_raw(constraints, chosen))
+            return result
 
-        return score
+        return scores
 
     def _constraints(self, task: TaskView, required: bool) -> list[_Constraint]:
         if task.terms is None:
             return []
-        # The two lists are of one length and order: the terms are read off the spec's constraints.
+        # Both lists have the same order: the terms are read from the constraints of the spec.
         pairs = zip(task.terms.spread, task.spec.topology_spread_constraints, strict=True)
         chosen = [(spread, text) for spread, text in pairs if spread.required == required]
         if not chosen:
             return []
         topologies = [node_affinity.domains(spread.topology_key, self._traits) for spread, _ in chosen]
-        labelled: Mask = np.logical_and.reduce([topology.places != 0 for topology in topologies])
+        labelled: Mask = np.logical_and.reduce([topology.numbers != 0 for topology in topologies])
         return [
             _Constraint(
                 spread=spread,
-                tally=None if _is_empty(text) else self._pod_counts.of_selector(spread.selector, leaving=False),
+                tally=None if _is_empty(text) else self._pod_counts.of_selector(spread.selector, terminating=False),
                 topology=topology,
                 counted=self._counted(task.spec, spread, topology, labelled),
                 own=int(spread.selector in task.matched),
@@ -120,8 +120,8 @@ class Spreading:
             eligible = node_affinity.eligible(spec, self._traits)
             mask = mask if eligible is None else mask & eligible
         if spread.honor_taints:
-            mask = mask & taints.free_of(spec.tolerations, self._traits)
-        return Domains(np.where(mask, topology.places, 0), topology.size)
+            mask = mask & taints.tolerated_nodes(spec.tolerations, self._traits)
+        return Domains(np.where(mask, topology.numbers, 0), topology.size)
 
 
 def _is_empty(constraint: core.TopologySpreadConstraint) -> bool:
@@ -135,22 +135,22 @@ def _is_empty(constraint: core.TopologySpreadConstraint) -> bool:
 
 
 def _all_labels(constraints: list[_Constraint]) -> Mask:
-    mask: Mask = np.logical_and.reduce([one.topology.places != 0 for one in constraints])
+    mask: Mask = np.logical_and.reduce([constraint.topology.numbers != 0 for constraint in constraints])
     return mask
 
 
 def _raw(constraints: list[_Constraint], rows: Rows) -> Floats:
-    """The lower the better: pods in the node's domains, weighed by how many domains there are, rounded half up."""
+    """Return the raw scores, lower is better: pods in the node's domains, weighted by the number of domains, rounded."""
     total = np.zeros(len(rows), dtype=np.float64)
-    for one in constraints:
-        places = one.topology.places[rows]
-        if one.spread.topology_key == HOSTNAME:
+    for constraint in constraints:
+        numbers, tally = constraint.topology.numbers[rows], constraint.tally
+        if constraint.spread.topology_key == HOSTNAME:
             size = len(rows)
-            counts = np.zeros(len(rows), dtype=np.int64) if one.tally is None else one.tally.counts[rows]
+            counts = np.zeros(len(rows), dtype=np.int64) if tally is None else tally.counts[rows]
         else:
-            size = int(np.count_nonzero(np.bincount(places)))
-            counts = one.sums()[places]
-        total += counts * math.log(size + 2) + float(one.spread.max_skew - 1)
+            size = int(np.count_nonzero(np.bincount(numbers)))
+            counts = constraint.sums()[numbers]
+        total += counts * math.log(size + 2) + float(constraint.spread.max_skew - 1)
     whole = np.floor(total)
     rounded: Floats = whole + (total - whole >= 0.5)
     return rounded

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.filters.traits.trait_cache import kept
+from volcanopy.scheduler.filters.traits.trait_cache import cached
 from volcanopy.scheduler.model.resources import Ints, frozen
 from volcanopy.scheduler.model.snapshot import NodeTraits
 
@@ -17,10 +17,10 @@ MOST = 1000 * 1024 * 1024
 
 def locality(spec: core.PodSpec, traits: NodeTraits) -> Ints | None:
     """(N,): 0 to 100 for the pod's images on each node, those that few nodes have counting less; None if all are 0."""
-    if not kept(traits, "any images", None, lambda: any(node.status.images for node in traits.objects)):
+    if not cached(traits, "any images", None, lambda: any(node.status.images for node in traits.objects)):
         return None
     names = tuple(normal(container.image) for container in (*spec.init_containers, *spec.containers))
-    return kept(traits, "image locality", names, lambda: _score(names, traits))
+    return cached(traits, "image locality", names, lambda: _score(names, traits))
 
 
 def normal(image: str) -> str:
@@ -31,7 +31,7 @@ def normal(image: str) -> str:
 def _score(names: tuple[str, ...], traits: NodeTraits) -> Ints | None:
     summed = np.zeros(len(traits.objects), dtype=np.int64)
     for name in names:
-        sizes = kept(traits, "image sizes", name, partial(_sizes, name, traits))
+        sizes = cached(traits, "image sizes", name, partial(_sizes, name, traits))
         having = np.count_nonzero(sizes >= 0)
         if having:
             spread = having / len(traits.objects)

@@ -1,46 +1,43 @@
-"""Taints, tolerations and cordons, evaluated for all nodes at once.
-
-Many nodes, few kinds: a pod's tolerations are held against each distinct list of taints once.
-"""
+"""Taints, tolerations and cordons, evaluated for all nodes at once: once per distinct node spec."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.filters.traits.trait_cache import kept
+from volcanopy.scheduler.filters.traits.trait_cache import cached
 from volcanopy.scheduler.model.resources import Ints, Mask, frozen
 from volcanopy.scheduler.model.snapshot import Index, NodeTraits
 
 CORDON = core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""The taint that a cordoned node is taken to bear."""
-_KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
+"""The taint that stands for a cordoned node."""
+_FILTERED_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True)
-class Kinds:
-    """The distinct node specs (taints and cordon), and the number of each node's."""
+class NodeSpecs:
+    """The distinct node specs (taints and cordon), and (N,) the number of each node's spec."""
 
     specs: tuple[core.NodeSpec, ...]
     codes: Index
 
 
-def kinds(traits: NodeTraits) -> Kinds:
-    """What kinds of nodes there are, by taints and cordon."""
+def node_specs(traits: NodeTraits) -> NodeSpecs:
+    """Return the distinct node specs."""
 
-    def make() -> Kinds:
+    def make() -> NodeSpecs:
         numbers: dict[core.NodeSpec, int] = {}
         codes = np.empty(len(traits.objects), dtype=np.int32)
         for row, node in enumerate(traits.objects):
             codes[row] = numbers.setdefault(node.spec, len(numbers))
         frozen(codes)
-        return Kinds(tuple(numbers), codes)
+        return NodeSpecs(tuple(numbers), codes)
 
-    return kept(traits, "node kinds", None, make)
+    return cached(traits, "node specs", None, make)
 
 
 def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
-    """Whether a toleration covers a taint; an empty key covers every key, an empty effect every effect."""
+    """Return whether a toleration tolerates a taint; an empty key or effect matches every one."""
     if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
         return False
     if toleration.operator in {"", "Equal"}:
@@ -49,51 +46,52 @@ def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
 
 
 def tolerated(tolerations: tuple[core.Toleration, ...], taint: core.Taint) -> bool:
-    """Whether one of the tolerations covers a taint."""
+    """Return whether one of the tolerations tolerates a taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
 def untolerated(tolerations: tuple[core.Toleration, ...], spec: core.NodeSpec) -> core.Taint | None:
-    """The first taint of a node that keeps the pod off."""
+    """Return the first untolerated NoSchedule or NoExecute taint of a node."""
     return next(
-        (taint for taint in spec.taints if taint.effect in _KEEPS_OFF and not tolerated(tolerations, taint)), None
+        (taint for taint in spec.taints if taint.effect in _FILTERED_EFFECTS and not tolerated(tolerations, taint)),
+        None,
     )
 
 
-def kept_off(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> list[tuple[core.Taint, Mask]]:
-    """The taints that keep a pod off nodes: each with the (N,) mask of the nodes on which it is the first to."""
-    known = kinds(traits)
+def untolerated_taints(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> list[tuple[core.Taint, Mask]]:
+    """Return the untolerated taints, each with the (N,) mask of the nodes on which it is the first one."""
+    known = node_specs(traits)
     first = [untolerated(tolerations, spec) for spec in known.specs]
-    result = {(taint.key, taint.value): taint for taint in first if taint is not None}
-    answer = []
-    for name, taint in result.items():
-        verdicts = np.array([one is not None and (one.key, one.value) == name for one in first], dtype=np.bool_)
-        answer.append((taint, verdicts[known.codes]))
-    return answer
+    by_name = {(taint.key, taint.value): taint for taint in first if taint is not None}
+    names = [None if taint is None else (taint.key, taint.value) for taint in first]
+    return [
+        (taint, np.array([each == name for each in names], dtype=np.bool_)[known.codes])
+        for name, taint in by_name.items()
+    ]
 
 
-def free_of(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask:
-    """The (N,) mask of the nodes without a taint that keeps the pod off."""
-    known = kinds(traits)
-    verdicts = np.array([untolerated(tolerations, spec) is None for spec in known.specs], dtype=np.bool_)
-    mask: Mask = verdicts[known.codes]
+def tolerated_nodes(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask:
+    """Return the (N,) mask of the nodes without untolerated NoSchedule or NoExecute taints."""
+    known = node_specs(traits)
+    matching = np.array([untolerated(tolerations, spec) is None for spec in known.specs], dtype=np.bool_)
+    mask: Mask = matching[known.codes]
     return mask
 
 
 def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask | None:
-    """The (N,) mask of the nodes that are cordoned off for the pod, None if there is none."""
-    known = kinds(traits)
+    """Return the (N,) mask of the cordoned nodes, None if there are none or the pod tolerates the cordon."""
+    known = node_specs(traits)
     if tolerated(tolerations, CORDON) or not any(spec.unschedulable for spec in known.specs):
         return None
     mask: Mask = np.array([spec.unschedulable for spec in known.specs], dtype=np.bool_)[known.codes]
     return mask
 
 
-def disliked(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ints:
-    """(N,): how many PreferNoSchedule taints of each node the pod does not tolerate."""
+def untolerated_preferences(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ints:
+    """Return (N,) the number of untolerated PreferNoSchedule taints of each node."""
 
     def make() -> Ints:
-        known = kinds(traits)
+        known = node_specs(traits)
         counts = [
             sum(taint.effect == "PreferNoSchedule" and not tolerated(tolerations, taint) for taint in spec.taints)
             for spec in known.specs
@@ -102,4 +100,4 @@ def disliked(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> In
         frozen(column)
         return column
 
-    return kept(traits, "disliked taints", tolerations, make)
+    return cached(traits, "untolerated preferences", tolerations, make)

@@ -1,4 +1,4 @@
-"""Answers that follow from the nodes' traits alone, kept across cycles for as long as the traits hold."""
+"""Cache of values computed from the nodes' traits alone, kept across cycles until the traits change."""
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar
@@ -7,22 +7,22 @@ from volcanopy.scheduler.model.snapshot import NodeTraits, ShapeTable
 
 V = TypeVar("V")
 LIMIT = 1024
-"""How many answers of one kind are kept; the oldest go first. A mask over 5,000 nodes is 5 kB."""
+"""The maximum number of values of one kind, evicted in order of insertion. A mask over 5,000 nodes has 5 kB."""
 
 
-def kept(traits: NodeTraits, kind: str, key: Hashable, make: Callable[[], V]) -> V:
-    """The answer of this kind to ``key``, made only if it is not known."""
-    answers: dict[Hashable, V] = traits.memo.setdefault(kind, {})
-    if key not in answers:
-        if len(answers) >= LIMIT:
-            del answers[next(iter(answers))]
-        answers[key] = make()
-    return answers[key]
+def cached(traits: NodeTraits, kind: str, key: Hashable, compute: Callable[[], V]) -> V:
+    """Return the value of this kind for ``key``, computed if it is not cached."""
+    values: dict[Hashable, V] = traits.memo.setdefault(kind, {})
+    if key not in values:
+        if len(values) >= LIMIT:
+            del values[next(iter(values))]
+        values[key] = compute()
+    return values[key]
 
 
-def kept_of_shapes(traits: NodeTraits, kind: str, shapes: ShapeTable, make: Callable[[], V]) -> V:
-    """What follows from the table of shapes, made anew only when there is another table."""
-    known: tuple[ShapeTable, V] | None = traits.memo.get(kind)
-    if known is None or known[0] is not shapes:
-        known = traits.memo[kind] = (shapes, make())
-    return known[1]
+def cached_by_shapes(traits: NodeTraits, kind: str, shapes: ShapeTable, compute: Callable[[], V]) -> V:
+    """Return the value computed from the table of shapes, computed again only for another table."""
+    entry: tuple[ShapeTable, V] | None = traits.memo.get(kind)
+    if entry is None or entry[0] is not shapes:
+        entry = traits.memo[kind] = (shapes, compute())
+    return entry[1]

@@ -7,7 +7,7 @@ import numpy as np
 
 from volcanopy.api import core, quantity, storage
 from volcanopy.scheduler.filters.traits import node_affinity
-from volcanopy.scheduler.filters.traits.trait_cache import kept
+from volcanopy.scheduler.filters.traits.trait_cache import cached
 from volcanopy.scheduler.filters.volumes import volume_matching
 from volcanopy.scheduler.filters.volumes.volume_matching import requested_size
 from volcanopy.scheduler.model.claim_tables import ClaimTables
@@ -69,7 +69,7 @@ def outside_zone(volume: storage.PersistentVolume, traits: NodeTraits) -> Mask |
         frozen(mask)
         return mask
 
-    return kept(traits, "volume zones", _ENCODE(labels), make)
+    return cached(traits, "volume zones", _ENCODE(labels), make)
 
 
 def allowed_mask(storage_class: storage.StorageClass, traits: NodeTraits) -> Mask:
@@ -85,7 +85,7 @@ def allowed_mask(storage_class: storage.StorageClass, traits: NodeTraits) -> Mas
         )
         for term in storage_class.allowed_topologies
     )
-    return kept(traits, "allowed topologies", _ENCODE(terms), lambda: node_affinity.any_term(terms, traits))
+    return cached(traits, "allowed topologies", _ENCODE(terms), lambda: node_affinity.any_term(terms, traits))
 
 
 def with_capacity(

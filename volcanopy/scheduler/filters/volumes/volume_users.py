@@ -6,7 +6,7 @@ import numpy as np
 
 from volcanopy.api import storage
 from volcanopy.scheduler.cache.claim_cache import attachable_volume
-from volcanopy.scheduler.filters.traits.trait_cache import kept_of_shapes
+from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
@@ -28,7 +28,7 @@ class VolumeUsers:
     def of(self, claim: str) -> tuple[Rows, Rows]:
         """Return the tasks with a node that use a named claim: the staying ones and the terminating ones."""
         snapshot = self._cluster.snapshot
-        index = kept_of_shapes(self._cluster.traits, "claims", snapshot.shapes, lambda: _by_claim(snapshot.shapes))
+        index = cached_by_shapes(self._cluster.traits, "claims", snapshot.shapes, lambda: _by_claim(snapshot.shapes))
         shapes = index.get(claim, ())
         rows = np.flatnonzero(np.isin(snapshot.tasks.shape, shapes))
         status = self._ledger.status[rows]
