@@ -159,7 +159,7 @@ def test_without_knowledge_of_queues_none_is_refused() -> None:
     assert ask(job(queue="nope"), context=Context(None, plugin_problems))["allowed"]
 
 
-def test_a_task_without_a_name_is_given_one() -> None:
+def test_a_task_without_a_name_gets_a_default() -> None:
     spec = patched(job(task("", replicas=3), task("b", replicas=6)))
     assert [one["name"] for one in spec["tasks"]] == ["default0", "b"]
 

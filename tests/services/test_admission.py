@@ -59,7 +59,7 @@ async def _in_force(cluster: Cluster) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_every_problem_is_told_at_once(cluster: Cluster) -> None:
+async def test_all_problems_are_reported_together(cluster: Cluster) -> None:
     async with admission(cluster):
         circle = [task("a", dependsOn={"name": ["b"]}), task("b", dependsOn={"name": ["a"]})]
         with pytest.raises(ApiError) as caught:
@@ -70,7 +70,7 @@ async def test_every_problem_is_told_at_once(cluster: Cluster) -> None:
         assert 'spec.queue: Not found: queue "nope"' in told
 
 
-async def test_a_task_without_a_name_is_given_one(cluster: Cluster) -> None:
+async def test_a_task_without_a_name_gets_a_default(cluster: Cluster) -> None:
     async with admission(cluster):
         unnamed = task("x", 3)
         del unnamed["name"]
@@ -85,7 +85,7 @@ async def test_the_default_queue_stays(cluster: Cluster) -> None:
             await cluster.client.delete(QUEUES.raw, None, "default")
 
 
-async def test_a_server_that_ends_leaves_no_webhooks_behind(cluster: Cluster) -> None:
+async def test_a_stopped_server_removes_its_webhooks(cluster: Cluster) -> None:
     async with admission(cluster):
         await cluster.client.get(VALIDATING, None, CONFIGURATION)
     for kind in (MUTATING, VALIDATING):
@@ -93,7 +93,7 @@ async def test_a_server_that_ends_leaves_no_webhooks_behind(cluster: Cluster) ->
             await cluster.client.get(kind, None, CONFIGURATION)
 
 
-def test_behind_a_service_the_service_is_named() -> None:
+def test_behind_a_service_the_configuration_names_the_service() -> None:
     registration = Registration("https://127.0.0.1:1", service="system/hooks", authority=b"PEM", fail_closed=False)
     for _, made in registration.configurations():
         for webhook in made["webhooks"]:

@@ -98,7 +98,7 @@ def batches() -> Iterator[list[Case]]:
 
 
 @pytest.mark.slow("calls kubectl for each of 166 cases")
-async def test_kubectl_is_told_what_was_agreed(played: Stage) -> None:
+async def test_kubectl_prints_the_golden_message(played: Stage) -> None:
     """Every case, as a dry run: the refusals and warnings that are printed, and the objects as they would be kept."""
     wrong: list[str] = []
     world = ""
@@ -167,7 +167,7 @@ def _holds(found: Any, wanted: Any, case: Case) -> bool:
     return bool(found == wanted)
 
 
-async def test_what_is_let_in_is_kept_as_agreed_and_nothing_else(played: Stage) -> None:
+async def test_admitted_objects_are_stored_as_in_the_golden_files(played: Stage) -> None:
     """Some cases once more, not as a dry run."""
     for case in map(Case, _APPLIED):
         await played.make(case.said)

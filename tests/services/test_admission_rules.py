@@ -47,7 +47,7 @@ def acting(connection: Connection, user: str) -> Connection:
     return replace(connection, credentials=Acting(connection.credentials, user))
 
 
-async def may_use_everything_of_ours(cluster: Cluster, *users: str) -> None:
+async def grant_all_volcanopy_resources(cluster: Cluster, *users: str) -> None:
     """Users for whom only admission stands in the way."""
     groups = [names.BATCH, names.SCHEDULING, names.BUS, names.FLOW, ""]
     role = f"role-{cluster.namespace}"
@@ -74,10 +74,10 @@ def job(cluster: Cluster, name: str, notes: dict[str, str] | None = None, **spec
     }
 
 
-async def test_only_submitters_submit_and_nobody_signs_for_another(cluster: Cluster) -> None:
+async def test_only_submitters_submit_and_the_submitter_cannot_be_forged(cluster: Cluster) -> None:
     name = f"science-{cluster.namespace}"
     async with admission(cluster):
-        await may_use_everything_of_ours(cluster, "alice", "bob")
+        await grant_all_volcanopy_resources(cluster, "alice", "bob")
         await cluster.client.create(QUEUES.raw, None, queue(name, submitters={"users": ["bob"]}))
         async with (
             Client(acting(cluster.connection, "alice")) as alice,
@@ -100,7 +100,7 @@ async def test_only_submitters_submit_and_nobody_signs_for_another(cluster: Clus
 async def test_a_queue_is_changed_by_its_administrators(cluster: Cluster) -> None:
     name = f"science-{cluster.namespace}"
     async with admission(cluster):
-        await may_use_everything_of_ours(cluster, "alice", "bob")
+        await grant_all_volcanopy_resources(cluster, "alice", "bob")
         await cluster.client.create(QUEUES.raw, None, queue(name, administrators={"users": ["bob"]}))
         async with (
             Client(acting(cluster.connection, "alice")) as alice,
@@ -116,7 +116,7 @@ async def test_a_queue_is_changed_by_its_administrators(cluster: Cluster) -> Non
             await bob.delete(QUEUES.raw, None, name)
 
 
-async def test_a_job_lands_in_the_queue_of_its_namespace(cluster: Cluster) -> None:
+async def test_a_job_gets_the_default_queue_of_its_namespace(cluster: Cluster) -> None:
     name = f"science-{cluster.namespace}"
     spaces: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
     notes = {"metadata": {"annotations": {names.POD_QUEUE_NAME: name}}}
@@ -138,7 +138,7 @@ async def test_a_job_lands_in_the_queue_of_its_namespace(cluster: Cluster) -> No
             await cluster.client.patch(PODS.raw, cluster.namespace, "loose", forged)
 
 
-async def test_a_queue_in_use_stays(cluster: Cluster) -> None:
+async def test_a_queue_in_use_cannot_be_deleted(cluster: Cluster) -> None:
     name = f"busy-{cluster.namespace}"
     groups: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "PodGroup", "podgroups", True, dict)
     async with admission(cluster):
@@ -151,7 +151,7 @@ async def test_a_queue_in_use_stays(cluster: Cluster) -> None:
         await cluster.client.delete(QUEUES.raw, None, name)
 
 
-async def test_of_two_changes_that_break_a_sum_together_one_is_refused(cluster: Cluster) -> None:
+async def test_of_two_changes_that_exceed_a_sum_together_one_is_rejected(cluster: Cluster) -> None:
     """Each of the two alone would be right; they are sent at once, again and again."""
     parent = f"p-{cluster.namespace}"
     children = [f"a-{cluster.namespace}", f"b-{cluster.namespace}"]
@@ -171,7 +171,7 @@ async def test_of_two_changes_that_break_a_sum_together_one_is_refused(cluster: 
                 await cluster.client.patch(QUEUES.raw, None, one, {"spec": {"deserved": {"cpu": "2"}}})
 
 
-async def test_a_dry_run_leaves_nothing_behind(cluster: Cluster) -> None:
+async def test_a_dry_run_stores_nothing(cluster: Cluster) -> None:
     async with admission(cluster):
         before = await _page(cluster)
         path = QUEUES.path() + "?dryRun=All"

@@ -31,7 +31,7 @@ def definition(kind: Kind[Json]) -> Json:
     }
 
 
-async def test_cert_manager_is_found_asked_and_followed(cluster: Cluster) -> None:
+async def test_a_cert_manager_certificate_is_requested_and_watched(cluster: Cluster) -> None:
     client, namespace = cluster.client, cluster.namespace
     assert not await cert_manager.is_there(client)
     for kind in (ISSUERS, CERTIFICATES):

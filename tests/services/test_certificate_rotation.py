@@ -49,7 +49,7 @@ def is_trusted(material: Material, bundle: str) -> bool:
     return False
 
 
-def test_nothing_is_renewed_before_its_time() -> None:
+def test_no_certificate_is_renewed_early() -> None:
     first = renewed({}, HOSTS, NOW)
     assert renewed(first, HOSTS, NOW + 200 * DAY) is first
 
@@ -68,13 +68,13 @@ def test_another_host_name_needs_another_certificate() -> None:
     assert (second[TRUSTED], second[CERTIFICATE] == first[CERTIFICATE]) == (first[TRUSTED], False)
 
 
-def test_what_cannot_be_read_is_begun_anew() -> None:
+def test_an_unreadable_secret_is_replaced() -> None:
     for broken in ({TRUSTED: "x"}, {**renewed({}, HOSTS, NOW), "ca.key": "nonsense", "tls.crt": "no"}):
         made = renewed(broken, HOSTS, NOW)
         assert is_trusted(made, made[TRUSTED])
 
 
-def test_through_thirty_years_what_is_shown_is_what_is_trusted() -> None:
+def test_served_certificates_are_trusted_over_thirty_years() -> None:
     """Looked at every ten days, with API servers that hear of the bundle one look later."""
     terms = Terms(lifetime=90 * DAY, authority_lifetime=1000 * DAY)
     material: Material = {}
@@ -89,14 +89,14 @@ def test_through_thirty_years_what_is_shown_is_what_is_trusted() -> None:
     assert len(authorities) > 10
 
 
-def test_nothing_is_signed_by_an_authority_that_nobody_was_told_of() -> None:
+def test_nothing_is_signed_by_an_unpublished_authority() -> None:
     first = renewed({}, HOSTS, NOW)
     waiting = renewed(first, HOSTS, NOW + 3000 * DAY)
     assert NEXT in waiting
     assert renewed(waiting, HOSTS, NOW + 3001 * DAY, published=first[TRUSTED].encode()) is waiting
 
 
-async def test_a_server_takes_another_certificate_while_it_serves() -> None:
+async def test_a_server_reloads_its_certificate_while_serving() -> None:
     today = datetime.now(UTC)
     now = today - 7 * DAY
     ring = Keyring(HOSTS, lambda: now, Terms(lifetime=9 * DAY))
@@ -121,7 +121,7 @@ async def test_a_server_takes_another_certificate_while_it_serves() -> None:
     server.close()
 
 
-async def test_somebody_elses_certificate_is_waited_for_and_followed() -> None:
+async def test_an_external_certificate_is_awaited_and_watched() -> None:
     answers: list[Material] = [{}, renewed({}, HOSTS, NOW), renewed({}, HOSTS, NOW)]
 
     async def read() -> Material:
@@ -148,7 +148,7 @@ async def test_servers_share_one_secret(cluster: Cluster) -> None:
     assert leaf(kept).not_valid_before_utc > NOW + 200 * DAY
 
 
-async def test_configurations_trust_what_they_are_told_to(cluster: Cluster) -> None:
+async def test_webhook_configurations_get_the_ca_bundle(cluster: Cluster) -> None:
     try:
         for bundle in (b"-----ONE-----", b"-----TWO-----"):
             registration = Registration("https://127.0.0.1:1", authority=bundle, fail_closed=False)

@@ -51,7 +51,7 @@ def test_a_pod_fits_a_node_if_and_only_if_it_fits_one_of_the_largest(
     assert fits(rooms) == fits(maximal(rooms))
 
 
-def test_what_is_unfinished_is_counted_by_queue() -> None:
+def test_unfinished_jobs_are_counted_by_queue() -> None:
     counts = UnfinishedPodGroups()
     counts.take([Change(ChangeType.ADDED, group("a", "Pending", "q")), Change(ChangeType.ADDED, group("b", "Running"))])
     assert +counts.by_queue == {"q": 1, "default": 1}
@@ -62,7 +62,7 @@ def test_what_is_unfinished_is_counted_by_queue() -> None:
     assert not +counts.by_queue
 
 
-def test_the_file_is_read_again_and_a_broken_one_changes_nothing(tmp_path: Path) -> None:
+def test_the_file_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "admission.yaml"
     path.write_text("maxQueueDepth: 3\nplacement: [{queue: science, groups: [physicists]}]\n")
     policy = PolicyFile(path)
@@ -91,7 +91,7 @@ def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, says: str) -> Non
         PolicyFile(path)
 
 
-def test_whoever_asked_for_the_owner_asked_for_what_it_makes() -> None:
+def test_the_submitter_of_an_owner_is_the_submitter_of_its_objects() -> None:
     template = {names.SUBMITTED_BY: "boss", "note": "x"}
     assert names.with_submitter_of(template, {names.SUBMITTED_BY: "alice", "other": "y"}) == {
         "note": "x",

@@ -17,26 +17,26 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_without_a_file_the_default_is_in_force() -> None:
+def test_without_a_file_the_default_applies() -> None:
     configuration = ConfigFile(None, builtin())
     assert configuration.current == default(builtin())
     assert not configuration.reload()
 
 
-def test_a_changed_file_is_taken_over(file: Path) -> None:
+def test_a_changed_file_is_loaded(file: Path) -> None:
     configuration = ConfigFile(file, builtin())
     file.write_text('actions: "enqueue, allocate"\ntiers: []\n')
     assert configuration.reload()
     assert configuration.current.actions == ("enqueue", "allocate")
 
 
-def test_a_file_that_says_the_same_in_other_words_changes_nothing(file: Path) -> None:
+def test_an_equivalent_file_changes_nothing(file: Path) -> None:
     configuration = ConfigFile(file, builtin())
     file.write_text("# a comment\n" + GOOD)
     assert not configuration.reload()
 
 
-def test_a_broken_file_is_told_once_and_the_last_good_one_stays(file: Path) -> None:
+def test_an_invalid_file_is_reported_once_and_the_last_valid_one_stays(file: Path) -> None:
     configuration = ConfigFile(file, builtin())
     with capture_logs() as told:
         for space in ("", " "):
@@ -48,7 +48,7 @@ def test_a_broken_file_is_told_once_and_the_last_good_one_stays(file: Path) -> N
     ]
 
 
-def test_a_file_that_goes_and_comes_back_is_read_again(file: Path) -> None:
+def test_a_removed_and_restored_file_is_loaded_again(file: Path) -> None:
     configuration = ConfigFile(file, builtin())
     file.unlink()
     with capture_logs() as told:

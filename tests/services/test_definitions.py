@@ -94,7 +94,7 @@ WRONG: list[tuple[Json, str]] = [
 ]
 
 
-async def test_a_wrong_job_is_refused_with_path_and_rule(cluster: Cluster) -> None:
+async def test_an_invalid_job_is_rejected_with_path_and_rule(cluster: Cluster) -> None:
     cluster.plays = False
     for fields, says in WRONG:
         with pytest.raises(ApiError) as caught:
@@ -102,7 +102,7 @@ async def test_a_wrong_job_is_refused_with_path_and_rule(cluster: Cluster) -> No
         assert says in str(caught.value), fields
 
 
-async def test_a_pod_template_is_refused_as_a_pod_would_be(cluster: Cluster) -> None:
+async def test_a_pod_template_is_validated_like_a_pod(cluster: Cluster) -> None:
     cases: list[tuple[tuple[str | int, ...], Any, str]] = [
         (
             ("containers", 0, "imagePullpolicy"),
@@ -130,7 +130,7 @@ async def test_a_pod_template_is_refused_as_a_pod_would_be(cluster: Cluster) -> 
         assert says in str(caught.value), path
 
 
-async def test_good_jobs_are_taken(cluster: Cluster) -> None:
+async def test_valid_jobs_are_accepted(cluster: Cluster) -> None:
     privileged = task()
     privileged["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     good: list[Json] = [
@@ -157,7 +157,7 @@ async def test_good_jobs_are_taken(cluster: Cluster) -> None:
         await submit(cluster, {"tasks": [task(replicas=2)], **fields})
 
 
-async def test_what_a_job_is_made_of_stays_and_its_size_does_not(cluster: Cluster) -> None:
+async def test_tasks_are_immutable_except_for_replicas(cluster: Cluster) -> None:
     cluster.plays = False
     await cluster.submit("fixed", task("a", 2), task("b", 1), plugins={"svc": []})
     await cluster.until(lambda: "fixed" in cluster.jobs)
@@ -217,14 +217,14 @@ def cron(name: str = "c", schedule: str = "@daily") -> Json:
     return {"apiVersion": names.BATCH_V1ALPHA1, "kind": "CronBatchJob", "metadata": {"name": name}, "spec": spec}
 
 
-async def test_the_jobs_of_a_flow_stay(cluster: Cluster) -> None:
+async def test_the_jobs_of_a_flow_are_immutable(cluster: Cluster) -> None:
     flows: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)
     await cluster.client.create(flows, cluster.namespace, flow({"name": "a"}))
     with pytest.raises(ApiError, match="field is immutable: create a new flow"):
         await cluster.client.patch(flows, cluster.namespace, "f", {"spec": {"flows": [{"name": "b"}]}})
 
 
-async def test_the_other_kinds_are_checked_too(cluster: Cluster) -> None:
+async def test_the_other_kinds_are_validated(cluster: Cluster) -> None:
     def named(api_version: str, kind: str, **fields: Any) -> Json:
         return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
 

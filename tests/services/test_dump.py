@@ -100,7 +100,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_a_dumped_world_gives_the_same_plan(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dump_gives_the_same_plan(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, loads, previous = WORLDS[name]
     first, second = again(tmp_path, known(text, loads, previous).snapshot(NOW, "s1"), capsys)
     assert first == second
@@ -113,9 +113,7 @@ def bare(text: str) -> Sequence[str]:
     return [line for line in text.splitlines() if not line.startswith(("quota", "budget", "numa"))]
 
 
-def test_cards_of_binds_that_are_on_their_way_are_in_the_dump(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gpu_cards_of_assumed_binds_are_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     room = "volcanopy.io/gpu-memory=20 volcanopy.io/gpu-number=2"
     state = known(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcanopy.io/gpu-memory=6")
     state.assume(schedule(state.snapshot(NOW), parse(CONFIG, builtin())))
@@ -127,7 +125,7 @@ def test_cards_of_binds_that_are_on_their_way_are_in_the_dump(
     assert bind["annotations"]["volcanopy.io/gpu-index"] == "1"
 
 
-def test_pods_that_are_being_evicted_are_so_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evicted_pods_are_marked_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = known("class high value=9\nnode n1 cpu=2\njob old min=1: 2 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1")
     plan = schedule(state.snapshot(NOW), parse(CONFIG, builtin()))
     assert len(plan.of(Evict)) == 1
@@ -137,7 +135,7 @@ def test_pods_that_are_being_evicted_are_so_in_the_dump(tmp_path: Path, capsys: 
     assert not [one for one in first if one["effect"] == "Evict"]
 
 
-def test_the_cycle_is_an_object_of_the_list_that_people_can_read(tmp_path: Path) -> None:
+def test_the_cycle_is_a_readable_object_of_the_list(tmp_path: Path) -> None:
     snapshot = known("node n1 cpu=4\nnode n2 cpu=4", {"n1": (1 / 3, 0.1)}, NOW - timedelta(seconds=1)).snapshot(
         NOW, "s1"
     )
@@ -154,7 +152,7 @@ def test_the_cycle_is_an_object_of_the_list_that_people_can_read(tmp_path: Path)
 
 @given(st.integers(0, 120 * 366 * 86400 * 10**6))
 @settings(max_examples=200)
-def test_moments_survive_as_seconds(microseconds: int) -> None:
+def test_times_are_kept_in_seconds(microseconds: int) -> None:
     """Measurements are written as seconds and read as moments: nothing is lost on the way."""
     seconds = (datetime(1990, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).timestamp()
     assert datetime.fromtimestamp(json.loads(json.dumps(seconds)), UTC).timestamp() == seconds

@@ -35,14 +35,12 @@ def install(
     monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def test_with_nothing_installed_there_is_what_comes_with_volcanopy() -> None:
+def test_without_packages_only_builtin_plugins_exist() -> None:
     assert registry().plugins.keys() == builtin().plugins.keys()
     assert registry().actions.keys() == builtin().actions.keys()
 
 
-def test_the_example_plugin_is_found_by_its_entry_point_and_decides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_plugin_is_loaded_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
     module = "volcanopy_cheapest"
     assert project["tool"]["setuptools"]["py-modules"] == [module]
@@ -160,7 +158,7 @@ class Gang(Plugin):
         ),
     ],
 )
-def test_a_broken_package_is_named_in_one_sentence(
+def test_a_broken_package_gives_a_one_line_error(
     group: str, name: str, value: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "broken", {group: {name: value}}, PLUGIN + ACTION)
@@ -169,7 +167,7 @@ def test_a_broken_package_is_named_in_one_sentence(
     assert str(refused.value) == sentence
 
 
-def test_two_packages_with_one_name_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_packages_with_the_same_plugin_name_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("one", "two"):
         install(tmp_path, monkeypatch, package, {PLUGINS: {"good": f"{package}:Good"}}, PLUGIN)
     with pytest.raises(ThirdPartyError) as refused:

@@ -61,7 +61,7 @@ class Watched:
                 await self._changed.wait()
 
 
-async def test_a_flow_runs_its_jobs_in_order_and_goes_on_after_a_restart(cluster: Cluster) -> None:
+async def test_a_flow_runs_its_jobs_in_order_across_a_restart(cluster: Cluster) -> None:
     async with controller(cluster):
         await template(cluster, "first")
         await flow(cluster, "f", {"name": "first"}, {"name": "second", "dependsOn": {"targets": ["first"]}})
@@ -76,7 +76,7 @@ async def test_a_flow_runs_its_jobs_in_order_and_goes_on_after_a_restart(cluster
     assert found["status"]["jobDependsOnList"] == ["f-second"]
 
 
-async def test_a_failed_job_of_a_flow_is_made_anew(cluster: Cluster) -> None:
+async def test_a_failed_job_of_a_flow_is_recreated(cluster: Cluster) -> None:
     cluster.ends = ""
     async with controller(cluster), Watched.open(cluster, FLOWS) as flows:
         await template(cluster, "a", maxRetry=0)
@@ -92,7 +92,7 @@ async def test_a_failed_job_of_a_flow_is_made_anew(cluster: Cluster) -> None:
     assert failed["status"]["jobStatusList"][0]["attempt"] == 1
 
 
-async def test_a_cron_job_makes_jobs_in_time_and_keeps_as_many_as_it_should(cluster: Cluster) -> None:
+async def test_a_cron_job_creates_jobs_on_schedule_and_limits_its_history(cluster: Cluster) -> None:
     manifest: Json = {
         "apiVersion": CRON_JOBS.api_version,
         "kind": CRON_JOBS.kind,
@@ -122,12 +122,12 @@ async def test_the_jobs_of_a_flow_cannot_be_changed_and_templates_can(cluster: C
     assert (await cluster.client.patch(TEMPLATES, cluster.namespace, "a", changed))["spec"]["queue"] == "other"
 
 
-async def test_a_flow_that_depends_on_nothing_known_is_refused(cluster: Cluster) -> None:
+async def test_a_flow_with_an_unknown_dependency_is_rejected(cluster: Cluster) -> None:
     with pytest.raises(Invalid, match="dependsOn must contain names of jobs of the flow"):
         await flow(cluster, "f", {"name": "a", "dependsOn": {"targets": ["b"]}})
 
 
-async def test_pods_are_asked_over_http_and_tcp() -> None:
+async def test_pods_are_probed_over_http_and_tcp() -> None:
     async def ready(request: web.Request) -> web.Response:
         return web.Response(status=200 if request.headers.get("X") == "1" else 500)
 

@@ -53,7 +53,7 @@ async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
 # The checks
 
 
-def test_a_pulse_that_stops_is_noticed_after_its_limit() -> None:
+def test_a_stopped_heartbeat_is_detected_after_its_limit() -> None:
     clock = Clock()
     pulse = Heartbeat("cycle", 60, clock)
     clock.now += 1000
@@ -70,7 +70,7 @@ def test_a_pulse_that_stops_is_noticed_after_its_limit() -> None:
     assert pulse.problem() == ""
 
 
-def test_of_several_dead_watches_the_longest_dead_is_named() -> None:
+def test_the_watch_that_is_stale_for_longest_is_named() -> None:
     clock = Clock()
     watches = [Silent(None, ""), Silent(900.0, "pods: no answer"), Silent(800.0, "nodes: no answer")]
     check = stale_watches(lambda: watches, 250, clock)
@@ -82,7 +82,7 @@ def test_of_several_dead_watches_the_longest_dead_is_named() -> None:
     assert stale_watches(list, 250, clock)() == ""
 
 
-def test_what_has_not_been_listed_yet_is_named() -> None:
+def test_kinds_not_synced_yet_are_named() -> None:
     pods, nodes = asyncio.Event(), asyncio.Event()
     check = unsynced(lambda: [("pods", pods), ("nodes", nodes)])
     assert check() == "not listed yet: pods, nodes"
@@ -94,7 +94,7 @@ def test_what_has_not_been_listed_yet_is_named() -> None:
 # The server
 
 
-async def test_what_is_wrong_is_told_with_the_right_status() -> None:
+async def test_problems_are_reported_with_the_right_status_code() -> None:
     health = Health()
     problems = {"cycles": "", "caches": "not listed yet: pods"}
     health.live["cycles"] = lambda: problems["cycles"]
@@ -116,7 +116,7 @@ async def test_what_is_wrong_is_told_with_the_right_status() -> None:
         assert (await ask(address, "/nothing"))[0] == 404
 
 
-async def test_metrics_are_told_in_the_form_of_prometheus() -> None:
+async def test_metrics_are_served_in_the_prometheus_format() -> None:
     async with serving(Health(), "127.0.0.1", 0) as address, aiohttp.ClientSession() as session:
         async with session.get(f"{address}/metrics") as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=")
@@ -127,7 +127,7 @@ async def test_metrics_are_told_in_the_form_of_prometheus() -> None:
             assert (await answer.text()).endswith("# EOF\n")
 
 
-async def test_a_port_that_is_taken_is_named() -> None:
+async def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=rf"127\.0\.0\.1:{port}, set another --bind-address or --health-port"):
@@ -151,7 +151,7 @@ def elected(name: str, stuck_after: float = 120.0) -> SchedulerSettings:
 
 
 @asynccontextmanager
-async def a_scheduler(
+async def start_scheduler(
     cluster: Cluster,
     settings: SchedulerSettings,
     registry: Registry | None = None,
@@ -172,11 +172,11 @@ def is_ready(health: Health) -> bool:
     return not any(health.prepared().values())
 
 
-async def test_who_stands_by_is_ready_does_nothing_and_schedules_within_a_second_of_winning(cluster: Cluster) -> None:
+async def test_a_standby_is_ready_and_schedules_within_a_second_of_election(cluster: Cluster) -> None:
     await cluster.node("n1", cpu="10")
-    async with a_scheduler(cluster, elected("s")) as (leading, stop):
+    async with start_scheduler(cluster, elected("s")) as (leading, stop):
         await until(lambda: is_ready(leading) and leading.facts["leader"]().startswith("this process"))
-        async with a_scheduler(cluster, elected("s")) as (following, _):
+        async with start_scheduler(cluster, elected("s")) as (following, _):
             await until(lambda: is_ready(following) and following.facts["leader"]() not in {"", "unknown"})
             leader = leading.facts["leader"]().removeprefix("this process, ")
             assert following.facts["leader"]() == leader
@@ -192,7 +192,7 @@ async def placed(cluster: Cluster, count: int) -> bool:
     return len(await cluster.where()) == count
 
 
-async def test_a_scheduler_stuck_in_a_cycle_is_unhealthy_and_ends_in_time_when_told(cluster: Cluster) -> None:
+async def test_a_stuck_scheduler_is_unhealthy_and_stops_in_time(cluster: Cluster) -> None:
     """An action never comes to its end: the lease is given back, the process does not wait for the thread."""
     started, never = threading.Event(), threading.Event()
 
@@ -206,7 +206,7 @@ async def test_a_scheduler_stuck_in_a_cycle_is_unhealthy_and_ends_in_time_when_t
 
     registry = builtin().with_actions(Endless())
     try:
-        async with a_scheduler(cluster, elected("stuck", stuck_after=0.5), registry) as (health, stop):
+        async with start_scheduler(cluster, elected("stuck", stuck_after=0.5), registry) as (health, stop):
             await until(started.is_set)
             await until(lambda: bool(health.alive()["cycles"]))
             assert "no successful cycle for" in health.alive()["cycles"]
@@ -214,16 +214,16 @@ async def test_a_scheduler_stuck_in_a_cycle_is_unhealthy_and_ends_in_time_when_t
             loop = asyncio.get_running_loop()
             told = loop.time()
             stop.set()
-            async with a_scheduler(cluster, elected("stuck")) as (other, _):
+            async with start_scheduler(cluster, elected("stuck")) as (other, _):
                 await until(lambda: other.facts["leader"]().startswith("this process"), 5)
         assert loop.time() - told < 10
     finally:
         never.set()
 
 
-async def test_a_scheduler_whose_server_is_gone_is_unhealthy_when_that_lasts(cluster: Cluster) -> None:
+async def test_a_scheduler_without_a_server_becomes_unhealthy(cluster: Cluster) -> None:
     ready = asyncio.Event()
-    async with a_scheduler(cluster, SchedulerSettings(stale_watch_after=0.5), ready=ready) as (health, _):
+    async with start_scheduler(cluster, SchedulerSettings(stale_watch_after=0.5), ready=ready) as (health, _):
         await ready.wait()
         assert is_ready(health)
         await cluster.server.stop()
@@ -232,7 +232,7 @@ async def test_a_scheduler_whose_server_is_gone_is_unhealthy_when_that_lasts(clu
         assert health.alive()["cycles"] == ""
 
 
-async def test_a_scheduler_that_has_not_seen_the_cluster_is_not_ready_but_lives() -> None:
+async def test_a_scheduler_that_is_not_synced_is_live_but_not_ready() -> None:
     health, stop = Health(), asyncio.Event()
     task = asyncio.create_task(
         scheduler_service.run(Connection("http://127.0.0.1:9"), SchedulerSettings(), stop, health=health)
@@ -243,7 +243,7 @@ async def test_a_scheduler_that_has_not_seen_the_cluster_is_not_ready_but_lives(
     await task
 
 
-async def test_a_controller_tells_what_it_waits_for_and_who_leads(cluster: Cluster) -> None:
+async def test_a_controller_reports_what_it_waits_for_and_the_leader(cluster: Cluster) -> None:
     """The kinds of users are not there: it lives, is ready to follow them, and leads nobody yet."""
     health, stop = Health(), asyncio.Event()
     election = Election(name="c", namespace="kube-system")

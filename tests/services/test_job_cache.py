@@ -41,7 +41,7 @@ class Known(JobCache):
         self.woken.clear()
 
 
-def test_what_a_list_does_not_hold_that_was_made_before_it_is_gone() -> None:
+def test_an_older_object_missing_in_a_list_is_deleted() -> None:
     cache = Known()
     cache.pod_made("u1", pod("p1", 10))
     cache.pod_group_made("u1", group("g1", 11))
@@ -54,7 +54,7 @@ def test_what_a_list_does_not_hold_that_was_made_before_it_is_gone() -> None:
     assert cache.woken == ["ns/j", "ns/j"]
 
 
-def test_an_answer_that_comes_after_the_list_in_which_its_pod_was_not_makes_no_ghost() -> None:
+def test_a_late_create_response_does_not_restore_a_pod_missing_in_the_list() -> None:
     cache = Known()
     cache.listed("pods", 12)
     cache.pod_made("u1", pod("p1", 10))
@@ -64,7 +64,7 @@ def test_an_answer_that_comes_after_the_list_in_which_its_pod_was_not_makes_no_g
     assert [one.metadata.uid for one in cache.pods_of("u1")] == ["p2"]
 
 
-def test_what_a_watch_has_told_of_is_ended_by_the_watch_alone() -> None:
+def test_a_watched_object_is_removed_only_by_the_watch() -> None:
     cache = Known()
     cache.pod_made("u1", pod("p1", 10))
     cache.pod_changes([Change(ChangeType.ADDED, pod("p1", 10))])
@@ -75,7 +75,7 @@ def test_what_a_watch_has_told_of_is_ended_by_the_watch_alone() -> None:
     assert cache.pods_of("u1") == ()
 
 
-def test_the_answer_to_a_change_of_a_group_is_taken_and_older_news_are_not() -> None:
+def test_a_newer_response_for_a_group_is_stored_and_older_events_are_not() -> None:
     cache = Known()
     cache.pod_group_made("u1", group("g1", 10))
     cache.pod_group_changed("u1", group("g1", 12, "Running"))
@@ -89,7 +89,7 @@ def test_the_answer_to_a_change_of_a_group_is_taken_and_older_news_are_not() -> 
     assert seen.status.phase == "Inqueue"
 
 
-def test_a_job_that_is_gone_is_forgotten_whole() -> None:
+def test_a_deleted_job_is_removed_completely() -> None:
     cache = Known()
     command = {
         "apiVersion": "bus.volcanopy.io/v1alpha1",
@@ -110,7 +110,7 @@ def test_a_job_that_is_gone_is_forgotten_whole() -> None:
     assert ("u1", "j-a-0", "p1") not in cache.writes
 
 
-async def test_a_pod_that_came_and_went_while_the_watch_was_away_is_found_out() -> None:
+async def test_a_pod_deleted_during_a_watch_outage_is_detected() -> None:
     """Made by us, deleted by others, and the history in which all that stood is gone by the time we watch again."""
     async with faulty_server() as server, Client(connect(server)) as client:
         server.watches.append(WatchPlan(events=1, ending="silence"))

@@ -26,7 +26,7 @@ async def test_a_job_goes_from_pending_to_completed(cluster: Cluster) -> None:
         assert (await cluster.client.list(SECRETS, cluster.namespace)).items == []
 
 
-async def test_nothing_is_written_into_what_the_user_wrote(cluster: Cluster) -> None:
+async def test_the_spec_of_the_user_is_not_changed(cluster: Cluster) -> None:
     async with controller(cluster):
         await cluster.submit("plain")
         await cluster.until(lambda: cluster.phase("plain") == "Completed")
@@ -36,7 +36,7 @@ async def test_nothing_is_written_into_what_the_user_wrote(cluster: Cluster) -> 
         assert metadata["generation"] == 1
 
 
-async def test_ssh_keys_are_made_once_and_are_a_pair(cluster: Cluster) -> None:
+async def test_ssh_keys_are_created_once_as_a_pair(cluster: Cluster) -> None:
     cluster.ends = ""
     async with controller(cluster):
         await cluster.submit("keys", plugins={"ssh": []})
@@ -106,7 +106,7 @@ async def test_a_job_is_deleted_when_its_time_to_live_is_over(cluster: Cluster) 
         await cluster.until(lambda: "brief" not in cluster.jobs)
 
 
-async def test_a_name_that_is_taken_is_said_in_the_job(cluster: Cluster) -> None:
+async def test_a_name_conflict_is_reported_in_the_job_status(cluster: Cluster) -> None:
     cluster.ends = ""
     spec = {"containers": [{"name": "c", "image": "busybox"}]}
     foreign = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taken-a-0"}, "spec": spec}
@@ -120,7 +120,7 @@ async def test_a_name_that_is_taken_is_said_in_the_job(cluster: Cluster) -> None
 
 
 @pytest.mark.timeout(180)
-async def test_a_controller_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(cluster: Cluster) -> None:
+async def test_a_repeatedly_killed_controller_neither_loses_nor_duplicates_pods(cluster: Cluster) -> None:
     random = Random(5)
     submitted = [f"gang-{number}" for number in range(20)]
     for name in submitted:
@@ -146,7 +146,7 @@ async def test_a_controller_that_is_killed_again_and_again_loses_nothing_and_dou
     assert {cluster.jobs[name]["status"]["retryCount"] for name in submitted} == {0}
 
 
-async def test_pods_say_whose_they_are(cluster: Cluster) -> None:
+async def test_pods_have_owner_labels(cluster: Cluster) -> None:
     cluster.ends = ""
     async with controller(cluster):
         await cluster.submit("mine")

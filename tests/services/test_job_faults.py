@@ -62,9 +62,7 @@ class Weather:
         monkeypatch.setattr(Transport, "_once", once)
 
 
-async def test_pods_are_made_once_whatever_happens_to_the_requests(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pods_are_created_once_despite_request_faults(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     weather = Weather(3, "pods", "podgroups", "batchjobs/status", "configmaps")
     weather.over(monkeypatch, cluster)
     async with controller(cluster):
@@ -78,7 +76,7 @@ async def test_pods_are_made_once_whatever_happens_to_the_requests(
     assert cluster.message("storm") == "60 pods succeeded"
 
 
-async def test_a_restart_stops_and_makes_each_pod_once_whatever_happens_to_the_requests(
+async def test_a_restart_replaces_each_pod_once_despite_request_faults(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.ends = ""
@@ -120,7 +118,7 @@ async def by_hand(cluster: Cluster) -> AsyncIterator[tuple[JobController, Client
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_500_changes_of_pods_at_once_are_a_handful_of_looks_and_few_writes(cluster: Cluster) -> None:
+async def test_500_pod_changes_cause_few_reconciles_and_few_writes(cluster: Cluster) -> None:
     async with by_hand(cluster) as (working, client):
         cluster.plays = False
         await cluster.submit("burst", task("a", 500))

@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "job-plugin"
 SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)
 
 
-async def test_an_api_server_takes_all_that_plugins_make_and_each_job_runs_to_its_end(cluster: Cluster) -> None:
+async def test_an_api_server_accepts_all_plugin_objects_and_each_job_completes(cluster: Cluster) -> None:
     async with controller(cluster):
         for name, case in CASES.items():
             await cluster.submit(name, *case["spec"]["tasks"], plugins=case["spec"]["plugins"])
@@ -66,7 +66,7 @@ async def test_admission_knows_the_example_plugin(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("dask")
-def test_plugins_of_others_come_after_ours() -> None:
+def test_external_plugins_run_after_builtin_ones() -> None:
     assert list(job_registry()) == [*JOB_PLUGINS, "dask"]
     job = {"metadata": {"name": "a"}, "spec": {"tasks": [task()], "plugins": {"dask": []}}}
     (problem,) = plugin_problems(BatchJob.read(job), job_registry())
@@ -74,7 +74,7 @@ def test_plugins_of_others_come_after_ours() -> None:
     assert issubclass(job_registry()["dask"], JobPlugin)
 
 
-def test_with_nothing_installed_there_are_ours() -> None:
+def test_without_packages_only_builtin_job_plugins_exist() -> None:
     assert dict(job_registry()) == dict(JOB_PLUGINS)
 
 
@@ -145,7 +145,7 @@ number = 3
         ),
     ],
 )
-def test_a_broken_package_is_named_in_one_sentence(
+def test_a_broken_package_gives_a_one_line_error(
     name: str, value: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "broken", {GROUP: {name: value}}, BROKEN)

@@ -41,7 +41,7 @@ async def world() -> AsyncIterator[kube.Cluster]:
         yield running
 
 
-async def test_all_that_belongs_to_a_cycle_names_its_session_down_to_each_decision(world: kube.Cluster) -> None:
+async def test_log_records_of_a_cycle_have_its_session_id(world: kube.Cluster) -> None:
     await world.node("n1")
     with logged(verbose=True) as seen:
         async with scheduling(world):
@@ -57,7 +57,7 @@ async def test_all_that_belongs_to_a_cycle_names_its_session_down_to_each_decisi
     assert binding in {line["session"] for line in cycles if line.get("binds")}
 
 
-async def test_what_is_done_because_of_a_cycle_names_it_even_when_it_is_done_later(world: kube.Cluster) -> None:
+async def test_delayed_writes_of_a_cycle_log_its_session_id(world: kube.Cluster) -> None:
     """A bind that is refused at once, and a status that is written, in vain, a little later."""
     await world.gang("a", 1)
     with logged() as seen:
@@ -83,7 +83,7 @@ async def test_what_is_done_because_of_a_cycle_names_it_even_when_it_is_done_lat
 # Controller and admission
 
 
-async def test_nothing_that_is_secret_is_logged_by_the_controller_or_admission(cluster: Cluster) -> None:
+async def test_the_controller_and_admission_log_no_secrets(cluster: Cluster) -> None:
     """Keys are made for one job, another's Secret is somebody else's; all is logged that can be."""
     cluster.ends = ""
     with logged(verbose=True) as seen:
@@ -113,7 +113,7 @@ async def test_nothing_that_is_secret_is_logged_by_the_controller_or_admission(c
         assert header.rpartition(" ")[2] not in text
 
 
-async def test_what_the_controller_does_for_an_object_names_it_and_is_counted(cluster: Cluster) -> None:
+async def test_reconciles_log_the_object_and_are_counted(cluster: Cluster) -> None:
     before = served()
     with logged(verbose=True) as seen:
         async with controller(cluster):
@@ -134,7 +134,7 @@ async def test_what_the_controller_does_for_an_object_names_it_and_is_counted(cl
     assert "workqueue_depth BatchJob" in now
 
 
-async def test_reviews_are_counted_by_verdict_and_refusals_are_logged(cluster: Cluster) -> None:
+async def test_reviews_are_counted_by_verdict_and_rejections_are_logged(cluster: Cluster) -> None:
     before = served()
     with logged() as seen:
         async with admission(cluster):
@@ -160,7 +160,7 @@ async def test_reviews_are_counted_by_verdict_and_refusals_are_logged(cluster: C
     assert len(line["review"]) == 36
 
 
-async def test_what_is_asked_by_whoever_reaches_the_port_makes_no_new_series() -> None:
+async def test_unknown_paths_add_no_metric_series() -> None:
     async def judge(_: Json) -> Json:
         return {"response": {"allowed": True, "warnings": ["odd"]}}
 
@@ -180,7 +180,7 @@ async def test_what_is_asked_by_whoever_reaches_the_port_makes_no_new_series() -
     assert served()["admission_reviews_total other other warned validate"] >= 80
 
 
-async def test_a_judge_that_fails_is_an_error() -> None:
+async def test_a_failing_validator_is_an_error() -> None:
     async def judge(_: Json) -> Json:
         raise RuntimeError("no")
 

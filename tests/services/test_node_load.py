@@ -89,7 +89,7 @@ async def measured(address: str) -> Loads:
 
 
 @pytest.mark.parametrize(("label", "suffix"), [("instance", ":9100"), ("instance", ""), ("node", ""), ("nodename", "")])
-async def test_prometheus_tells_the_load_of_all_nodes_in_two_answers(
+async def test_prometheus_gives_the_load_of_all_nodes_in_two_responses(
     prometheus: ReviewHandlers, label: str, suffix: str
 ) -> None:
     prometheus.say(label, {f"n1{suffix}": "12.5", f"n2{suffix}": "99"}, {f"n1{suffix}": "40", f"n2{suffix}": "1e1"})
@@ -98,7 +98,7 @@ async def test_prometheus_tells_the_load_of_all_nodes_in_two_answers(
     assert prometheus.asked == 2
 
 
-async def test_a_node_of_which_one_half_is_missing_or_no_number_is_left_out(prometheus: ReviewHandlers) -> None:
+async def test_a_node_with_incomplete_or_invalid_load_is_omitted(prometheus: ReviewHandlers) -> None:
     prometheus.say("node", {"n1": "1", "n2": "NaN", "n3": "3"}, {"n1": "2", "n2": "2"})
     assert list(await measured(prometheus.url)) == ["n1"]
 
@@ -112,7 +112,7 @@ async def test_a_node_of_which_one_half_is_missing_or_no_number_is_left_out(prom
         (lambda: web.json_response({"status": "success", "data": {"result": [{"metric": {}}]}}), "no result (200)"),
     ],
 )
-async def test_what_is_no_answer_is_said_in_one_sentence(
+async def test_an_invalid_response_gives_a_one_line_error(
     prometheus: ReviewHandlers, answer: Callable[[], web.Response], says: str
 ) -> None:
     prometheus.broken = answer
@@ -121,7 +121,7 @@ async def test_what_is_no_answer_is_said_in_one_sentence(
     assert says in str(refusal.value)
 
 
-async def test_a_server_that_is_not_there_is_said_in_one_sentence() -> None:
+async def test_an_unreachable_server_gives_a_one_line_error() -> None:
     with pytest.raises(LoadError, match=r"Prometheus at http://127\.0\.0\.1:1/api/v1/query does not answer"):
         await measured("http://127.0.0.1:1")
 
@@ -183,7 +183,7 @@ def written(path: Path, text: str) -> ConfigFile:
 PROMETHEUS = BASE + "metrics:\n  type: prometheus\n  address: http://127.0.0.1:1\n  interval: 15s\n"
 
 
-async def test_what_is_measured_is_in_the_next_snapshot(tmp_path: Path) -> None:
+async def test_measured_load_is_in_the_next_snapshot(tmp_path: Path) -> None:
     async with following(written(tmp_path / "conf", PROMETHEUS)) as (store, source, _):
         now = datetime.now(UTC)
         store.state.upsert(core.Node(metadata=core.Meta(name="n1")))
@@ -195,7 +195,7 @@ async def test_what_is_measured_is_in_the_next_snapshot(tmp_path: Path) -> None:
         assert usage.interval == timedelta(seconds=15)
 
 
-async def test_a_failing_source_is_told_once_asked_ever_less_often_and_its_last_word_stays(tmp_path: Path) -> None:
+async def test_a_failing_source_is_reported_once_backs_off_and_keeps_its_last_values(tmp_path: Path) -> None:
     async with following(written(tmp_path / "conf", PROMETHEUS)) as (store, source, follower):
         await source.told.put({"n1": (50.0, 25.0, datetime.now(UTC))})
         await asyncio.wait_for(store.changed.wait(), 5)
@@ -214,7 +214,7 @@ async def test_a_failing_source_is_told_once_asked_ever_less_often_and_its_last_
         assert store.state.measured.loads["n1"][0] == 60.0
 
 
-async def test_another_source_in_the_configuration_is_asked_at_once_and_none_is_asked_no_more(tmp_path: Path) -> None:
+async def test_a_changed_source_is_queried_immediately_and_a_removed_one_no_longer(tmp_path: Path) -> None:
     path = tmp_path / "conf"
     config = written(path, BASE)
     async with following(config) as (store, source, _):
@@ -266,7 +266,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 ROOMS = {"n1": {"cpu": 4000, "memory": 8 * 2**30}}
 
 
-async def test_metrics_server_tells_amounts_and_the_average_is_over_what_was_seen(cluster: Cluster) -> None:
+async def test_metrics_server_gives_amounts_and_samples_are_averaged(cluster: Cluster) -> None:
     await cluster.client.create(CRDS, None, definition("metrics.k8s.io", "nodes", "NodeMetrics", "v1beta1"))
     kind: Kind[dict[str, Any]] = MetricsServer.KIND.raw
     source = MetricsServer(cluster.client, lambda: ROOMS)
@@ -289,7 +289,7 @@ async def test_metrics_server_tells_amounts_and_the_average_is_over_what_was_see
     assert await tell("2", "2Gi", 11) == {"n1": (62.5, 50.0, start + timedelta(minutes=11))}
 
 
-async def test_without_metrics_server_the_sentence_says_so(cluster: Cluster) -> None:
+async def test_a_missing_metrics_server_is_reported(cluster: Cluster) -> None:
     with pytest.raises(LoadError, match=r"does not serve metrics\.k8s\.io, install metrics-server"):
         await MetricsServer(cluster.client, lambda: ROOMS).measure()
 
@@ -308,7 +308,7 @@ async def custom_metrics(request: web.Request) -> web.Response:
     return web.json_response({"kind": "MetricValueList", "metadata": {}, "items": [item]})
 
 
-async def test_custom_metrics_are_parts_of_one_in_whichever_version_is_served() -> None:
+async def test_custom_metrics_are_fractions_in_each_served_version() -> None:
     app = web.Application()
     app.router.add_get("/apis/custom.metrics.k8s.io/{version}/nodes/*/{metric}", custom_metrics)
     runner = web.AppRunner(app)
@@ -323,7 +323,7 @@ async def test_custom_metrics_are_parts_of_one_in_whichever_version_is_served() 
         await runner.cleanup()
 
 
-async def test_without_custom_metrics_the_sentence_says_so(cluster: Cluster) -> None:
+async def test_missing_custom_metrics_are_reported(cluster: Cluster) -> None:
     with pytest.raises(LoadError, match="does not serve the custom metric node_cpu_usage_avg of nodes"):
         await CustomMetrics(cluster.client).measure()
 
@@ -331,7 +331,7 @@ async def test_without_custom_metrics_the_sentence_says_so(cluster: Cluster) -> 
 # The whole service
 
 
-async def test_the_scheduler_leaves_a_busy_node_alone_and_comes_back_when_it_is_quiet(
+async def test_the_scheduler_avoids_a_busy_node_until_its_load_drops(
     cluster: Cluster, prometheus: ReviewHandlers, tmp_path: Path
 ) -> None:
     """n1 is above the limit of 80 %, so that the pod waits; when n1 is quiet the pod is bound."""
@@ -372,7 +372,7 @@ async def test_the_scheduler_leaves_a_busy_node_alone_and_comes_back_when_it_is_
 # The words of the configuration
 
 
-def test_the_block_is_read_as_volcano_writes_it() -> None:
+def test_the_metrics_block_is_read_in_volcano_format() -> None:
     text = """
 metrics:
   type: prometheus
@@ -406,7 +406,7 @@ metrics:
         ([1], "metrics: must be a mapping with the key type"),
     ],
 )
-def test_a_wrong_block_is_refused_in_one_sentence(block: Any, says: str) -> None:
+def test_an_invalid_metrics_block_gives_a_one_line_error(block: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=r".+") as refusal:
         parse(f"{BASE}metrics: {json.dumps(block)}\n", builtin())
     assert says in str(refusal.value)

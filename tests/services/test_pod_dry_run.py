@@ -35,7 +35,7 @@ def only_real(cluster: Cluster) -> None:
         pytest.skip("the embedded API server forbids nothing to anybody")
 
 
-async def test_what_the_api_server_would_refuse_is_told_of_the_template(cluster: Cluster) -> None:
+async def test_rejections_of_the_api_server_are_reported_for_the_template(cluster: Cluster) -> None:
     async with admission(cluster):
         tasks = [task("a"), broken(restartPolicy="Sometimes")]
         with pytest.raises(ApiError) as caught:
@@ -46,7 +46,7 @@ async def test_what_the_api_server_would_refuse_is_told_of_the_template(cluster:
         assert 'spec.queue: Not found: queue "nope"' in told
 
 
-async def test_templates_and_cron_jobs_are_tried_as_well(cluster: Cluster) -> None:
+async def test_templates_and_cron_jobs_are_dry_run(cluster: Cluster) -> None:
     crons: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
     templates: Kind[Json] = Kind("flow.volcanopy.io", "v1alpha1", "JobTemplate", "jobtemplates", True, dict)
     async with admission(cluster):
@@ -66,9 +66,7 @@ async def test_templates_and_cron_jobs_are_tried_as_well(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("controllers", [[], ["system:serviceaccount:volcanopy-system:volcanopy-controller"]])
-async def test_a_trial_is_no_pod_and_our_own_webhook_is_not_asked_about_it(
-    cluster: Cluster, controllers: list[str]
-) -> None:
+async def test_a_dry_run_stores_no_pod_and_does_not_call_our_webhook(cluster: Cluster, controllers: list[str]) -> None:
     """A pod that names no queue would be refused here, since there is no default queue."""
     name = f"q-{cluster.namespace}"
     policy = AdmissionPolicy(default_queue="none-such", controllers=controllers)
@@ -88,7 +86,7 @@ async def test_a_trial_is_no_pod_and_our_own_webhook_is_not_asked_about_it(
             await cluster.client.create(PODS.raw, cluster.namespace, labelled)
 
 
-async def test_what_plugins_and_volumes_add_is_tried_with_them(cluster: Cluster) -> None:
+async def test_additions_of_plugins_and_volumes_are_part_of_the_dry_run(cluster: Cluster) -> None:
     """The template alone would be refused: it mounts a volume that only the plugin's pod has."""
     async with admission(cluster):
         tasks = [task("mpimaster"), task("mpiworker", 2)]
@@ -99,7 +97,7 @@ async def test_what_plugins_and_volumes_add_is_tried_with_them(cluster: Cluster)
         assert await cluster.client.try_create(JOBS, cluster.namespace, found) == ()
 
 
-async def test_the_rules_of_a_namespace_are_told(cluster: Cluster) -> None:
+async def test_rules_of_the_namespace_are_reported(cluster: Cluster) -> None:
     only_real(cluster)
     async with admission(cluster):
         await _enforce(cluster, "warn")
@@ -115,7 +113,7 @@ async def _enforce(cluster: Cluster, mode: str) -> None:
     await cluster.client.patch(NAMESPACES, None, cluster.namespace, {"metadata": {"labels": labels}})
 
 
-async def test_a_quota_that_is_used_up_is_only_a_warning(cluster: Cluster) -> None:
+async def test_an_exhausted_quota_is_a_warning(cluster: Cluster) -> None:
     only_real(cluster)
     async with admission(cluster):
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": 0}}}
@@ -125,7 +123,7 @@ async def test_a_quota_that_is_used_up_is_only_a_warning(cluster: Cluster) -> No
         assert "the API server currently rejects the pod: exceeded quota: q, requested: pods=1" in warning
 
 
-async def test_who_may_make_no_pods_leaves_a_warning(cluster: Cluster) -> None:
+async def test_missing_permission_to_create_pods_is_a_warning(cluster: Cluster) -> None:
     only_real(cluster)
     pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "trial", "namespace": cluster.namespace}}
     pod["spec"] = {"containers": [{"name": "c", "image": "busybox"}]}
@@ -164,7 +162,7 @@ async def gone() -> tuple[str, ...]:
     raise NoAnswer("https://api", "connection refused", maybe_applied=False)
 
 
-async def test_the_same_pod_is_asked_about_once_and_again_when_the_answer_is_old() -> None:
+async def test_equal_pods_share_one_dry_run_until_it_expires() -> None:
     server, now = Server(fine), 0.0
     async with PodDryRuns(server, lambda: now) as tried:  # type: ignore[arg-type]
         await asyncio.gather(*(tried.answers([trial(n), trial(n + 1)]) for n in range(5)))
@@ -175,7 +173,7 @@ async def test_the_same_pod_is_asked_about_once_and_again_when_the_answer_is_old
         assert len(server.asked) == 2
 
 
-async def test_what_the_moment_refused_is_asked_again() -> None:
+async def test_temporary_rejections_are_not_cached() -> None:
     async def full() -> tuple[str, ...]:
         raise ApiError(403, "Forbidden", "exceeded quota")
 
@@ -186,19 +184,19 @@ async def test_what_the_moment_refused_is_asked_again() -> None:
     assert len(server.asked) == 2
 
 
-async def test_nobody_waits_for_a_server_that_does_not_answer() -> None:
+async def test_a_dry_run_has_a_timeout() -> None:
     async with PodDryRuns(Server(never), deadline=0.05) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([trial()])
     assert answer == DryRunResult(0, "it did not answer within 0.05 s")
 
 
-async def test_a_server_that_is_gone_is_told_of() -> None:
+async def test_an_unreachable_server_is_reported_as_a_warning() -> None:
     async with PodDryRuns(Server(gone)) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([trial()])
     assert answer == DryRunResult(0, "no answer from https://api: connection refused")
 
 
-async def test_without_a_pod_nobody_is_asked() -> None:
+async def test_without_pods_no_request_is_sent() -> None:
     server = Server(fine)
     async with PodDryRuns(server) as tried:  # type: ignore[arg-type]
         ((_, answer),) = await tried.answers([DryRun("spec", {}, "there is none")])

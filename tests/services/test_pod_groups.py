@@ -93,7 +93,7 @@ def writes(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> Counter[str]:
     return counts
 
 
-async def test_a_burst_of_pods_costs_one_group_and_one_patch_for_each(
+async def test_a_burst_of_pods_causes_one_group_and_one_patch_per_pod(
     cluster: Cluster, writes: Counter[str], request: pytest.FixtureRequest
 ) -> None:
     """Whatever kind the owner is of: this one is read, not watched."""
@@ -112,7 +112,7 @@ async def test_a_burst_of_pods_costs_one_group_and_one_patch_for_each(
     assert "queue" not in spec
 
 
-async def test_pods_with_groups_of_their_own_and_pods_of_others_are_left_alone(cluster: Cluster) -> None:
+async def test_pods_with_their_own_group_or_another_scheduler_are_ignored(cluster: Cluster) -> None:
     cluster.plays = False
     async with controller(cluster):
         await create(
@@ -129,7 +129,7 @@ async def test_pods_with_groups_of_their_own_and_pods_of_others_are_left_alone(c
     assert group_of(cluster.pods["other"]) == ""
 
 
-async def test_the_group_of_a_pod_is_made_again_while_the_pod_lives_and_goes_with_it(cluster: Cluster) -> None:
+async def test_the_group_of_a_pod_is_recreated_while_the_pod_exists_and_deleted_with_it(cluster: Cluster) -> None:
     cluster.plays = False
     async with controller(cluster):
         await create(cluster, pod("bare"))
@@ -144,7 +144,7 @@ async def test_the_group_of_a_pod_is_made_again_while_the_pod_lives_and_goes_wit
         await cluster.until(lambda: not cluster.groups and not cluster.pods, 60)
 
 
-async def test_a_workload_that_is_read_is_read_again_when_what_was_read_may_be_old(
+async def test_a_cached_workload_is_reread_when_it_may_be_outdated(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second pod comes while the first answer is still good; what has changed meanwhile is found out all the same."""
@@ -160,7 +160,7 @@ async def test_a_workload_that_is_read_is_read_again_when_what_was_read_may_be_o
         await cluster.until(lambda: cluster.groups["set"]["spec"]["minMember"] == 2)
 
 
-async def test_what_a_server_refuses_is_tried_again_and_at_once_when_a_queue_opens(
+async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As admission refuses a PodGroup for a queue "that" is closed."""
@@ -231,7 +231,7 @@ class ReplicaSet:
         return bool(self.group) and named(self.cluster.pods.values()) == {self.group["metadata"]["name"]}
 
 
-async def test_what_a_workload_says_anew_takes_effect_and_without_replicas_its_group_goes(
+async def test_workload_changes_take_effect_and_without_replicas_the_group_is_deleted(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
     cluster.plays = False

@@ -46,7 +46,7 @@ async def judged(edits: QueueEdits, body: Json) -> bool:
     return bool(answer["response"]["allowed"])
 
 
-async def test_servers_side_by_side_let_one_of_two_through(cluster: Cluster, family: list[str]) -> None:
+async def test_concurrent_servers_admit_one_of_two_conflicting_changes(cluster: Cluster, family: list[str]) -> None:
     """Neither change is stored in between: each server knows of the other's by the page alone."""
     parent, one, other = family
     servers = [QueueEdits(cluster.client, cluster.namespace, lambda: NOW) for _ in range(2)]
@@ -55,7 +55,7 @@ async def test_servers_side_by_side_let_one_of_two_through(cluster: Cluster, fam
     assert sorted(outcomes) == [False, True]
 
 
-async def test_eight_at_once_stay_within_the_sum(cluster: Cluster, family: list[str]) -> None:
+async def test_eight_concurrent_changes_stay_within_the_sum(cluster: Cluster, family: list[str]) -> None:
     """Six cpus are left: of eight new queues of two cpus each, three are let through."""
     servers = [QueueEdits(cluster.client, cluster.namespace, lambda: NOW) for _ in range(4)]
     bodies = [raising(f"n{n}-{cluster.namespace}", family[0], 2, "CREATE") for n in range(8)]
@@ -63,7 +63,7 @@ async def test_eight_at_once_stay_within_the_sum(cluster: Cluster, family: list[
     assert sum(outcomes) == 3
 
 
-async def test_a_change_that_never_came_is_forgotten(cluster: Cluster, family: list[str]) -> None:
+async def test_an_edit_that_was_never_stored_expires(cluster: Cluster, family: list[str]) -> None:
     parent, one, other = family
     now = NOW
     edits = QueueEdits(cluster.client, cluster.namespace, lambda: now)
@@ -73,7 +73,7 @@ async def test_a_change_that_never_came_is_forgotten(cluster: Cluster, family: l
     assert await judged(edits, raising(other, parent, 7))
 
 
-async def test_a_change_that_came_is_taken_off_the_page(cluster: Cluster, family: list[str]) -> None:
+async def test_a_stored_edit_is_removed_from_the_record(cluster: Cluster, family: list[str]) -> None:
     parent, one, other = family
     edits = QueueEdits(cluster.client, cluster.namespace, lambda: NOW)
     assert await judged(edits, raising(one, parent, 4))
@@ -84,14 +84,14 @@ async def test_a_change_that_came_is_taken_off_the_page(cluster: Cluster, family
     assert other in page["data"]["edits"]
 
 
-async def test_a_page_that_somebody_spoilt_is_begun_anew(cluster: Cluster, family: list[str]) -> None:
+async def test_a_corrupt_record_is_replaced(cluster: Cluster, family: list[str]) -> None:
     page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PAGE}, "data": {"edits": "[{]"}}
     await cluster.client.create(CONFIG_MAPS, cluster.namespace, page)
     edits = QueueEdits(cluster.client, cluster.namespace, lambda: NOW)
     assert await judged(edits, raising(family[1], family[0], 8))
 
 
-def test_what_leaves_the_tree_alone_needs_no_page() -> None:
+def test_edits_that_do_not_change_the_tree_need_no_record() -> None:
     edits = QueueEdits(None, "x", lambda: NOW)  # type: ignore[arg-type]
     assert edits.concerns(raising("a", "p", 2)) is None
     assert edits.concerns(raising("a", "p", 3)) is not None

@@ -131,7 +131,7 @@ async def queues(cluster: Cluster) -> AsyncIterator[Queues]:
     await made.clear()
 
 
-async def test_closing_spreads_down_waits_for_what_runs_and_is_undone(queues: Queues) -> None:
+async def test_closing_applies_to_children_waits_for_running_jobs_and_is_reversible(queues: Queues) -> None:
     for short, parent in (("a", ""), ("a1", "a"), ("a2", "a"), ("b", "")):
         await queues.make(short, parent)
     await queues.group("busy", "a1", "Running")
@@ -153,7 +153,7 @@ async def test_closing_spreads_down_waits_for_what_runs_and_is_undone(queues: Qu
         assert await queues.events("a1", "OpenQueue")
 
 
-async def test_what_was_asked_while_nobody_was_there_is_done_later(queues: Queues) -> None:
+async def test_commands_sent_while_the_controller_is_down_are_executed_later(queues: Queues) -> None:
     await queues.make("a")
     await queues.make("a1", "a")
     async with controller(queues.cluster):
@@ -171,7 +171,7 @@ async def test_what_was_asked_while_nobody_was_there_is_done_later(queues: Queue
         await queues.until(lambda: not queues.marked("a1") and not queues.marked("a2"))
 
 
-async def test_counts_and_what_the_scheduler_writes_stand_side_by_side(queues: Queues) -> None:
+async def test_counts_do_not_overwrite_the_fields_of_the_scheduler(queues: Queues) -> None:
     made = await queues.make("q")
     assert made["spec"].get("parent", "") == ""
     for number, phase in enumerate(["Pending", "Inqueue", "Running", "Running", "Unknown", "Completed"]):
@@ -190,7 +190,7 @@ async def test_counts_and_what_the_scheduler_writes_stand_side_by_side(queues: Q
     assert queues.reflector.objects[queues.name("q")]["spec"]["parent"] == "root"
 
 
-async def test_a_child_of_a_closed_queue_is_not_opened_and_says_why(queues: Queues) -> None:
+async def test_opening_a_child_of_a_closed_queue_is_rejected_with_a_reason(queues: Queues) -> None:
     await queues.make("a")
     await queues.make("a1", "a")
     async with controller(queues.cluster):

@@ -23,13 +23,13 @@ def test_a_review_is_read_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"request":' + b"[," * 50_000])
-def test_what_is_no_review_is_refused(sent: bytes) -> None:
+def test_other_objects_than_reviews_are_rejected(sent: bytes) -> None:
     with pytest.raises(NoReviewError):
         read(sent)
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
-def test_what_is_too_dense_is_refused_with_its_uid(operation: str) -> None:
+def test_a_review_with_too_many_values_is_rejected_with_its_uid(operation: str) -> None:
     with pytest.raises(TooDenseError) as caught:
         read(body(uid="u", operation=operation, object={"spec": DENSE}))
     response = caught.value.answer["response"]
@@ -38,13 +38,13 @@ def test_what_is_too_dense_is_refused_with_its_uid(operation: str) -> None:
 
 
 @pytest.mark.parametrize("sent", [body(uid=DENSE), body(uid=5, userInfo=DENSE), body(uid="u", name=DENSE)])
-def test_it_need_not_be_the_object_that_is_dense(sent: bytes) -> None:
+def test_values_outside_of_the_object_count(sent: bytes) -> None:
     with pytest.raises(TooDenseError) as caught:
         read(sent)
     assert not caught.value.answer["response"]["allowed"]
 
 
-def test_an_old_object_and_a_new_one_may_be_large_together() -> None:
+def test_the_old_and_the_new_object_have_separate_limits() -> None:
     half = {"spec": DENSE[: MOST_VALUES // 3]}
     said = {"uid": "u", "operation": "UPDATE", "kind": {"kind": "Queue", "group": "g"}, "dryRun": True}
     found = read(body(**said, object=half, oldObject=half, userInfo={"username": "a"}))["request"]
@@ -53,14 +53,14 @@ def test_an_old_object_and_a_new_one_may_be_large_together() -> None:
     assert {key: found[key] for key in said} == said
 
 
-def test_what_is_too_dense_can_be_deleted() -> None:
+def test_an_object_with_too_many_values_can_be_deleted() -> None:
     found = read(body(uid="u", operation="DELETE", name="q", object=None, oldObject={"spec": DENSE}))["request"]
     assert (found["name"], found["object"], found["oldObject"]) == ("q", None, None)
 
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.recursive(st.none() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one), max_leaves=20))
-def test_there_are_never_more_values_than_are_counted(value: Any) -> None:
+def test_the_estimate_is_an_upper_bound_of_the_values(value: Any) -> None:
     from volcanopy.services.admission.request_limits import _values
 
     def count(found: Any) -> int:

@@ -100,7 +100,7 @@ async def submit_gangs(cluster: Cluster) -> None:
         await cluster.gang(f"g{number}", SIZE, phase="")
 
 
-async def nothing_is_left_over(cluster: Cluster, observer: Observer) -> None:
+async def assert_no_leftovers(cluster: Cluster, observer: Observer) -> None:
     assert observer.wrong == []
     where = await cluster.where()
     assert len(where) == GANGS * SIZE
@@ -108,9 +108,7 @@ async def nothing_is_left_over(cluster: Cluster, observer: Observer) -> None:
 
 
 @pytest.mark.slow("starts the scheduler process again and again")
-async def test_a_scheduler_that_is_killed_again_and_again_binds_every_gang_once(
-    cluster: Cluster, observer: Observer
-) -> None:
+async def test_a_repeatedly_killed_scheduler_binds_every_gang_once(cluster: Cluster, observer: Observer) -> None:
     """SIGKILL, each time after a random number of further binds, so that gangs are left half bound."""
     rng = Random(20)
     trap = Trap(cluster)
@@ -134,11 +132,11 @@ async def test_a_scheduler_that_is_killed_again_and_again_binds_every_gang_once(
             await ended
     await submitting
     assert kills >= 4
-    await nothing_is_left_over(cluster, observer)
+    await assert_no_leftovers(cluster, observer)
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_whatever_fails_on_the_way_every_gang_is_bound_once(
+async def test_every_gang_is_bound_once_despite_request_faults(
     cluster: Cluster, observer: Observer, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """A third of all binds are refused or lost, there or back; the process is cut off now and then as well."""
@@ -164,7 +162,7 @@ async def test_whatever_fails_on_the_way_every_gang_is_bound_once(
         with contextlib.suppress(asyncio.CancelledError):
             await running
     await submitting
-    await nothing_is_left_over(cluster, observer)
+    await assert_no_leftovers(cluster, observer)
 
 
 async def test_a_half_bound_gang_is_completed_and_reported_by_the_next_process(cluster: Cluster) -> None:

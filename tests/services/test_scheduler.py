@@ -85,19 +85,19 @@ async def test_the_root_and_the_default_queue_are_made_open_and_once(cluster: Cl
     assert {queue.status.state for queue in queues.values()} == {"Open"}
 
 
-async def test_a_queue_that_is_there_is_left_as_it_is(cluster: Cluster) -> None:
+async def test_an_existing_queue_is_not_changed(cluster: Cluster) -> None:
     await cluster.queue("default", weight=7)
     async with scheduling(cluster):
         assert (await cluster.client.get(QUEUES, None, "default")).spec.weight == 7
 
 
-async def test_a_gang_without_room_takes_nothing_says_why_and_runs_within_a_second_of_a_new_node(
+async def test_an_unschedulable_gang_has_a_reason_and_runs_within_a_second_of_a_new_node(
     cluster: Cluster,
 ) -> None:
     await cluster.node("n1", cpu="2")
     await cluster.gang("a", 3, phase="")
     async with scheduling(cluster):
-        await cluster.until(lambda: waits_loudly(cluster, "a-2"))
+        await cluster.until(lambda: has_pending_message(cluster, "a-2"))
         condition = pod_condition(await cluster.get_pod("a-0"), "PodScheduled")
         assert condition is not None
         assert condition.status == "False"
@@ -109,7 +109,7 @@ async def test_a_gang_without_room_takes_nothing_says_why_and_runs_within_a_seco
         await cluster.until(lambda: placed(cluster, 3), deadline=1.0)
 
 
-async def test_pods_of_other_schedulers_are_left_to_them_but_take_room(cluster: Cluster) -> None:
+async def test_pods_of_other_schedulers_are_not_bound_but_count_as_allocated(cluster: Cluster) -> None:
     await cluster.node("n1", cpu="2")
     await cluster.pod("theirs", cpu="1", scheduler="default-scheduler")
     await cluster.client.bind("default", "theirs", "n1")
@@ -118,11 +118,11 @@ async def test_pods_of_other_schedulers_are_left_to_them_but_take_room(cluster: 
     await cluster.gang("b", 1)
     async with scheduling(cluster):
         await cluster.until(lambda: placed(cluster, 1))
-        await cluster.until(lambda: waits_loudly(cluster, "b-0"))
+        await cluster.until(lambda: has_pending_message(cluster, "b-0"))
     assert await cluster.where() == {"theirs": "n1", "a-0": "n1"}
 
 
-async def test_two_schedulers_at_once_place_every_pod_once(cluster: Cluster) -> None:
+async def test_two_schedulers_bind_every_pod_once(cluster: Cluster) -> None:
     """There may be two for a moment, when one takes over: the server gives a pod one node, both must live with it."""
     for number in range(4):
         await cluster.node(f"n{number}", cpu="10")
@@ -133,7 +133,7 @@ async def test_two_schedulers_at_once_place_every_pod_once(cluster: Cluster) -> 
     assert len(await cluster.where()) == 40
 
 
-async def test_the_end_finishes_what_waits(cluster: Cluster) -> None:
+async def test_shutdown_finishes_pending_writes(cluster: Cluster) -> None:
     """Counts would be written in an hour; the scheduler is told to stop and writes them now."""
     await cluster.node("n1")
     patient = Timing(settle=3600.0, message_delay=3600.0, repeat_delay=3600.0)
@@ -146,7 +146,7 @@ async def test_the_end_finishes_what_waits(cluster: Cluster) -> None:
 # Configuration
 
 
-async def test_a_broken_configuration_at_the_start_ends_with_the_sentence(cluster: Cluster, tmp_path: Path) -> None:
+async def test_an_invalid_configuration_at_startup_ends_with_a_message(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "scheduler.conf"
     file.write_text(POLICY % "enqueue, alocate")
     with pytest.raises(
@@ -160,7 +160,7 @@ async def test_a_missing_configuration_file_is_named(cluster: Cluster, tmp_path:
         await run(cluster.connection, SchedulerSettings(config=tmp_path / "nowhere.conf"), asyncio.Event())
 
 
-async def test_a_configuration_swapped_as_kubernetes_does_takes_effect(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_configuration_swapped_by_symlink_takes_effect(cluster: Cluster, tmp_path: Path) -> None:
     """A ConfigMap is mounted as a link to a link; an update makes a new folder and swaps the middle link."""
     for name, actions in (("first", "enqueue"), ("second", "enqueue, allocate")):
         (tmp_path / name).mkdir()
@@ -221,9 +221,7 @@ def _reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(file.read_bytes()) for file in sorted(folder.glob("*.plan.json")) if file.stat().st_size]
 
 
-async def test_a_plan_that_breaks_a_promise_is_dumped_and_not_applied_and_life_goes_on(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+async def test_an_invalid_plan_is_dumped_not_applied_and_scheduling_continues(cluster: Cluster, tmp_path: Path) -> None:
     await cluster.node("n1", cpu="2")
     await cluster.gang("a", 3)
     careless = Careless()
@@ -239,9 +237,7 @@ async def test_a_plan_that_breaks_a_promise_is_dumped_and_not_applied_and_life_g
         await cluster.until(lambda: placed(cluster, 3))
 
 
-async def test_a_plugin_with_a_bug_leaves_the_world_on_disk_and_the_process_alive(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+async def test_a_failing_plugin_causes_a_dump_and_the_process_continues(cluster: Cluster, tmp_path: Path) -> None:
     await cluster.node("n1")
     await cluster.gang("a", 1)
     conf = tmp_path / "conf"
@@ -254,7 +250,7 @@ async def test_a_plugin_with_a_bug_leaves_the_world_on_disk_and_the_process_aliv
         await cluster.until(lambda: placed(cluster, 1))
 
 
-async def waits_loudly(cluster: Cluster, pod: str) -> bool:
+async def has_pending_message(cluster: Cluster, pod: str) -> bool:
     return pod_condition(await cluster.get_pod(pod), "PodScheduled") is not None
 
 

@@ -71,7 +71,7 @@ class DryRun:
         self.outcomes.evicted(Evict(f"default/v-{n}", "preempt", "default/v", "", preemptor) for n in range(pods))
 
 
-def test_evictions_are_useful_once_those_they_were_for_are_bound() -> None:
+def test_evictions_are_useful_once_their_preemptors_are_bound() -> None:
     trial = DryRun()
     trial.evict(3)
     trial.outcomes.bound(["default/b"])
@@ -81,7 +81,7 @@ def test_evictions_are_useful_once_those_they_were_for_are_bound() -> None:
     assert len(trial.outcomes) == 0
 
 
-def test_evictions_for_a_job_that_goes_away_are_wasted() -> None:
+def test_evictions_for_a_deleted_job_are_wasted() -> None:
     trial = DryRun()
     trial.evict(2)
     trial.outcomes.review()
@@ -103,7 +103,7 @@ def test_evictions_for_a_job_that_is_never_bound_are_wasted() -> None:
     assert trial.outcome == {"wasted": 3}
 
 
-def test_what_leaves_for_nobody_is_neither() -> None:
+def test_evictions_without_a_preemptor_are_neither() -> None:
     trial = DryRun()
     trial.evict(4, preemptor="")
     assert len(trial.outcomes) == 0
@@ -136,7 +136,7 @@ def cycle(store: Store, measures: SchedulerMetrics, actions: str = "enqueue, all
     return plan
 
 
-def test_queues_are_told_with_those_below_them_and_only_while_they_exist() -> None:
+def test_queue_metrics_include_children_and_end_with_the_queue() -> None:
     store = seen()
     measures = SchedulerMetrics(store, now=lambda: NOW)
     with measures.shown():
@@ -163,7 +163,7 @@ def test_queues_are_told_with_those_below_them_and_only_while_they_exist() -> No
     assert not [name for name in served() if name.startswith("queue_")]
 
 
-def test_who_waits_is_told_by_queue_and_by_gate() -> None:
+def test_waiting_jobs_are_counted_by_queue_and_gate() -> None:
     store = seen()
     measures = SchedulerMetrics(store, now=lambda: NOW)
     with measures.shown():
@@ -180,7 +180,7 @@ def test_who_waits_is_told_by_queue_and_by_gate() -> None:
         assert now[f"longest_waiting_job_seconds {gate}"] >= (NOW - made).total_seconds()
 
 
-def test_a_cycle_is_timed_by_its_parts() -> None:
+def test_the_parts_of_a_cycle_are_timed() -> None:
     store, before = seen(), served()
     measures = SchedulerMetrics(store, now=lambda: NOW)
     cycle(store, measures)
@@ -194,7 +194,7 @@ def test_a_cycle_is_timed_by_its_parts() -> None:
         assert grown[name] == 1, name
 
 
-def test_a_job_that_can_start_tells_how_long_it_had_waited_and_for_what() -> None:
+def test_an_admitted_job_reports_its_waiting_time_by_gate() -> None:
     store = seen("node n1 cpu=1\nqueue q\njob a queue=q min=2: 2 x cpu=1")
     late = NOW + timedelta(hours=1)
     measures = SchedulerMetrics(store, now=lambda: late)
@@ -211,7 +211,7 @@ def test_a_job_that_can_start_tells_how_long_it_had_waited_and_for_what() -> Non
     assert (served() - before)["e2e_job_scheduling_latency_milliseconds_count"] == 0
 
 
-def test_what_the_server_refuses_is_an_attempt_that_failed() -> None:
+def test_a_rejected_bind_is_a_failed_attempt() -> None:
     store = seen("node n1 cpu=8\njob a min=3: 3 x cpu=1")
     measures, before = SchedulerMetrics(store, now=lambda: NOW), served()
     plan = cycle(store, measures)
@@ -273,9 +273,7 @@ class Counting:
                 await self._more.wait()
 
 
-async def test_queue_statuses_are_written_up_to_the_root_and_not_again_while_nothing_changes(
-    cluster: Cluster, tmp_path: Any
-) -> None:
+async def test_queue_statuses_are_written_up_to_the_root_and_only_on_change(cluster: Cluster, tmp_path: Any) -> None:
     """A cycle every 20 ms looks at the same cluster: nobody hears of it."""
     await cluster.node("n1", cpu="4")
     await cluster.queue("eng", parent="root", weight=1)

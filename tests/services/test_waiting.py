@@ -67,14 +67,14 @@ def test_a_job_whose_pod_group_is_gone_waits_again_for_another() -> None:
     assert seen(waiting, job("a", "Pending"), gone=True) == {}
 
 
-def test_what_is_kept_of_an_object_says_who_asked_for_it() -> None:
+def test_cached_objects_have_their_submitter() -> None:
     slim = slim_meta(group("a-1", "Pending", job="a").metadata)
     assert slim.annotations == notes(ANA)
     assert [one.name for one in slim.owner_references] == ["a"]
 
 
 @given(st.integers(0, 10**9))
-def test_the_count_is_that_of_all_there_is_whatever_happened(seed: int) -> None:
+def test_the_count_equals_a_recount_after_any_events(seed: int) -> None:
     dice, waiting = Random(seed), WaitingJobs()
     groups: dict[str, PodGroup] = {}
     jobs: dict[str, QueuedJob] = {}

@@ -5,7 +5,7 @@ import asyncio
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 
 
-async def test_a_key_that_is_added_often_comes_once() -> None:
+async def test_a_key_added_repeatedly_is_returned_once() -> None:
     queue = WorkQueue()
     for _ in range(500):
         queue.add("a")
@@ -15,7 +15,7 @@ async def test_a_key_that_is_added_often_comes_once() -> None:
     assert len(queue) == 0
 
 
-async def test_a_key_that_is_added_while_it_is_worked_on_comes_once_more_afterwards() -> None:
+async def test_a_key_added_during_processing_is_returned_once_more() -> None:
     queue = WorkQueue()
     queue.add("a")
     await queue.get()
@@ -30,7 +30,7 @@ async def test_a_key_that_is_added_while_it_is_worked_on_comes_once_more_afterwa
     assert len(queue) == 0
 
 
-async def test_the_soonest_of_several_wishes_counts() -> None:
+async def test_the_earliest_of_several_delays_counts() -> None:
     queue = WorkQueue()
     queue.add("a", 3600)
     queue.add("a", 0.01)
@@ -39,7 +39,7 @@ async def test_the_soonest_of_several_wishes_counts() -> None:
         assert await queue.get() == "a"
 
 
-async def test_a_key_that_is_added_now_does_not_come_again_later() -> None:
+async def test_an_immediate_add_cancels_a_delayed_one() -> None:
     queue = WorkQueue()
     queue.add("a", 0.01)
     queue.add("a")
@@ -48,7 +48,7 @@ async def test_a_key_that_is_added_now_does_not_come_again_later() -> None:
     assert len(queue) == 0
 
 
-async def test_pauses_grow_with_each_failure_up_to_a_limit_and_shrink_with_success() -> None:
+async def test_backoff_grows_with_failures_up_to_a_limit_and_resets_on_success() -> None:
     queue = WorkQueue()
     pauses = [queue.failed("a", lambda: 1.0) for _ in range(15)]
     assert pauses == sorted(pauses)
@@ -59,7 +59,7 @@ async def test_pauses_grow_with_each_failure_up_to_a_limit_and_shrink_with_succe
     assert len(queue) == 0
 
 
-async def test_a_queue_that_is_drained_gives_out_nothing_more_and_waits_for_what_is_worked_on() -> None:
+async def test_a_drained_queue_returns_nothing_and_waits_for_running_keys() -> None:
     queue = WorkQueue()
     queue.add("a")
     queue.add("b")
@@ -75,7 +75,7 @@ async def test_a_queue_that_is_drained_gives_out_nothing_more_and_waits_for_what
     next_one.cancel()
 
 
-async def test_what_is_no_more_is_dropped_from_a_queue_that_nobody_works_on() -> None:
+async def test_deleted_keys_are_dropped_from_an_inactive_queue() -> None:
     queue = WorkQueue()
     queue.add("a")
     queue.add("b")
@@ -83,7 +83,7 @@ async def test_what_is_no_more_is_dropped_from_a_queue_that_nobody_works_on() ->
     assert (len(queue), await queue.get()) == (1, "b")
 
 
-async def test_the_key_that_was_taken_first_has_been_worked_on_for_longest() -> None:
+async def test_the_key_taken_first_has_been_processed_for_longest() -> None:
     queue = WorkQueue()
     assert queue.longest() == ("", 0.0)
     for key in "ab":
