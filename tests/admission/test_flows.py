@@ -52,11 +52,11 @@ def cron(schedule: str = "@daily", name: str = "c", job: Json | None = None, **s
         ),
     ],
 )
-def test_flows_are_judged(found: Json, expected: list[str]) -> None:
+def test_flows_are_validated(found: Json, expected: list[str]) -> None:
     assert refusals(found, group="flow.volcanopy.io") == expected
 
 
-def test_the_name_of_a_flow_leaves_room_for_those_of_its_jobs() -> None:
+def test_the_name_of_a_flow_is_limited_by_its_job_names() -> None:
     (told,) = refusals(flow(step("a" * 20), name="f" * 40), group="flow.volcanopy.io")
     assert "has 61 characters, must have at most 60" in told
 
@@ -93,11 +93,11 @@ def test_the_name_of_a_flow_leaves_room_for_those_of_its_jobs() -> None:
         ),
     ],
 )
-def test_cron_jobs_are_judged(found: Json, expected: list[str]) -> None:
+def test_cron_jobs_are_validated(found: Json, expected: list[str]) -> None:
     assert [one for one in refusals(found) if "Too long" not in one or "metadata.name" in one] == expected
 
 
-def test_a_template_is_judged_as_its_jobs_would_be() -> None:
+def test_a_template_is_validated_like_a_job() -> None:
     found = {
         "apiVersion": "flow.volcanopy.io/v1alpha1",
         "kind": "JobTemplate",
@@ -108,7 +108,7 @@ def test_a_template_is_judged_as_its_jobs_would_be() -> None:
 
 
 @given(values, values, values)
-def test_nonsense_gets_an_answer(flows: Any, schedule: Any, job: Any) -> None:
+def test_malformed_objects_get_a_response(flows: Any, schedule: Any, job: Any) -> None:
     for found, group in (
         (flow() | {"spec": {"flows": flows}}, "flow.volcanopy.io"),
         (cron() | {"spec": {"schedule": schedule, "jobTemplate": job}}, "batch.volcanopy.io"),

@@ -9,14 +9,14 @@ from volcanopy.admission.review import validate
 
 
 @pytest.mark.parametrize("name", cases())
-def test_a_case_is_answered_as_it_was_agreed(name: str) -> None:
+def test_a_case_has_its_golden_response(name: str) -> None:
     agreed = read(name, "output")
     agreed.pop("kubectl", None)
     assert answered(read(name, "input")) == agreed
 
 
 @pytest.mark.parametrize("name", [name for name in cases() if read(name, "output")["allowed"]])
-def test_what_is_filled_in_is_accepted_by_the_second_webhook(name: str) -> None:
+def test_defaulted_objects_pass_validation(name: str) -> None:
     said, agreed = read(name, "input"), read(name, "output")
     asked = question(said)
     if asked["request"]["object"] is not None:

@@ -38,7 +38,7 @@ WORLD = replace(
 
 @settings(max_examples=300, suppress_health_check=list(HealthCheck), deadline=None)
 @given(reviews(huge=False))
-def test_an_answer_comes_to_everything(body: Any) -> None:
+def test_every_review_gets_a_response(body: Any) -> None:
     if not isinstance(body, dict):
         return
     asked = _asked(body)
@@ -56,7 +56,7 @@ def _asked(body: Json) -> tuple[DryRun, ...]:
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
 @given(reviews())
-def test_what_is_huge_gets_an_answer_too(body: Any) -> None:
+def test_huge_reviews_get_a_response(body: Any) -> None:
     try:
         found = read(json.dumps(body).encode())
         _asked(found)
@@ -78,7 +78,7 @@ def _is_json(body: Any) -> bool:
     return True
 
 
-def test_what_is_no_review_is_refused_in_json() -> None:
+def test_other_objects_than_reviews_are_rejected_in_json() -> None:
     async def asked() -> None:
         async def judge(body: Json) -> Json:
             return validate(body, WORLD)

@@ -49,7 +49,7 @@ WHOLE = (
         ),
     ],
 )
-def test_who_wants_cpus_that_lie_together_asks_for_whole_ones(made: Json, expected: list[str]) -> None:
+def test_numa_policies_require_whole_cpus(made: Json, expected: list[str]) -> None:
     assert refusals(made) == expected
 
 
@@ -83,7 +83,7 @@ def test_who_wants_cpus_that_lie_together_asks_for_whole_ones(made: Json, expect
         ([task()], {"volumes": [{"mountPath": "a:b", "volumeClaimName": "x"}]}, "spec.volumes[0].mountPath: "),
     ],
 )
-def test_a_wrong_job_is_refused_in_one_sentence(tasks: list[Json], spec: Json, says: str) -> None:
+def test_an_invalid_job_gives_a_one_line_message(tasks: list[Json], spec: Json, says: str) -> None:
     said = refusals(*tasks, **spec)
     assert len(said) == 1
     assert said[0].startswith(says)
@@ -97,5 +97,5 @@ def test_a_wrong_job_is_refused_in_one_sentence(tasks: list[Json], spec: Json, s
         {**task(), "template": {"spec": {"containers": [{"name": "c", "securityContext": {"privileged": True}}]}}},
     ],
 )
-def test_a_good_job_is_taken(made: Json) -> None:
+def test_a_valid_job_is_accepted(made: Json) -> None:
     assert refusals(made) == []

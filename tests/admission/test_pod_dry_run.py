@@ -50,7 +50,7 @@ def asked(found: Json, old: Json | None = None, context: Context = WORLD) -> tup
     return dry_runs(request, context)
 
 
-def test_the_pod_that_is_tried_is_the_one_that_would_be_made() -> None:
+def test_the_dry_run_uses_the_pod_that_the_controller_creates() -> None:
     (trial,) = asked(batch_job(task("a"), plugins={"svc": []}, volumes=[{"mountPath": "/d", "volumeClaimName": "c"}]))
     assert trial.path == "spec.tasks[0].template"
     assert isinstance(trial.pod, dict)
@@ -60,7 +60,7 @@ def test_the_pod_that_is_tried_is_the_one_that_would_be_made() -> None:
     assert spec["subdomain"]  # of the plugin
 
 
-def test_it_belongs_to_nobody_and_tells_that_it_is_a_trial() -> None:
+def test_the_dry_run_pod_has_no_owner_and_is_marked() -> None:
     (trial,) = asked(batch_job(task("a")))
     assert isinstance(trial.pod, dict)
     assert set(trial.pod["metadata"]) == {"name", "namespace", "labels", "annotations"}
@@ -68,7 +68,7 @@ def test_it_belongs_to_nobody_and_tells_that_it_is_a_trial() -> None:
     assert names.GROUP_NAME not in trial.pod["metadata"]["annotations"]
 
 
-def test_jobs_of_the_same_template_ask_the_same() -> None:
+def test_jobs_of_equal_templates_have_equal_dry_runs() -> None:
     first, second = asked(batch_job(task("a"), task("b", 7), plugins={"ssh": [], "svc": []}, name="one"))
     (third,) = asked(batch_job(task("a", 3), plugins={"ssh": []}, name="two"))
     (fourth,) = asked(batch_job(task("z", 5), plugins={"ssh": []}, name="three"))
@@ -76,21 +76,21 @@ def test_jobs_of_the_same_template_ask_the_same() -> None:
     assert first.path != second.path
 
 
-def test_what_has_not_changed_is_not_tried_again() -> None:
+def test_unchanged_templates_have_no_dry_run() -> None:
     before = cron(name="c")
     assert asked(cron(name="c", suspend=True), before)
     assert not asked(before, before)
     assert not asked(batch_job(task("a"), minAvailable=1), batch_job(task("a")))
 
 
-def test_what_cannot_be_read_is_not_tried() -> None:
+def test_unreadable_templates_have_no_dry_run() -> None:
     assert not asked(batch_job({"name": "a", "bogus": 1}))
     assert not asked(batch_job(task("a")), context=replace(WORLD, make_pod=None))
     allowed = replace(WORLD, policy=AdmissionPolicy(pod_rejected="allow"))
     assert not asked(batch_job(task("a")), context=allowed)
 
 
-def test_a_priority_that_there_is_none_of_is_left_to_its_own_warning() -> None:
+def test_a_missing_priority_class_has_its_own_warning() -> None:
     (trial,) = asked(batch_job(task("a"), priorityClassName="none-such"))
     assert isinstance(trial.pod, dict)
     assert "priorityClassName" not in trial.pod["spec"]
@@ -99,14 +99,14 @@ def test_a_priority_that_there_is_none_of_is_left_to_its_own_warning() -> None:
     assert trial.pod["spec"]["priorityClassName"] == "high"
 
 
-def test_a_template_of_too_many_values_is_not_sent_on() -> None:
+def test_a_template_with_too_many_values_is_not_sent() -> None:
     found = task("a")
     found["template"]["spec"]["containers"][0]["args"] = ["x"] * 100_000
     (trial,) = asked(batch_job(found))
     assert trial.pod == "the pods of the tasks exceed 262144 bytes in total"
 
 
-def test_a_plugin_that_fails_leaves_a_warning() -> None:
+def test_a_failing_plugin_gives_a_warning() -> None:
     def made(_: BatchJob) -> Callable[[TaskSpec], Json | str]:
         return lambda _: "no pod can be made of the template: ZeroDivisionError: x"
 
@@ -144,7 +144,7 @@ def said(answer: DryRunResult, policy: AdmissionPolicy | None = None, *, immedia
         ("spec.volumes[9]", "spec.tasks[3].template.spec.volumes: {}"),
     ],
 )
-def test_a_place_in_the_pod_is_found_in_the_template(path: str, there: str) -> None:
+def test_a_pod_path_is_mapped_to_the_template(path: str, there: str) -> None:
     told = there.replace("{}", f"{path} of the pod: wrong")
     assert said(DryRunResult(422, "Pod is invalid", (Problem(path, "wrong"),))) == [told]
 
@@ -196,37 +196,37 @@ AT = "spec.tasks[3].template: "
         ),
     ],
 )
-def test_an_answer_is_told_as_what_it_means(answer: DryRunResult, told: list[str]) -> None:
+def test_a_response_is_translated_to_a_problem(answer: DryRunResult, told: list[str]) -> None:
     assert said(answer) == told
 
 
 @pytest.mark.parametrize("code", [0, 401, 404, 429, 500, 503])
-def test_a_server_that_cannot_be_asked_costs_a_warning_or_what_is_configured(code: int) -> None:
+def test_an_unreachable_server_is_a_warning_or_a_rejection_as_configured(code: int) -> None:
     silent = DryRunResult(code, "it did not answer")
     assert said(silent)[0].startswith("warning: ")
     assert not said(silent, AdmissionPolicy(pod_unchecked="allow"))
     assert said(silent, AdmissionPolicy(pod_unchecked="reject"))[0].startswith(AT)
 
 
-def test_refusals_may_be_warnings_as_configured() -> None:
+def test_rejections_may_be_configured_as_warnings() -> None:
     refusal = DryRunResult(422, "", (Problem("spec.restartPolicy", "wrong"),))
     told = said(refusal, AdmissionPolicy(pod_rejected="warn"))
     assert told == ["warning: spec.tasks[3].template.spec.restartPolicy: wrong"]
 
 
-def test_what_a_namespace_has_against_it_is_a_warning_where_pods_come_later() -> None:
+def test_rules_of_the_namespace_are_warnings_for_later_pods() -> None:
     security = DryRunResult(403, "violates PodSecurity")
     assert said(security, immediate=False)[0].startswith("warning: ")
     assert not said(DryRunResult(422, "", (Problem("spec", "wrong"),)), immediate=False)[0].startswith("warning: ")
 
 
-def test_a_server_that_is_silent_about_many_tasks_is_told_of_once() -> None:
+def test_a_timeout_of_many_tasks_is_reported_once() -> None:
     trial = DryRun("spec.tasks[0].template", TEMPLATE, POD)
     told = list(dry_run_findings([(trial, DryRunResult(0, "silent"))] * 9, AdmissionPolicy()))
     assert len(told) == 1
 
 
-def test_its_refusals_stand_beside_ours() -> None:
+def test_dry_run_rejections_are_listed_with_the_others() -> None:
     found = batch_job(task("a"), queue="nope", minAvailable=9)
     (trial,) = asked(found)
     context = replace(

@@ -142,20 +142,20 @@ def after(name: str, *others: str) -> Json:
         ),
     ],
 )
-def test_jobs_are_judged(found: Json, expected: list[str]) -> None:
+def test_jobs_are_validated(found: Json, expected: list[str]) -> None:
     assert refusals(found) == expected
 
 
-def test_pod_names_must_fit() -> None:
+def test_pod_names_must_fit_the_length_limit() -> None:
     [told] = refusals(job(task("t" * 30, replicas=101), name="j" * 30))
     assert "has 65 characters, must have at most 63" in told
 
 
-def test_a_job_in_a_queue_that_has_closed_can_still_be_changed() -> None:
+def test_a_job_in_a_closed_queue_can_be_updated() -> None:
     assert refusals(job(queue="closed"), "UPDATE") == []
 
 
-def test_without_knowledge_of_queues_none_is_refused() -> None:
+def test_without_synced_queues_no_queue_is_rejected() -> None:
     assert ask(job(queue="nope"), context=Context(None, plugin_problems))["allowed"]
 
 
@@ -164,17 +164,17 @@ def test_a_task_without_a_name_gets_a_default() -> None:
     assert [one["name"] for one in spec["tasks"]] == ["default0", "b"]
 
 
-def test_nothing_else_is_written_into_a_job() -> None:
+def test_no_other_fields_of_a_job_are_defaulted() -> None:
     """What was filled in would be wrong when the job is scaled, and a second apply would find a difference."""
     assert "patch" not in ask(job(task("x", replicas=3), queue="default"))
     assert "patch" not in ask(job(task("x", replicas=3, minAvailable=1), minAvailable=1, queue="default"))
 
 
-def test_a_job_that_names_no_queue_is_given_one() -> None:
+def test_a_job_without_a_queue_gets_the_default_queue() -> None:
     assert patched(job())["queue"] == patched(job(queue=""))["queue"] == "default"
 
 
-def test_a_mutating_webhook_gives_the_patch_and_leaves_the_judgement_to_the_other() -> None:
+def test_the_mutating_webhook_patches_and_does_not_validate() -> None:
     kind = {"group": "batch.volcanopy.io", "kind": "BatchJob"}
     found = job(task("", replicas=3), queue="nope")
     response = mutate({"request": {"uid": "r1", "kind": kind, "operation": "CREATE", "object": found}})["response"]
@@ -203,7 +203,7 @@ def make_queue(name: str = "q", **spec: Any) -> Json:
         (make_queue(weight=0), ["spec.weight: Invalid value: 0: must be greater than or equal to 1"]),
     ],
 )
-def test_queues_are_judged(found: Json, expected: list[str]) -> None:
+def test_queues_are_validated(found: Json, expected: list[str]) -> None:
     assert refusals(found, group="scheduling.volcanopy.io") == expected
 
 
@@ -215,11 +215,11 @@ def test_queues_are_judged(found: Json, expected: list[str]) -> None:
         ("physics", []),
     ],
 )
-def test_queues_that_are_needed_stay(name: str, says: list[str]) -> None:
+def test_queues_in_use_cannot_be_deleted(name: str, says: list[str]) -> None:
     assert refusals(make_queue(name), "DELETE", "scheduling.volcanopy.io") == says
 
 
-def test_other_kinds_are_none_of_our_business() -> None:
+def test_other_kinds_are_allowed() -> None:
     assert ask({"kind": "Pod"}, group="")["allowed"]
 
 
@@ -232,7 +232,7 @@ FIELDS = ("tasks", "minAvailable", "queue", "plugins", "policies", "volumes", "m
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), values), values, st.sampled_from(["CREATE", "UPDATE"]))
-def test_nonsense_gets_an_answer(spec: Json, extra: Any, operation: str) -> None:
+def test_malformed_objects_get_a_response(spec: Json, extra: Any, operation: str) -> None:
     found = job(task(extra=extra), **{key: value for key, value in spec.items() if key != "tasks"})
     if "tasks" in spec:
         found["spec"]["tasks"] = spec["tasks"]
@@ -242,12 +242,12 @@ def test_nonsense_gets_an_answer(spec: Json, extra: Any, operation: str) -> None
 
 
 @given(values)
-def test_a_review_that_is_none_gets_an_answer(request: Any) -> None:
+def test_an_invalid_review_gets_a_response(request: Any) -> None:
     for answer in (review({"request": request}, CONTEXT), mutate({"request": request})):
         assert isinstance(answer["response"]["allowed"], bool)
 
 
 @given(values, values, values)
-def test_a_request_of_nonsense_gets_an_answer(kind: Any, operation: Any, found: Any) -> None:
+def test_a_malformed_request_gets_a_response(kind: Any, operation: Any, found: Any) -> None:
     request = {"kind": {"group": "batch.volcanopy.io", "kind": kind}, "operation": operation, "object": found}
     assert isinstance(review({"request": request}, CONTEXT)["response"]["allowed"], bool)

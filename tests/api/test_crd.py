@@ -46,7 +46,7 @@ def test_the_files_in_the_chart_are_those_of_the_models() -> None:
     assert files == render_crds(), "run `volcanopy crd --output-dir charts/volcanopy/crds`"
 
 
-def test_the_files_read_as_the_definitions() -> None:
+def test_the_files_parse_to_the_definitions() -> None:
     assert [yaml.safe_load(text) for text in render_crds().values()] == list(crds())
 
 
@@ -75,7 +75,7 @@ def test_a_status_has_no_defaults(resource: Resource) -> None:
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind)
-def test_every_field_of_ours_is_explained(resource: Resource) -> None:
+def test_every_volcanopy_field_has_a_description(resource: Resource) -> None:
     schema = served(resource)["schema"]["openAPIV3Schema"]
     theirs = tuple(
         f"{spec}{path}"
@@ -91,7 +91,7 @@ def test_every_field_of_ours_is_explained(resource: Resource) -> None:
     assert silent == []
 
 
-def test_the_names_people_type() -> None:
+def test_short_names_and_categories() -> None:
     names = {one.kind: (one.plural, one.short_names, one.namespaced, one.api_version) for one in RESOURCES}
     assert names == {
         "BatchJob": ("batchjobs", ("bj",), True, "batch.volcanopy.io/v1alpha1"),
@@ -117,7 +117,7 @@ def test_defaults_are_those_of_the_models() -> None:
     assert "default" not in spec["tasks"]["items"]["properties"]["maxRetry"]
 
 
-def test_a_pod_template_is_checked_as_a_pod_is() -> None:
+def test_a_pod_template_has_the_schema_of_a_pod() -> None:
     template = spec_of("BatchJob")["properties"]["tasks"]["items"]["properties"]["template"]
     pod = template["properties"]["spec"]
     container = pod["properties"]["containers"]["items"]

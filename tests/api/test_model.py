@@ -44,7 +44,7 @@ def test_a_job_has_the_defaults_of_the_specification() -> None:
         ({"replicas": 6, "partitionPolicy": {"totalPartitions": 3, "partitionSize": 2, "minPartitions": 2}}, 4),
     ],
 )
-def test_what_a_task_needs_follows_from_the_rest(fields: dict[str, Any], needed: int) -> None:
+def test_min_available_of_a_task_is_derived(fields: dict[str, Any], needed: int) -> None:
     manifest = job(tasks=[{"name": "a", "template": TEMPLATE, **fields}])
     assert BatchJob.read(manifest).spec.tasks[0].needed == needed
 
@@ -59,7 +59,7 @@ def test_every_problem_is_named_with_its_path() -> None:
     ]
 
 
-def test_what_a_newer_server_sends_is_read_all_the_same() -> None:
+def test_unknown_fields_of_a_newer_server_are_ignored() -> None:
     assert BatchJob.read(job(somethingNew={"a": 1})).spec.queue == "default"
 
 
@@ -71,18 +71,18 @@ def test_a_pod_template_stays_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("500ms", 0.5), ("0", 0)]
 )
-def test_durations_are_gos(text: str, seconds: float) -> None:
+def test_durations_use_the_format_of_go(text: str, seconds: float) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "-5s", "5 m", "5x", 5, None])
-def test_what_is_no_duration_is_refused(text: object) -> None:
+def test_an_invalid_duration_is_rejected(text: object) -> None:
     with pytest.raises(ValueError, match="must be a duration such as"):
         parse_duration(text)
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=10000)))
-def test_a_duration_survives_being_written_and_read(value: timedelta) -> None:
+def test_a_duration_round_trips(value: timedelta) -> None:
     assert parse_duration(format_duration(value)) == value
 
 
@@ -101,6 +101,6 @@ def test_a_queue_and_a_podgroup_and_a_command_are_read() -> None:
     assert Command.read({"metadata": {"name": "c"}, "action": "AbortJob", "target": target}).target.name == "j"
 
 
-def test_a_quantity_that_is_none_is_refused() -> None:
+def test_an_invalid_quantity_is_rejected() -> None:
     with pytest.raises(InvalidObjectError, match=r"spec.capability.cpu.*must be a quantity"):
         Queue.read({"metadata": {"name": "q"}, "spec": {"capability": {"cpu": "4 cores"}}})

@@ -36,7 +36,7 @@ def test_every_form_is_read_exactly(text: str | int, value: Fraction) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1 Gi", "1gi", "abc", "1e", "--1", "1KI", "0x10", "1.2.3", "Ki"])
-def test_what_is_no_quantity_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_quantity_is_rejected_with_an_example(text: str) -> None:
     with pytest.raises(quantity.QuantityError, match="is not a quantity: must be a number"):
         quantity.parse(text)
 
@@ -47,11 +47,11 @@ def test_fractions_of_a_base_unit_round_up() -> None:
     assert quantity.amount("nvidia.com/gpu", "1.5") == 2
 
 
-def test_what_no_int64_holds_is_refused() -> None:
+def test_a_quantity_beyond_int64_is_rejected() -> None:
     with pytest.raises(quantity.QuantityError, match="too large"):
         quantity.amount("memory", "100E")
 
 
 @given(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "ephemeral-storage", "pods"]), st.integers(-(2**53), 2**53))
-def test_what_is_printed_reads_back_the_same(resource: str, units: int) -> None:
+def test_a_quantity_round_trips(resource: str, units: int) -> None:
     assert quantity.amount(resource, quantity.text(resource, units)) == units

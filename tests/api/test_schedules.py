@@ -24,17 +24,17 @@ def times(schedule: Schedule, since: datetime, number: int) -> list[str]:
     return found
 
 
-def test_a_time_in_the_hour_that_is_skipped_comes_right_after_it() -> None:
+def test_a_time_in_a_skipped_hour_runs_right_after_it() -> None:
     found = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-03-28T12:00"), 2)
     assert found == ["2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]
 
 
-def test_a_time_in_the_hour_that_comes_twice_comes_once() -> None:
+def test_a_time_in_a_repeated_hour_runs_once() -> None:
     found = times(Schedule("30 2 * * *", "Europe/Berlin"), at("2026-10-24T12:00"), 2)
     assert found == ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]
 
 
-def test_what_comes_every_half_hour_comes_in_both_hours() -> None:
+def test_a_half_hourly_schedule_runs_in_both_repeated_hours() -> None:
     found = times(Schedule("*/30 * * * *", "Europe/Berlin"), at("2026-10-25T00:10"), 3)
     assert found == ["2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00"]
 
@@ -42,9 +42,7 @@ def test_what_comes_every_half_hour_comes_in_both_hours() -> None:
 @pytest.mark.parametrize("text", ["*/30 * * * *", "30 2 * * *", "0 */2 * * *", "@every 50m", "15 1-4 * * 0"])
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", None])
 @pytest.mark.parametrize("start", ["2026-03-28T20:00", "2026-10-24T20:00", "2026-04-04T10:00"])
-def test_the_latest_time_is_the_last_of_those_that_come_one_after_another(
-    text: str, zone: str | None, start: str
-) -> None:
+def test_the_latest_time_is_the_last_of_the_missed_times(text: str, zone: str | None, start: str) -> None:
     schedule, since = Schedule(text, zone), at(start)
     coming, moment = [], since
     while moment < since + timedelta(hours=12):

@@ -65,7 +65,7 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
     }
 
 
-async def test_a_pod_is_made_bound_once_and_ended(client: Client, namespace: str) -> None:
+async def test_a_pod_is_created_bound_once_and_deleted(client: Client, namespace: str) -> None:
     made = await client.create(PODS, namespace, pod("p"))
     with pytest.raises(AlreadyExists):
         await client.create(PODS, namespace, pod("p"))
@@ -90,7 +90,7 @@ async def test_a_pod_is_made_bound_once_and_ended(client: Client, namespace: str
         await client.delete(PODS, namespace, "p")
 
 
-async def test_an_eviction_ends_a_pod_unless_a_budget_forbids_it(client: Client, namespace: str) -> None:
+async def test_an_eviction_deletes_a_pod_unless_a_disruption_budget_forbids_it(client: Client, namespace: str) -> None:
     await client.create(PODS, namespace, pod("free"))
     await client.evict(namespace, "free", grace=0)
     with pytest.raises(NotFound):
@@ -109,7 +109,9 @@ async def test_an_eviction_ends_a_pod_unless_a_budget_forbids_it(client: Client,
     assert caught.value.has_cause("DisruptionBudget")
 
 
-async def test_a_slice_is_changed_without_loss_and_on_condition_of_its_version(client: Client, namespace: str) -> None:
+async def test_a_resource_slice_is_updated_without_loss_under_optimistic_locking(
+    client: Client, namespace: str
+) -> None:
     await client.create(RAW_PODS, namespace, pod("p", app="x"))
     calls = 0
 
@@ -133,7 +135,7 @@ async def test_a_slice_is_changed_without_loss_and_on_condition_of_its_version(c
     assert now["spec"]["containers"][0]["image"] == "none"
 
 
-async def test_every_form_of_patch_is_taken(client: Client, namespace: str) -> None:
+async def test_every_patch_type_is_accepted(client: Client, namespace: str) -> None:
     await client.create(CONFIG_MAPS, namespace, {"metadata": {"name": "c"}, "data": {"a": "1"}})
     await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"b": "2"}})
     await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"c": "3"}}, Patch.STRATEGIC)
@@ -145,7 +147,7 @@ async def test_every_form_of_patch_is_taken(client: Client, namespace: str) -> N
     assert done["data"] == {"b": "4", "c": "3"}
 
 
-async def test_a_refusal_names_the_field(client: Client, namespace: str) -> None:
+async def test_a_rejection_names_the_field(client: Client, namespace: str) -> None:
     with pytest.raises(Invalid) as caught:
         await client.create(RAW_PODS, namespace, {**pod("p"), "spec": {"containers": []}})
     assert caught.value.details
@@ -159,7 +161,7 @@ async def test_a_wrong_token_is_unauthorized(connection: Connection) -> None:
             await client.list(PODS, "default")
 
 
-async def test_a_list_comes_in_pages_and_selections(client: Client, namespace: str) -> None:
+async def test_a_list_supports_pages_and_selectors(client: Client, namespace: str) -> None:
     for number in range(7):
         await client.create(PODS, namespace, pod(f"p{number}", parity=str(number % 2)))
     whole = await client.list(PODS, namespace, page=3)
@@ -172,7 +174,7 @@ async def test_a_list_comes_in_pages_and_selections(client: Client, namespace: s
     assert sorted(item.metadata.name for item in left) == ["p0", "p2", "p4", "p6"]
 
 
-async def test_a_reflector_tells_what_happens(client: Client, namespace: str) -> None:
+async def test_a_reflector_delivers_changes(client: Client, namespace: str) -> None:
     await client.create(PODS, namespace, pod("old", app="x"))
     time = FakeTime()
     async with following(client, time, namespace, label_selector="app") as (reflector, follower):
@@ -208,7 +210,7 @@ class Belated(Client):
         return Listing(listing.items, "1") if self.lists == 1 else listing
 
 
-async def test_a_version_that_is_long_past_loses_and_doubles_nothing(connection: Connection, namespace: str) -> None:
+async def test_an_expired_version_neither_loses_nor_duplicates_changes(connection: Connection, namespace: str) -> None:
     """One server may still know its history since then, the other says that it is gone: it comes to the same."""
     async with Belated(connection) as client:
         await client.create(PODS, namespace, pod("p"))
@@ -218,7 +220,7 @@ async def test_a_version_that_is_long_past_loses_and_doubles_nothing(connection:
             assert follower.told == ["Added p", "Added q"]
 
 
-async def test_an_event_is_made_and_counted(client: Client, namespace: str) -> None:
+async def test_an_event_is_created_and_counted(client: Client, namespace: str) -> None:
     made = await client.create(PODS, namespace, pod("p"))
     about = ObjectReference("v1", "Pod", "p", namespace, made.metadata.uid)
     async with EventRecorder(client, "volcanopy-scheduler") as recorder:

@@ -12,7 +12,7 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.mark.parametrize("title", STORIES)
-async def test_both_servers_tell_the_same_story(title: str, pair: tuple[Server, Server]) -> None:
+async def test_both_servers_give_the_same_responses(title: str, pair: tuple[Server, Server]) -> None:
     """Every step's code, reason, message, warnings and object are the same on both."""
     real, embedded = pair
     namespace = f"contract-{next(_NUMBERS)}"

@@ -68,7 +68,7 @@ def test_without_go_ci_fails(machine: dict[str, str]) -> None:
     assert "CI must test on it" in said
 
 
-def test_two_callers_at_once_build_once(machine: dict[str, str], tmp_path: Path) -> None:
+def test_concurrent_callers_build_once(machine: dict[str, str], tmp_path: Path) -> None:
     """The second finds the first at work, waits, and uses what it built; a third has nothing to say or do."""
     program(tmp_path / "bin" / "go", GO)
     callers = [start(machine), start(machine)]
@@ -80,7 +80,7 @@ def test_two_callers_at_once_build_once(machine: dict[str, str], tmp_path: Path)
     assert run(machine) == (0, "")
 
 
-def test_kubectl_is_built_where_there_is_none(machine: dict[str, str], tmp_path: Path) -> None:
+def test_kubectl_is_built_if_missing(machine: dict[str, str], tmp_path: Path) -> None:
     program(tmp_path / "bin" / "go", GO)
     (tmp_path / "bin" / "kubectl").unlink()
     assert run(machine)[0] == 0
@@ -90,7 +90,7 @@ def test_kubectl_is_built_where_there_is_none(machine: dict[str, str], tmp_path:
 
 
 @pytest.mark.parametrize(("ci", "expected"), [({}, 0), ({"CI": "1"}, 1)])
-def test_a_build_that_fails_leaves_nothing_and_shows_why(
+def test_a_failed_build_leaves_nothing_and_shows_its_error(
     machine: dict[str, str], tmp_path: Path, ci: dict[str, str], expected: int
 ) -> None:
     program(tmp_path / "bin" / "go", BROKEN_GO)
@@ -111,7 +111,7 @@ def test_a_given_folder_is_used(machine: dict[str, str], tmp_path: Path, monkeyp
     assert run(machine | {"KUBEBUILDER_ASSETS": str(given)}) == (0, "")
 
 
-def test_a_given_folder_that_lacks_a_program_is_named_and_passed_over(
+def test_a_given_folder_without_a_program_is_named_and_skipped(
     machine: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = tmp_path / "given"

@@ -56,7 +56,7 @@ def gone(plane: ControlPlane, path: str) -> bool:
     return False
 
 
-def test_kubectl_reads_the_version_that_the_module_asks_for(plane: ControlPlane) -> None:
+def test_kubectl_reads_the_version_of_the_module(plane: ControlPlane) -> None:
     program = kubectl()
     assert program is not None
     command = [str(program), f"--kubeconfig={plane.kubeconfig}", "version", "-o", "json"]
@@ -64,7 +64,7 @@ def test_kubectl_reads_the_version_that_the_module_asks_for(plane: ControlPlane)
     assert json.loads(done.stdout)["serverVersion"]["gitVersion"] == kubernetes_version()
 
 
-def test_a_rule_of_a_custom_resource_refuses_what_breaks_it(plane: ControlPlane, namespace: str) -> None:
+def test_a_validation_rule_of_a_custom_resource_is_enforced(plane: ControlPlane, namespace: str) -> None:
     """CEL is evaluated, and the object that keeps the rule is accepted."""
     integer = {"type": "integer"}
     rule = {"rule": "self.min <= self.max", "message": "min must not exceed max"}
@@ -91,7 +91,7 @@ def test_a_pod_is_bound_once(plane: ControlPlane, namespace: str, node: dict[str
     assert refused.value.status == 409
 
 
-def test_what_is_owned_goes_with_its_owner(plane: ControlPlane, namespace: str) -> None:
+def test_owned_objects_are_deleted_with_their_owner(plane: ControlPlane, namespace: str) -> None:
     pods = f"{NAMESPACES}/{namespace}/pods"
     maps = f"{NAMESPACES}/{namespace}/configmaps"
     owner = plane.request("POST", maps, {"metadata": {"name": "owner"}})
@@ -103,14 +103,14 @@ def test_what_is_owned_goes_with_its_owner(plane: ControlPlane, namespace: str) 
     assert not gone(plane, f"{pods}/free")
 
 
-def test_a_deleted_namespace_takes_its_pods_along(plane: ControlPlane) -> None:
+def test_the_pods_of_a_deleted_namespace_are_deleted(plane: ControlPlane) -> None:
     plane.request("POST", NAMESPACES, {"metadata": {"name": "short-lived"}})
     plane.request("POST", f"{NAMESPACES}/short-lived/pods", pod("p"))
     plane.request("DELETE", f"{NAMESPACES}/short-lived")
     eventually(lambda: gone(plane, f"{NAMESPACES}/short-lived"), 20)
 
 
-def test_a_user_may_only_what_a_role_binding_gives(plane: ControlPlane, namespace: str) -> None:
+def test_a_user_has_only_the_permissions_of_its_role_bindings(plane: ControlPlane, namespace: str) -> None:
     """Someone without a role is refused; the group's binding to `view` lets them read, and not write."""
     config = plane.kubeconfig_for("jane", ["readers"])
 
@@ -131,7 +131,7 @@ def test_a_user_may_only_what_a_role_binding_gives(plane: ControlPlane, namespac
     assert jane("auth", "can-i", "delete", "pods").stdout == "no\n"
 
 
-def test_a_kind_that_is_there_from_the_start_is_collected_from_the_start(plane: ControlPlane, namespace: str) -> None:
+def test_kinds_present_at_startup_are_garbage_collected(plane: ControlPlane, namespace: str) -> None:
     """Otherwise the garbage collector would come to know a new kind of owner only after half a minute."""
     owners = f"/apis/example.org/v1/namespaces/{namespace}/owners"
     body = {"apiVersion": "example.org/v1", "kind": "Owner", "metadata": {"name": "o"}}
@@ -144,7 +144,7 @@ def test_a_kind_that_is_there_from_the_start_is_collected_from_the_start(plane: 
 
 
 @pytest.mark.usefixtures("plane")
-def test_a_start_that_fails_shows_the_logs_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_shows_the_logs_and_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(StartError, match=r"kube-apiserver ended(?s:.*)no-such-flag"):
         ControlPlane.start(controllers=(), apiserver_flags=["--no-such-flag"])
@@ -152,7 +152,7 @@ def test_a_start_that_fails_shows_the_logs_and_leaves_nothing(tmp_path: Path, mo
 
 
 @pytest.mark.usefixtures("plane")
-def test_nothing_outlives_whoever_started_it(tmp_path: Path) -> None:
+def test_all_processes_end_with_their_starter(tmp_path: Path) -> None:
     """SIGKILL for the starter: its programs end and its directory goes."""
     command = [sys.executable, "-m", "tests.controlplane", "up", "--no-controllers", "--no-crds"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}

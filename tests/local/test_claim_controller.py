@@ -66,7 +66,7 @@ def phase(name: str, wanted: str, namespace: str = "default/") -> Callable[[dict
     )
 
 
-async def test_a_claim_gets_the_smallest_volume_that_suits_it_and_both_say_so(client: Client) -> None:
+async def test_a_claim_is_bound_to_the_smallest_matching_volume(client: Client) -> None:
     for name, size in (("big", "9Gi"), ("right", "2Gi"), ("small", "1Gi")):
         await client.create(VOLUMES, None, volume(name, size))
     await client.create(CLAIMS, "default", claim("data", "2Gi"))
@@ -78,7 +78,7 @@ async def test_a_claim_gets_the_smallest_volume_that_suits_it_and_both_say_so(cl
     assert not volumes["big"]["spec"].get("claimRef")
 
 
-async def test_a_claim_that_waits_for_its_pod_gets_nothing_before(client: Client) -> None:
+async def test_wait_for_first_consumer_delays_binding(client: Client) -> None:
     """The other claim of a class that does not wait is bound meanwhile: the waiting one was looked at before it."""
     waits = body(CLASSES, "local", provisioner="disks.example.com", volumeBindingMode="WaitForFirstConsumer")
     await client.create(CLASSES, None, waits)
@@ -92,7 +92,7 @@ async def test_a_claim_that_waits_for_its_pod_gets_nothing_before(client: Client
     await until(client, CLAIMS, phase("waiting", "Bound"))
 
 
-async def test_a_volume_that_was_made_goes_with_its_claim_and_another_is_released(client: Client) -> None:
+async def test_a_provisioned_volume_is_deleted_with_its_claim_and_others_are_released(client: Client) -> None:
     await client.create(CLASSES, None, body(CLASSES, "fast", provisioner="disks.example.com"))
     await client.create(VOLUMES, None, volume("kept", "1Gi", persistentVolumeReclaimPolicy="Retain"))
     await client.create(CLAIMS, "default", claim("old"))
@@ -106,7 +106,7 @@ async def test_a_volume_that_was_made_goes_with_its_claim_and_another_is_release
     await until(client, VOLUMES, phase("kept", "Released", ""))
 
 
-async def test_a_claim_gives_its_devices_back_when_its_last_pod_is_gone(client: Client) -> None:
+async def test_a_claim_is_deallocated_when_its_last_pod_is_deleted(client: Client) -> None:
     containers = [{"name": "main", "image": "busybox"}]
     spec = {"containers": containers, "resourceClaims": [{"name": "card", "resourceClaimName": "card"}]}
     pod = await client.create(PODS, "default", body(PODS, "a", spec=spec))

@@ -46,7 +46,7 @@ async def test_it_stops_within_a_few_seconds_and_leaves_no_task_behind() -> None
     assert asyncio.all_tasks() == before
 
 
-async def test_what_is_kept_in_a_file_goes_on_in_the_next_cluster(tmp_path: Path) -> None:
+async def test_persisted_objects_are_available_in_the_next_cluster(tmp_path: Path) -> None:
     file = tmp_path / "cluster"
     async with LocalCluster(1, persist=file, parts=CLIENT_ONLY) as first:
         await Creator(first.client).create([batch_job("kept", 1, "1", duration="100ms")])
@@ -55,21 +55,21 @@ async def test_what_is_kept_in_a_file_goes_on_in_the_next_cluster(tmp_path: Path
         await completed(second.client, "kept")
 
 
-async def test_a_taken_port_is_an_os_error() -> None:
+async def test_a_port_in_use_is_an_os_error() -> None:
     async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
         port = int(cluster.url.rpartition(":")[2])
         with pytest.raises(OSError, match="in use"):
             await LocalCluster(0, port=port, parts=CLIENT_ONLY).__aenter__()
 
 
-async def test_a_part_that_cannot_start_is_named_with_its_reason(tmp_path: Path) -> None:
+async def test_a_component_that_cannot_start_is_named_with_its_reason(tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text("actions: enqueue, alocate\n")
     with pytest.raises(ClusterError, match=r"scheduler failed: .*'alocate', did you mean 'allocate'"):
         await LocalCluster(0, parts=Parts(scheduler=SchedulerSettings(config=config))).__aenter__()
 
 
-async def test_a_part_that_ends_by_itself_is_noticed() -> None:
+async def test_a_component_that_ends_unexpectedly_is_detected() -> None:
     async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
         part = next(task for task in asyncio.all_tasks() if task.get_name() == "kubelet")
         part.cancel()
@@ -77,7 +77,7 @@ async def test_a_part_that_ends_by_itself_is_noticed() -> None:
             assert str(await cluster.fault()) == "kubelet failed: stopped unexpectedly"
 
 
-async def test_its_log_can_be_followed_to_the_end() -> None:
+async def test_the_log_can_be_followed_to_the_end() -> None:
     async with LocalCluster(1, parts=CLIENT_ONLY) as cluster:
         container = {"name": "main", "image": "busybox"}
         body: Json = {
@@ -130,7 +130,7 @@ async def test_nodes_may_be_those_of_another_cluster() -> None:
         ),
     ],
 )
-async def test_an_object_that_is_refused_is_named_with_the_reason(body: Json, why: str) -> None:
+async def test_a_rejected_object_is_named_with_the_reason(body: Json, why: str) -> None:
     async with LocalCluster(0, parts=CLIENT_ONLY) as cluster:
         with pytest.raises(CreateError, match=why):
             await Creator(cluster.client).create([body])
@@ -146,7 +146,7 @@ async def test_namespaces_are_made_and_what_exists_is_changed() -> None:
         assert (await cluster.client.get(maps, "new", "c"))["data"] == {"key": "2"}
 
 
-async def test_the_machinery_needs_nothing_of_the_embedded_server_but_its_api() -> None:
+async def test_controllers_use_only_the_api_of_the_embedded_server() -> None:
     """Two of them on one server: the second serves what the first has left."""
     async with LocalCluster(1, parts=CLIENT_ONLY) as cluster:
         async with Components(connection_to(cluster.server)) as services:

@@ -32,14 +32,14 @@ def said(found: Json, *, previous: bool = False) -> list[str]:
     return [line.text for line in lines(found, "c", Stages(), previous=previous)]
 
 
-def test_a_running_container_says_that_it_is_simulated_and_how_it_will_end() -> None:
+def test_the_log_of_a_running_container_states_the_simulation_and_its_end() -> None:
     assert said(pod(RUNNING)) == [
         "simulated: container c of pod lab/x on node n1 started at 2030-01-01T00:00:00Z",
         'simulated: the command ["sleep", "3"] is not executed; it exits with code 0 after 3s',
     ]
 
 
-def test_an_ended_container_says_how_it_ended() -> None:
+def test_the_log_of_an_ended_container_states_how_it_ended() -> None:
     assert said(pod(ENDED))[-1] == "simulated: ended with exit code 0 at 2030-01-01T00:00:03Z"
 
 
@@ -47,7 +47,7 @@ def test_the_log_is_that_of_the_last_run_while_a_restart_is_waited_for() -> None
     assert said(pod(WAITING)) == said(pod(WAITING), previous=True) == said(pod(ENDED))
 
 
-def test_a_container_that_never_ends_says_so() -> None:
+def test_the_log_of_an_endless_container_states_it() -> None:
     assert said(pod(RUNNING, duration="forever"))[1].endswith("it runs until it is stopped")
 
 
@@ -58,7 +58,7 @@ def test_a_container_that_never_ends_says_so() -> None:
         (RUNNING, True, 'previous terminated container "c" in pod "x" not found'),
     ],
 )
-def test_where_there_is_no_log_a_real_kubelets_words_say_so(status: Json, previous: bool, message: str) -> None:
+def test_a_missing_log_has_the_message_of_the_kubelet(status: Json, previous: bool, message: str) -> None:
     with pytest.raises(NoLogError, match=message):
         lines(pod(status), "c", Stages(), previous=previous)
 
@@ -67,18 +67,18 @@ def test_where_there_is_no_log_a_real_kubelets_words_say_so(status: Json, previo
     ("query", "count"),
     [({}, 3), ({"tailLines": "1"}, 1), ({"tailLines": "0"}, 0), ({"sinceTime": LATER}, 1), ({"sinceSeconds": "1"}, 1)],
 )
-def test_the_query_chooses_lines(query: dict[str, str], count: int) -> None:
+def test_query_parameters_select_lines(query: dict[str, str], count: int) -> None:
     now = 1_893_456_004.0  # four seconds after the start
     assert text(lines(pod(ENDED), "c", Stages()), query, now).count(b"\n") == count
 
 
-def test_lines_may_be_stamped_and_cut_off() -> None:
+def test_lines_may_have_timestamps_and_a_byte_limit() -> None:
     found = lines(pod(ENDED), "c", Stages())
     assert text(found, {"timestamps": "true"}, 0.0).startswith(b"2030-01-01T00:00:00Z simulated: ")
     assert text(found, {"limitBytes": "9"}, 0.0) == b"simulated"
 
 
-async def test_the_forecast_is_kept(kubelet: Rig) -> None:
+async def test_the_log_forecast_matches_the_outcome(kubelet: Rig) -> None:
     """The log that a running pod shows foretells the exit code that it ends with."""
     await kubelet.run("p", said={"duration": "200ms", "exit-code": "7"})
     running = await kubelet.pod("p", "Running")

@@ -17,7 +17,7 @@ def held(found: Json, kind: str) -> str:
     return next((one["status"] for one in found["status"].get("conditions") or () if one["type"] == kind), "")
 
 
-async def test_a_pod_runs_and_ends_and_tells_all_that_a_real_one_would(kubelet: Rig) -> None:
+async def test_a_pod_has_the_statuses_of_a_real_kubelet(kubelet: Rig) -> None:
     await kubelet.run("p", said={"duration": "300ms"})
     running = (await kubelet.pod("p", "Running"))["status"]
     assert running["podIPs"] == [{"ip": running["podIP"]}]
@@ -30,7 +30,7 @@ async def test_a_pod_runs_and_ends_and_tells_all_that_a_real_one_would(kubelet: 
     assert held(ended, "Ready") == "False"
 
 
-async def test_a_pods_life_takes_two_writes(kubelet: Rig) -> None:
+async def test_a_pod_lifecycle_takes_two_writes(kubelet: Rig) -> None:
     before = kubelet.kubelet.written
     for number in range(20):
         await kubelet.run(f"p{number}", said={"duration": "300ms"})
@@ -38,14 +38,14 @@ async def test_a_pods_life_takes_two_writes(kubelet: Rig) -> None:
     assert kubelet.kubelet.written - before <= 2 * 20
 
 
-async def test_a_long_start_is_told_beforehand(kubelet: Rig) -> None:
+async def test_a_slow_start_is_reported_as_container_creating(kubelet: Rig) -> None:
     await kubelet.run("p", said={"start-delay": "1h"})
     pods = await kubelet.until(PODS, lambda pods: bool(pods["p"]["status"].get("containerStatuses")))
     assert pods["p"]["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert pods["p"]["status"]["phase"] == "Pending"
 
 
-async def test_a_failing_container_is_restarted_until_it_ends_well(kubelet: Rig) -> None:
+async def test_a_failing_container_is_restarted_until_it_succeeds(kubelet: Rig) -> None:
     said = {"duration": "50ms", "exit-code": "1,2,0"}
     await kubelet.run("p", said=said, restartPolicy="OnFailure")
     ended = await kubelet.pod("p", "Succeeded")
@@ -53,7 +53,7 @@ async def test_a_failing_container_is_restarted_until_it_ends_well(kubelet: Rig)
     assert (status["restartCount"], status["state"]["terminated"]["exitCode"]) == (2, 0)
 
 
-async def test_an_annotation_that_makes_no_sense_fails_the_pod_and_is_named(kubelet: Rig) -> None:
+async def test_an_invalid_annotation_fails_the_pod_and_is_named(kubelet: Rig) -> None:
     await kubelet.run("p", said={"duration": "a while"})
     status = (await kubelet.pod("p", "Failed"))["status"]
     assert status["reason"] == "InvalidAnnotation"
@@ -107,7 +107,7 @@ async def test_a_pod_that_waits_for_its_start_can_be_deleted(kubelet: Rig) -> No
         await kubelet.gone(name)
 
 
-async def test_pods_on_nodes_of_others_are_left_alone(server: ApiServer) -> None:
+async def test_pods_on_other_nodes_are_ignored(server: ApiServer) -> None:
     async with rig(server, QUICK, adopt_all=False) as made:
         await made.client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
         await made.kubelet.add_nodes([nodes.manifest("ours")])
@@ -117,7 +117,7 @@ async def test_pods_on_nodes_of_others_are_left_alone(server: ApiServer) -> None
         assert (await made.client.get(PODS, "default", "theirs"))["status"]["phase"] == "Pending"
 
 
-async def test_a_kubelet_that_starts_anew_goes_on_where_the_last_one_stopped(server: ApiServer) -> None:
+async def test_a_restarted_kubelet_continues_running_pods(server: ApiServer) -> None:
     async with rig(server, QUICK, nodes=1) as first:
         await first.run("long", said=FOREVER)
         await first.run("short", said={"duration": "400ms"})
@@ -132,7 +132,7 @@ async def test_a_kubelet_that_starts_anew_goes_on_where_the_last_one_stopped(ser
         assert new["podIP"] not in {before["podIP"], ""}
 
 
-async def test_nodes_are_ready_and_give_signs_of_life(kubelet: Rig) -> None:
+async def test_nodes_are_ready_and_send_heartbeats(kubelet: Rig) -> None:
     found = await kubelet.until(NODES, lambda found: all(held(node, "Ready") == "True" for node in found.values()))
     assert list(found) == ["node-1", "node-2"]
     assert found["node-1"]["status"]["allocatable"] == dict(nodes.DEFAULT_CAPACITY)
@@ -141,7 +141,7 @@ async def test_nodes_are_ready_and_give_signs_of_life(kubelet: Rig) -> None:
     assert leases["node-2"]["metadata"]["ownerReferences"][0]["uid"] == found["node-2"]["metadata"]["uid"]
 
 
-async def test_a_node_that_anybody_makes_is_served(kubelet: Rig) -> None:
+async def test_nodes_created_by_users_are_simulated(kubelet: Rig) -> None:
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own"}, "status": {"capacity": {"cpu": "2"}}}
     await kubelet.client.create(NODES, None, body)
     found = await kubelet.until(NODES, lambda found: "own" in found and held(found["own"], "Ready") == "True")
@@ -156,7 +156,7 @@ async def test_a_pod_that_comes_before_its_node_runs_once_the_node_is_there(kube
     await kubelet.pod("p", "Succeeded")
 
 
-async def test_the_pods_of_a_deleted_node_go_with_it(kubelet: Rig) -> None:
+async def test_the_pods_of_a_deleted_node_are_deleted(kubelet: Rig) -> None:
     await kubelet.run("p", "node-1", said=FOREVER)
     await kubelet.run("q", "node-2", said=FOREVER)
     await kubelet.pod("p", "Running")
@@ -166,7 +166,7 @@ async def test_the_pods_of_a_deleted_node_go_with_it(kubelet: Rig) -> None:
     assert (await kubelet.client.get(PODS, "default", "q"))["status"]["phase"] == "Running"
 
 
-async def test_a_failed_node_says_nothing_until_it_is_restored(kubelet: Rig) -> None:
+async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Rig) -> None:
     await kubelet.run("p", said=FOREVER)
     await kubelet.pod("p", "Running")
     await kubelet.kubelet.fail_node("node-1")
@@ -191,7 +191,7 @@ async def test_conditions_of_others_stay_in_a_pods_status(kubelet: Rig) -> None:
     assert held(ended, "example.io/checked") == "True"
 
 
-async def test_a_namesake_does_not_inherit_the_life_of_a_deleted_pod(kubelet: Rig) -> None:
+async def test_a_recreated_pod_does_not_inherit_the_state_of_its_predecessor(kubelet: Rig) -> None:
     await kubelet.run("p", said={"duration": "0s"})
     await kubelet.pod("p", "Succeeded")
     await kubelet.client.delete(PODS, "default", "p", grace=0)

@@ -48,7 +48,7 @@ def test_an_exit_code_other_than_zero_fails_the_pod() -> None:
     assert (found.phase, found.main[0].last and found.main[0].last.code) == ("Failed", 3)
 
 
-def test_a_pod_that_is_always_restarted_runs_for_ever_unless_it_says_otherwise() -> None:
+def test_a_pod_with_restart_policy_always_runs_forever_by_default() -> None:
     assert at(made("Always"), BORN, BORN + 1e8).until == math.inf
     assert at(made("Never"), BORN, BORN + 1).until < BORN + 6
 
@@ -66,7 +66,7 @@ def test_a_failed_container_is_restarted_with_growing_pauses() -> None:
     assert (waiting.phase, waiting.main[0].reason, waiting.main[0].restarts) == ("Running", "CrashLoopBackOff", 1)
 
 
-def test_exit_codes_are_used_up_run_by_run() -> None:
+def test_each_run_uses_the_next_exit_code() -> None:
     life = made("OnFailure", duration="1s", exit_code="1,1,0", back_off="1s", start_delay="0s")
     found = at(life, BORN, BORN + 60)
     assert (found.phase, found.main[0].restarts) == ("Succeeded", 2)
@@ -91,7 +91,7 @@ def test_a_failed_init_container_fails_a_pod_that_is_never_restarted() -> None:
     assert (found.phase, found.main[0].state) == ("Failed", "waiting")
 
 
-def test_a_sidecar_neither_holds_up_the_start_nor_the_end() -> None:
+def test_a_sidecar_delays_neither_start_nor_end() -> None:
     life = made(init=(("proxy", "i", "Always"),), duration="2s", start_delay="0s")
     assert at(life, BORN, BORN + 1).init[0].state == "running"
     found = at(life, BORN, BORN + 3)
@@ -104,7 +104,7 @@ def test_a_pod_lives_as_long_as_its_longest_container() -> None:
     assert [phase(life, seconds) for seconds in (5.0, 8.0)] == ["Running", "Failed"]
 
 
-def test_a_deadline_ends_a_pod_and_says_so() -> None:
+def test_a_deadline_ends_a_pod_with_its_reason() -> None:
     life = made(duration="forever", deadline=7)
     assert at(life, BORN, BORN + 1).until == BORN + 7
     found = at(life, BORN, BORN + 8)
@@ -127,7 +127,7 @@ def test_a_deadline_after_the_end_changes_nothing() -> None:
         ("exit-code", "", "'' is not an exit code"),
     ],
 )
-def test_an_annotation_that_makes_no_sense_is_named_with_the_fix(key: str, text: str, meant: str) -> None:
+def test_an_invalid_annotation_is_named_with_the_fix(key: str, text: str, meant: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         script({"sim.volcanopy.io/" + key: text}, [("main", "image")], [], "Never", "uid", Stages())
     assert str(caught.value).startswith(f"annotation sim.volcanopy.io/{key}: {meant}")
@@ -151,7 +151,7 @@ lives = st.builds(
 
 @given(life=lives, when=st.floats(0, 40), gap=st.floats(0, 40))
 @example(life=made(duration="0s", start_delay="0s"), when=0.0, gap=0.0)
-def test_a_pod_never_goes_back_and_what_is_over_stays_over(life: Script, when: float, gap: float) -> None:
+def test_the_phases_of_a_pod_only_advance(life: Script, when: float, gap: float) -> None:
     early, late = at(life, BORN, BORN + when), at(life, BORN, BORN + when + gap)
     assert ORDER[early.phase] <= ORDER[late.phase]
     for before, after in zip((*early.init, *early.main), (*late.init, *late.main), strict=True):
@@ -161,7 +161,7 @@ def test_a_pod_never_goes_back_and_what_is_over_stays_over(life: Script, when: f
 
 
 @given(life=lives, when=st.floats(0, 40))
-def test_a_pod_changes_when_it_says_and_not_before(life: Script, when: float) -> None:
+def test_a_pod_changes_exactly_at_its_next_change(life: Script, when: float) -> None:
     now = BORN + when
     found = at(life, BORN, now)
     assert found.until > now
@@ -172,7 +172,7 @@ def test_a_pod_changes_when_it_says_and_not_before(life: Script, when: float) ->
 
 
 @given(life=lives, when=st.floats(0, 40))
-def test_stopping_leaves_nothing_running(life: Script, when: float) -> None:
+def test_a_stopped_pod_has_no_running_container(life: Script, when: float) -> None:
     found = cut(at(life, BORN, BORN + when), BORN + when, 143)
     assert found.over
     assert not any(span.state == "running" for span in (*found.init, *found.main))

@@ -34,7 +34,7 @@ plans = st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100) | st.just
 
 
 @given(plan=plans)
-def test_each_key_comes_once_at_the_time_last_said(plan: list[tuple[str, float]]) -> None:
+def test_each_key_is_returned_once_at_its_last_set_time(plan: list[tuple[str, float]]) -> None:
     async def told() -> list[str]:
         clock = Now()
         agenda = TimerQueue(clock)
@@ -49,7 +49,7 @@ def test_each_key_comes_once_at_the_time_last_said(plan: list[tuple[str, float]]
     assert sorted(due) == sorted(["mark", *(key for key, when in latest.items() if when <= 50.0)])
 
 
-async def test_waiting_ends_when_something_earlier_is_put() -> None:
+async def test_waiting_ends_when_an_earlier_key_is_set() -> None:
     agenda = TimerQueue()
     agenda.put("later", math.nextafter(math.inf, 0))
     waiting = asyncio.create_task(agenda.due())
@@ -59,7 +59,7 @@ async def test_waiting_ends_when_something_earlier_is_put() -> None:
         assert await waiting == ["now"]
 
 
-async def test_what_is_dropped_never_comes() -> None:
+async def test_dropped_keys_are_never_returned() -> None:
     agenda = TimerQueue()
     agenda.put("a", 0.0)
     agenda.put("b", 0.0)
@@ -100,7 +100,7 @@ async def idle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_key_is_never_worked_on_twice_at_once_and_what_comes_meanwhile_is_not_lost() -> None:
+async def test_a_key_is_processed_by_one_worker_and_updates_are_not_lost() -> None:
     record = Record()
     crew = TimedWorkers("thing", record.act, 4)
     async with working(crew):
@@ -116,7 +116,7 @@ async def test_a_key_is_never_worked_on_twice_at_once_and_what_comes_meanwhile_i
     assert record.done == ["begin a", "end a"] * 2
 
 
-async def test_no_more_is_done_at_once_than_there_are_workers() -> None:
+async def test_concurrency_is_limited_by_the_workers() -> None:
     record = Record()
     crew = TimedWorkers("thing", record.act, 2)
     async with working(crew):
@@ -129,7 +129,7 @@ async def test_no_more_is_done_at_once_than_there_are_workers() -> None:
         await record.until(10)
 
 
-async def test_what_fails_is_tried_again_and_others_are_not_held_up() -> None:
+async def test_failures_are_retried_without_delaying_other_keys() -> None:
     record = Record()
 
     async def act(key: str) -> float:

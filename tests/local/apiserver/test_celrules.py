@@ -48,7 +48,7 @@ def judge(rule: str, schema: dict[str, Any], value: Any, **source: Any) -> str |
         "self.port == 80",
     ],
 )
-def test_rules_can_say(rule: str) -> None:
+def test_rules_support_kubernetes_functions(rule: str) -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -80,11 +80,11 @@ def test_rules_can_say(rule: str) -> None:
     assert judge(rule, schema, value) is None
 
 
-def test_a_failed_rule_without_a_message_shows_itself() -> None:
+def test_a_failed_rule_without_a_message_shows_its_expression() -> None:
     assert judge("self > 3", NUMBER, 2) == "spec: Invalid value: 2: failed rule: self > 3"
 
 
-def test_the_message_expression_wins_and_the_message_stands_in_for_it() -> None:
+def test_the_message_expression_precedes_the_message() -> None:
     said = judge("self > 3", NUMBER, 2, message="too small", messageExpression="'only ' + string(self)")
     assert said == "spec: Invalid value: 2: only 2"
     broken = judge("self > 3", NUMBER, 2, message="too small", messageExpression="'only ' + string(self / 0)")
@@ -99,7 +99,7 @@ def test_the_message_expression_wins_and_the_message_stands_in_for_it() -> None:
         ("FieldValueInvalid", "spec.name: Invalid value: why"),
     ],
 )
-def test_reason_and_field_path_shape_the_error(reason: str, said: str) -> None:
+def test_reason_and_field_path_are_used_in_the_error(reason: str, said: str) -> None:
     schema = {"type": "object", "properties": {"name": TEXT}}
     assert judge("has(self.name)", schema, {}, reason=reason, message="why", fieldPath=".name") == said
 
@@ -121,7 +121,7 @@ def test_a_rule_that_cannot_be_evaluated_is_an_error_not_a_pass(rule: str, said:
     assert said in (judge(rule, schema, {"items": [], "n": 1}) or "")
 
 
-def test_a_rule_that_does_not_compile_is_refused_with_its_text() -> None:
+def test_a_rule_that_does_not_compile_is_rejected_with_its_text() -> None:
     with pytest.raises(RuleError, match=r"rule 'self\.\(' does not compile"):
         compile_rules(read_schema({"type": "object", "x-kubernetes-validations": [{"rule": "self.("}]}))
 
@@ -139,7 +139,7 @@ def test_a_rule_may_take_the_old_value_as_optional() -> None:
     assert rule.judge("a", "a", ()) is not None
 
 
-def test_comparing_whole_objects_sees_every_field() -> None:
+def test_comparing_whole_objects_compares_every_field() -> None:
     """Fields that a rule does not name are left out for speed, but not where objects are compared."""
     schema = {
         "type": "object",

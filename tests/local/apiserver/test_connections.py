@@ -73,13 +73,13 @@ def bodies(answers: bytes) -> list[bytes]:
 LAST = b"GET /last HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 
 
-async def test_requests_sent_at_once_are_answered_in_their_order(place: Place) -> None:
+async def test_pipelined_requests_are_answered_in_order(place: Place) -> None:
     sent = b"".join(b"POST /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab" % number for number in range(100))
     answers = bodies(await place.talk(sent + LAST))
     assert answers == [*(b"POST /%d 2 ab" % number for number in range(100)), b"GET /last 0 "]
 
 
-async def test_a_request_that_waits_holds_back_those_behind_it(place: Place) -> None:
+async def test_a_waiting_request_delays_later_pipelined_requests(place: Place) -> None:
     talk = asyncio.create_task(place.talk(b"GET /held HTTP/1.1\r\nHost: h\r\n\r\n" + LAST))
     await place.arrived.wait()
     place.go.set()
@@ -97,7 +97,7 @@ async def test_a_body_may_come_in_chunks_and_in_single_bytes(place: Place) -> No
     writer.close()
 
 
-async def test_a_client_that_asks_whether_to_send_its_body_is_told_to(place: Place) -> None:
+async def test_expect_100_continue_is_answered(place: Place) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     writer.write(
         b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
@@ -108,7 +108,7 @@ async def test_a_client_that_asks_whether_to_send_its_body_is_told_to(place: Pla
     writer.close()
 
 
-async def test_head_is_answered_without_the_body_but_with_its_length(place: Place) -> None:
+async def test_head_has_no_body_but_its_length(place: Place) -> None:
     answer = await place.talk(b"HEAD /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert body == b""
@@ -122,7 +122,7 @@ async def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection(
     assert b"Transfer-Encoding" not in head
 
 
-async def test_a_stream_is_chunked_and_the_connection_lives_on(place: Place) -> None:
+async def test_a_stream_is_chunked_and_the_connection_is_kept_alive(place: Place) -> None:
     answer = await place.talk(b"GET /stream HTTP/1.1\r\nHost: h\r\n\r\n" + LAST)
     first, _, second = answer.partition(b"0\r\n\r\n")
     assert first.endswith(b"\r\n\r\n3\r\none\r\n3\r\ntwo\r\n")
@@ -143,13 +143,13 @@ async def test_a_stream_waits_for_a_slow_reader(place: Place) -> None:
     writer.close()
 
 
-async def test_what_is_no_http_is_answered_400_after_what_came_before(place: Place) -> None:
+async def test_invalid_http_is_answered_400_after_earlier_responses(place: Place) -> None:
     answer = await place.talk(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\nnonsense\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"\r\n\r\nGET /x 0 HTTP/1.1 400 Bad Request\r\n" in answer
 
 
-async def test_endless_headers_are_refused(place: Place) -> None:
+async def test_too_long_headers_are_rejected(place: Place) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     writer.write(b"GET /x HTTP/1.1\r\nHost: h\r\nX-Long: ")
     writer.write(b"x" * 300_000)
@@ -157,19 +157,19 @@ async def test_endless_headers_are_refused(place: Place) -> None:
     writer.close()
 
 
-async def test_of_a_body_that_is_too_long_the_handler_sees_that_it_is(place: Place) -> None:
+async def test_the_handler_sees_that_a_body_is_too_long(place: Place) -> None:
     size = BODY_LIMIT + 100_000
     sent = b"POST /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (size, b"x" * size)
     assert bodies(await place.talk(sent)) == [b"POST /x %d %b" % (BODY_LIMIT + 1, b"x" * 20)]
 
 
-async def test_an_upgrade_is_not_taken_up(place: Place) -> None:
+async def test_an_upgrade_is_ignored(place: Place) -> None:
     answer = await place.talk(b"GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     assert bodies(answer) == [b"GET /x 0 "]
     assert b"Connection: close\r\n" in answer
 
 
-async def test_a_client_that_leaves_ends_the_work_for_it(place: Place) -> None:
+async def test_a_disconnected_client_cancels_its_request(place: Place) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", place.port)
     writer.write(b"GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
     await place.arrived.wait()
@@ -192,7 +192,7 @@ async def test_a_stop_lets_a_running_request_finish_and_closes_idle_connections(
     assert not place.listener.connections
 
 
-async def test_a_stop_does_not_wait_for_ever(place: Place) -> None:
+async def test_a_stop_has_a_timeout(place: Place) -> None:
     talk = asyncio.create_task(place.talk(b"GET /held HTTP/1.1\r\nHost: h\r\n\r\n"))
     await place.arrived.wait()
     await place.listener.stop(0.05)

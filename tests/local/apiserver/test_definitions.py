@@ -22,7 +22,7 @@ def pod(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_schema_comes_with_its_references_resolved() -> None:
+def test_the_references_of_a_schema_are_resolved() -> None:
     schema = DEFINITIONS.schema("", "v1", "Pod")
     assert schema is not None
     containers = schema["properties"]["spec"]["properties"]["containers"]
@@ -47,7 +47,7 @@ def test_unknown_fields_are_named_with_their_paths() -> None:
     assert pruned == pod(containers=[{"name": "c"}], volumes=[{"name": "v", "emptyDir": {}}])
 
 
-def test_the_schema_in_a_definition_of_custom_resources_is_known_in_depth_and_its_values_are_free() -> None:
+def test_the_schema_in_a_crd_is_checked_in_depth_and_its_values_are_free() -> None:
     schema = {"type": "object", "properties": {"$ref": {"type": "string", "default": {"any": 1}, "typ": "x"}}}
     crd = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
     said = DEFINITIONS.unknown_fields("apiextensions.k8s.io", "v1", "CustomResourceDefinition", crd)
@@ -81,11 +81,11 @@ GO = "json: cannot unmarshal"
         ),
     ],
 )
-def test_what_cannot_be_decoded_is_said_as_go_says_it(wrong: dict[str, Any], said: str) -> None:
+def test_decoding_errors_have_the_messages_of_go(wrong: dict[str, Any], said: str) -> None:
     assert DEFINITIONS.type_errors("", "v1", "Pod", wrong) == [said]
 
 
-def test_what_can_be_decoded_is_not_complained_about() -> None:
+def test_decodable_values_have_no_errors() -> None:
     right = pod(
         priority=None,
         containers=[{"ports": [{"containerPort": 80}], "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}],
@@ -102,7 +102,7 @@ def test_the_metadata_of_any_object_is_checked() -> None:
     ]
 
 
-def test_loading_is_quick_and_happens_once() -> None:
+def test_schemas_are_loaded_quickly_and_once() -> None:
     """0.02 s was measured; a process that starts the API server must not wait for it."""
     assert Definitions.load() is DEFINITIONS
     program = (

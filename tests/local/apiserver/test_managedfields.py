@@ -55,7 +55,7 @@ def owners(obj: dict[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def test_the_first_apply_creates_the_object_and_owns_what_it_says() -> None:
+def test_the_first_apply_creates_the_object_and_owns_its_fields() -> None:
     made = put(None, deployment(containers=("a",), app="web"))
     assert made["spec"]["replicas"] == 2
     assert owners(made) == {
@@ -77,12 +77,12 @@ def test_the_first_apply_creates_the_object_and_owns_what_it_says() -> None:
     )
 
 
-def test_applying_the_same_again_changes_nothing_at_all() -> None:
+def test_applying_the_same_configuration_again_changes_nothing() -> None:
     made = put(None, deployment())
     assert put(made, deployment(), now=LATER) is made
 
 
-def test_what_is_no_longer_applied_goes() -> None:
+def test_fields_no_longer_applied_are_removed() -> None:
     made = put(None, deployment(app="web", tier="x"))
     again = put(made, deployment(containers=("b",), replicas=None, tier="x"), now=LATER)
     assert again["spec"] == {"template": {"spec": {"containers": [{"name": "b", "image": "b:1"}]}}}
@@ -90,7 +90,7 @@ def test_what_is_no_longer_applied_goes() -> None:
     assert again["metadata"]["managedFields"][0]["time"] == LATER
 
 
-def test_what_another_manager_owns_too_stays() -> None:
+def test_fields_with_another_owner_stay() -> None:
     shared = put(put(None, deployment(app="web")), deployment(replicas=None, app="web"), "other")
     left = put(shared, deployment(replicas=2, containers=("b",)))
     assert left["metadata"]["labels"] == {"app": "web"}
@@ -118,7 +118,7 @@ def test_conflicts_with_ordinary_writes_name_the_version() -> None:
     )
 
 
-def test_force_takes_the_fields_over() -> None:
+def test_force_transfers_the_ownership_of_fields() -> None:
     taken = put(put(None, deployment()), deployment(replicas=3), "other", force=True)
     assert taken["spec"]["replicas"] == 3
     assert ".spec.replicas" in owners(taken)["other"]
@@ -130,7 +130,7 @@ def test_equal_values_are_owned_together_without_conflict() -> None:
     assert owners(both)["other"] == owners(both)["kubectl"]
 
 
-def test_a_write_owns_what_it_changed_and_others_lose_it() -> None:
+def test_a_write_owns_the_fields_that_it_changed() -> None:
     made = put(None, deployment())
     scaled = copy.deepcopy(made)
     scaled["spec"]["replicas"] = 9
@@ -141,13 +141,13 @@ def test_a_write_owns_what_it_changed_and_others_lose_it() -> None:
     assert (entry["manager"], entry["operation"], entry["time"]) == ("controller", "Update", LATER)
 
 
-def test_writes_of_the_status_are_tracked_apart() -> None:
+def test_status_writes_have_their_own_entry() -> None:
     made = put(None, deployment())
     tracked = write(made, {**made, "status": {"replicas": 1}}, "kubectl", "status")
     assert [entry.get("subresource", "") for entry in tracked["metadata"]["managedFields"]] == ["", "status"]
 
 
-def test_a_write_that_changes_nothing_leaves_the_entries_alone() -> None:
+def test_a_write_without_changes_keeps_the_entries() -> None:
     made = put(None, deployment())
     touched = copy.deepcopy(made)
     touched["metadata"]["resourceVersion"] = "7"
@@ -162,13 +162,13 @@ def test_a_write_without_managed_fields_keeps_those_of_the_old_object() -> None:
     assert set(owners(reset)) == {"controller"}
 
 
-def test_removed_fields_are_nobodys() -> None:
+def test_removed_fields_have_no_owner() -> None:
     made = put(None, deployment(app="web"))
     bare = deployment()
     assert ".metadata.labels.app" not in owners(write(made, bare)).get("kubectl", [])
 
 
-def test_an_object_from_before_tracking_belongs_to_before_first_apply() -> None:
+def test_an_untracked_object_is_owned_by_before_first_apply() -> None:
     with pytest.raises(ApplyConflict, match=r'conflict with "before-first-apply" using apps/v1: \.spec\.replicas'):
         put(deployment(), deployment(replicas=3))
 
@@ -212,7 +212,7 @@ def client_side(config: dict[str, Any]) -> dict[str, Any]:
     return write(None, obj, "kubectl-client-side-apply")
 
 
-def test_kubectl_takes_over_what_its_client_side_apply_had_written() -> None:
+def test_kubectl_migrates_the_fields_of_client_side_apply() -> None:
     live = client_side(deployment())
     taken = put(live, deployment(replicas=3))
     assert taken["spec"]["replicas"] == 3
@@ -222,7 +222,7 @@ def test_kubectl_takes_over_what_its_client_side_apply_had_written() -> None:
         put(live, deployment(replicas=3), "other")
 
 
-def test_kubectl_does_not_take_over_what_others_changed_since() -> None:
+def test_kubectl_does_not_migrate_fields_changed_by_others() -> None:
     live = client_side(deployment())
     scaled = copy.deepcopy(live)
     scaled["spec"]["replicas"] = 9
@@ -238,7 +238,7 @@ def test_an_entry_is_dated_when_the_object_changed() -> None:
     }
 
 
-def test_nobody_owns_the_containers_that_every_object_of_a_built_in_kind_has() -> None:
+def test_default_parent_fields_have_no_owner() -> None:
     fields = write(None, deployment(app="web"))["metadata"]["managedFields"][0]["fieldsV1"]
     assert fields["f:metadata"] == {"f:labels": {".": {}, "f:app": {}}}
     containers = fields["f:spec"]["f:template"]["f:spec"]["f:containers"]
@@ -257,7 +257,7 @@ configs = st.builds(
 
 
 @given(st.lists(configs, min_size=1, max_size=4))
-def test_one_managers_object_is_always_what_it_applied_last(applied: list[dict[str, Any]]) -> None:
+def test_an_object_of_one_manager_equals_its_last_apply(applied: list[dict[str, Any]]) -> None:
     live: dict[str, Any] | None = None
     for config in applied:
         before = copy.deepcopy((live, config))
@@ -307,7 +307,7 @@ def members(tree: dict[str, Any]) -> set[str]:
 
 
 @given(sets, sets)
-def test_sets_of_fields_obey_the_laws_of_sets(left: dict[str, Any], right: dict[str, Any]) -> None:
+def test_field_sets_satisfy_the_set_laws(left: dict[str, Any], right: dict[str, Any]) -> None:
     before = copy.deepcopy((left, right))
     assert members(union(left, right)) == members(left) | members(right)
     assert members(intersection(left, right)) == members(left) & members(right)

@@ -40,7 +40,7 @@ def test_the_index_names_a_url_that_changes_with_the_content() -> None:
     }
 
 
-def test_a_patch_of_each_kind_knows_field_validation() -> None:
+def test_a_patch_of_each_kind_has_the_field_validation_parameter() -> None:
     paths = document("", "v1", [POD, NODE], DEFINITIONS)["paths"]
     for path, kind in (("/api/v1/namespaces/{namespace}/pods/{name}", "Pod"), ("/api/v1/nodes/{name}", "Node")):
         patch = paths[path]["patch"]
@@ -62,7 +62,7 @@ def test_a_custom_resource_is_described_by_its_own_schema() -> None:
     assert {"apiVersion", "kind", "metadata"} < schema["properties"].keys()
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     crd = KindInfo(
         "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
     )
@@ -78,12 +78,12 @@ def test_every_reference_leads_somewhere() -> None:
         json.dumps(built)
 
 
-def test_types_are_plain_and_numbers_or_texts_have_their_format() -> None:
+def test_types_are_simple_and_int_or_string_has_its_format() -> None:
     schemas = document("", "v1", [POD], DEFINITIONS)["components"]["schemas"]
     assert schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]["type"] == "array"
     number_or_text = schemas["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
     assert number_or_text == {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"}
 
 
-def test_kinds_of_other_groups_stay_out() -> None:
+def test_kinds_of_other_groups_are_omitted() -> None:
     assert not any("batchjobs" in path for path in document("", "v1", [POD, JOB], DEFINITIONS)["paths"])

@@ -98,13 +98,13 @@ def test_directives_delete_and_replace_maps() -> None:
         strategic_merge(live, {"m": {"$patch": "what"}}, None)
 
 
-def test_primitive_lists_merge_and_lose_what_is_deleted() -> None:
+def test_primitive_lists_merge_and_support_deletion() -> None:
     live = {"finalizers": ["a", "b"]}
     assert strategic_merge(live, {"finalizers": ["b", "c"]}, SCHEMA) == {"finalizers": ["a", "b", "c"]}
     assert strategic_merge(live, {"$deleteFromPrimitiveList/finalizers": ["a"]}, SCHEMA) == {"finalizers": ["b"]}
 
 
-def test_the_element_order_is_obeyed_and_the_servers_own_items_keep_their_place() -> None:
+def test_the_element_order_is_applied_and_other_items_keep_their_position() -> None:
     live = {"containers": [{"name": "sidecar"}, {"name": "a"}, {"name": "b"}]}
     order = [{"name": "b"}, {"name": "a"}]
     merged = strategic_merge(
@@ -115,7 +115,7 @@ def test_the_element_order_is_obeyed_and_the_servers_own_items_keep_their_place(
         strategic_merge(live, {"$setElementOrder/containers": order, "containers": [{"name": "zz"}]}, SCHEMA)
 
 
-def test_retained_keys_are_all_that_stays() -> None:
+def test_only_retained_keys_are_kept() -> None:
     live = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
     patch = {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}
     assert strategic_merge(live, patch, SCHEMA) == {"strategy": {"type": "Recreate"}}
@@ -123,7 +123,7 @@ def test_retained_keys_are_all_that_stays() -> None:
         strategic_merge(live, {"strategy": {"$retainKeys": ["other"], "type": "Recreate"}}, SCHEMA)
 
 
-def test_an_item_without_its_merge_key_is_refused() -> None:
+def test_an_item_without_its_merge_key_is_rejected() -> None:
     with pytest.raises(PatchError, match="does not contain declared merge key: name"):
         strategic_merge({"containers": [{"name": "a"}]}, {"containers": [{"image": "x"}]}, SCHEMA)
 

@@ -74,7 +74,7 @@ def test_secrets_are_base64_and_negative_numbers_negative() -> None:
     assert priority["value"] == -5
 
 
-def test_times_and_numbers_or_texts() -> None:
+def test_times_and_int_or_string() -> None:
     budget = decode(
         body(
             "policy/v1",
@@ -108,19 +108,19 @@ def test_times_and_numbers_or_texts() -> None:
         (b"k8s\0\x0d", "wire type 5 is not used by Kubernetes"),
     ],
 )
-def test_what_cannot_be_decoded_is_refused(sent: bytes, said: str) -> None:
+def test_undecodable_bodies_are_rejected(sent: bytes, said: str) -> None:
     with pytest.raises(ProtobufError, match=said):
         decode(sent)
 
 
 @given(st.dictionaries(st.text("ab", min_size=1), st.text(max_size=5), min_size=1))
-def test_maps_survive(data: dict[str, str]) -> None:
+def test_maps_are_decoded(data: dict[str, str]) -> None:
     sent = body("v1", "ConfigMap", *(field(2, field(1, key) + field(2, value)) for key, value in data.items()))
     assert decode(sent)["data"] == data
 
 
 @given(st.binary(max_size=40))
-def test_no_bytes_do_worse_than_a_refusal(data: bytes) -> None:
+def test_arbitrary_bytes_are_decoded_or_rejected(data: bytes) -> None:
     with contextlib.suppress(ProtobufError):
         decode(b"k8s\0" + data)
     with contextlib.suppress(ProtobufError):

@@ -54,7 +54,7 @@ def test_a_label_selector_selects(text: str, *, selected: bool) -> None:
         ("a=b c", "found 'c', expected: ',' or 'end of string'"),
     ],
 )
-def test_a_wrong_label_selector_says_what_was_expected(text: str, message: str) -> None:
+def test_an_invalid_label_selector_names_the_expected_token(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         LabelSelector.parse(text)
     assert str(caught.value) == message
@@ -69,12 +69,12 @@ def test_keys_and_values_of_labels_must_be_well_formed() -> None:
         LabelSelector.parse("a" * 64)
 
 
-def test_equalities_are_what_an_index_can_be_asked_for() -> None:
+def test_equality_terms_can_use_an_index() -> None:
     assert LabelSelector.parse("a=1,b in (2),c in (3,4),d!=5").equalities == {"a": "1", "b": "2"}
     assert FieldSelector.parse("spec.nodeName=n1,status.phase!=Failed").equalities == {"spec.nodeName": "n1"}
 
 
-def test_a_selector_object_means_the_same_as_its_text() -> None:
+def test_a_selector_object_equals_its_string_form() -> None:
     expressions = [
         {"key": "tier", "operator": "In", "values": ["front", "back"]},
         {"key": "zone", "operator": "DoesNotExist"},
@@ -93,7 +93,7 @@ def test_no_selector_object_selects_nothing_and_an_empty_one_everything() -> Non
     assert label_selector_from_object({}).empty
 
 
-def test_an_unknown_operator_is_refused() -> None:
+def test_an_unknown_operator_is_rejected() -> None:
     with pytest.raises(SelectorError, match='"Near" is not a valid label selector operator'):
         label_selector_from_object({"matchExpressions": [{"key": "a", "operator": "Near"}]})
 
@@ -122,7 +122,7 @@ def test_field_selectors_read_equal_and_unequal_terms() -> None:
     assert not selector.matches({"metadata.name": "a", "status.phase": "Failed"}.__getitem__)
 
 
-def test_field_selectors_know_escapes() -> None:
+def test_field_selectors_support_escapes() -> None:
     assert FieldSelector.parse(r"a=b\,c\=d\\").terms == (("a", "=", "b,c=d\\"),)
     with pytest.raises(SelectorError, match="invalid escape sequence"):
         FieldSelector.parse(r"a=b\x")

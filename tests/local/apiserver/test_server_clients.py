@@ -74,7 +74,7 @@ async def test_kubectl_applies_shows_changes_and_deletes(kubectl: Kubectl) -> No
     ] == 'Error from server (NotFound): widgets.contract.example.io "w" not found\n'
 
 
-async def test_kubectl_refuses_what_the_server_refuses(kubectl: Kubectl) -> None:
+async def test_kubectl_prints_the_rejections_of_the_server(kubectl: Kubectl) -> None:
     await _ok(kubectl, "apply", "-f", "-", given=WIDGET_DEFINITION)
     code, output = await kubectl("apply", "-f", "-", given=widget(colour="red"))
     assert code == 1
@@ -161,7 +161,7 @@ async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -
     assert told == ["created w", "updated w", "deleted w"]
 
 
-async def test_a_client_that_leaves_takes_its_watch_with_it(server: ApiServer, client: Client) -> None:
+async def test_the_watch_of_a_disconnected_client_ends(server: ApiServer, client: Client) -> None:
     bucket = server.context.store.bucket("pods")
     async with client.watching(f"{PODS}?resourceVersion=1"):
         assert len(bucket.watchers) == 1

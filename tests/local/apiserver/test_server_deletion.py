@@ -21,7 +21,7 @@ async def test_dependents_follow_their_owner(client: Client) -> None:
     await client.until(f"{PODS}/grandchild", 404)
 
 
-async def test_orphans_stay_and_forget_their_owner(client: Client) -> None:
+async def test_orphaned_dependents_stay_without_owner_reference(client: Client) -> None:
     await _family(client)
     await client.delete(f"{MAPS}/parent", propagationPolicy="Orphan")
     await client.until(f"{MAPS}/parent", 404)
@@ -42,7 +42,7 @@ async def test_a_foreground_deletion_waits_for_dependents(client: Client) -> Non
     await client.until(f"{MAPS}/parent", 404)
 
 
-async def test_a_child_of_two_stays_with_the_other(client: Client) -> None:
+async def test_a_dependent_with_two_owners_stays_until_both_are_deleted(client: Client) -> None:
     parents = [await client.create(MAPS, map_of(name)) for name in ("one", "two")]
     await client.create(MAPS, map_of("child", ownerReferences=[owner(parent) for parent in parents]))
     async with client.watching(f"{MAPS}?fieldSelector=metadata.name%3Dchild&resourceVersion=") as watch:
@@ -54,7 +54,7 @@ async def test_a_child_of_two_stays_with_the_other(client: Client) -> None:
         assert (await watch.next())["type"] == "DELETED"
 
 
-async def test_a_job_leaves_its_pods_unless_told_otherwise(client: Client) -> None:
+async def test_pods_of_a_deleted_job_are_orphaned_by_default(client: Client) -> None:
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     job = await client.create(jobs, {"metadata": {"name": "j"}, "spec": {"template": template}})
@@ -65,7 +65,7 @@ async def test_a_job_leaves_its_pods_unless_told_otherwise(client: Client) -> No
     assert "ownerReferences" not in (await client.get(f"{PODS}/p"))["metadata"]
 
 
-async def test_a_namespace_waits_for_what_is_held(client: Client) -> None:
+async def test_a_namespace_waits_for_objects_with_finalizers(client: Client) -> None:
     await client.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
     inner = "/api/v1/namespaces/ns/configmaps"
     await client.create(inner, map_of("held", finalizers=["example.com/hold"]))
@@ -91,7 +91,7 @@ async def test_a_collection_is_deleted_by_selector(client: Client) -> None:
     assert [item["metadata"]["name"] for item in (await client.get(MAPS))["items"]] == ["b"]
 
 
-async def test_an_eviction_asks_the_budget(client: Client) -> None:
+async def test_an_eviction_checks_the_disruption_budget(client: Client) -> None:
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     selector = {"matchLabels": {"app": "x"}}
     await client.create(budgets, {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": selector}})

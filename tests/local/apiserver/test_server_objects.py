@@ -32,7 +32,7 @@ def thing(name: str, version: str = "v1", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": f"example.io/{version}", "kind": "Thing", "metadata": {"name": name}, "spec": spec}
 
 
-async def test_a_cluster_begins_with_what_every_cluster_has(client: Client) -> None:
+async def test_a_new_cluster_has_the_standard_objects(client: Client) -> None:
     names = [item["metadata"]["name"] for item in (await client.get("/api/v1/namespaces"))["items"]]
     assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
     assert (await client.get("/api/v1/namespaces/default/serviceaccounts/default"))["metadata"]["uid"]
@@ -52,7 +52,7 @@ async def test_versions_of_a_kind_are_one_object(client: Client) -> None:
         assert (await watch.next())["object"]["apiVersion"] == "example.io/v2"
 
 
-async def test_declared_fields_can_be_selected(client: Client) -> None:
+async def test_selectable_fields_can_be_used_in_field_selectors(client: Client) -> None:
     await client.create(DEFINITIONS, definition("v1"))
     await client.create(THINGS, thing("a", size=3))
     await client.create(THINGS, thing("b"))
@@ -60,7 +60,7 @@ async def test_declared_fields_can_be_selected(client: Client) -> None:
     assert [item["metadata"]["name"] for item in found["items"]] == ["b"]
 
 
-async def test_a_definition_goes_after_its_objects(client: Client) -> None:
+async def test_a_definition_is_deleted_after_its_objects(client: Client) -> None:
     await client.create(DEFINITIONS, definition("v1"))
     await client.create(THINGS, {**thing("a"), "metadata": {"name": "a", "finalizers": ["example.com/hold"]}})
     await client.delete(f"{DEFINITIONS}/things.example.io")
@@ -71,14 +71,14 @@ async def test_a_definition_goes_after_its_objects(client: Client) -> None:
     await client.until(THINGS, 404)
 
 
-async def test_a_definition_with_a_broken_rule_is_refused(client: Client) -> None:
+async def test_a_definition_with_an_invalid_rule_is_rejected(client: Client) -> None:
     broken = definition("v1", type="object", **{"x-kubernetes-validations": [{"rule": "self.size >"}]})
     code, body = await client.ask("POST", DEFINITIONS, broken)
     assert (code, body["reason"]) == (422, "Invalid")
     assert "spec.versions[0].schema.openAPIV3Schema" in body["message"]
 
 
-async def test_a_bound_pod_carries_the_annotations_of_its_binding(client: Client) -> None:
+async def test_a_bound_pod_has_the_annotations_of_its_binding(client: Client) -> None:
     await client.create(PODS, pod("p"))
     body = {"metadata": {"name": "p", "annotations": {"a": "b"}}, "target": {"kind": "Node", "name": "n1"}}
     code, _ = await client.ask("POST", f"{PODS}/p/binding", body)
@@ -112,13 +112,13 @@ async def test_an_unchanged_write_is_no_change(client: Client) -> None:
     assert second["metadata"] == first["metadata"]
 
 
-async def test_the_bulk_traffic_is_not_tracked_and_named_writers_are(client: Client) -> None:
+async def test_only_named_field_managers_are_tracked(client: Client) -> None:
     assert "managedFields" not in (await client.create(MAPS, map_of("m")))["metadata"]
     named = await client.create(f"{MAPS}?fieldManager=ann", map_of("n"))
     assert [entry["manager"] for entry in named["metadata"]["managedFields"]] == ["ann"]
 
 
-async def test_yaml_is_taken_as_well_as_json(client: Client) -> None:
+async def test_yaml_bodies_are_accepted(client: Client) -> None:
     text = b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: y}\ndata: {k: v}\n"
     code, body = await client.ask("POST", MAPS, text, "application/yaml")
     assert (code, body["data"]) == (201, {"k": "v"})
@@ -126,7 +126,7 @@ async def test_yaml_is_taken_as_well_as_json(client: Client) -> None:
     assert code == 415
 
 
-async def test_the_two_kinds_of_event_are_one(client: Client) -> None:
+async def test_core_and_events_api_events_are_the_same_objects(client: Client) -> None:
     new = "/apis/events.k8s.io/v1/namespaces/default/events"
     event = {
         "metadata": {"name": "e"},
@@ -142,7 +142,7 @@ async def test_the_two_kinds_of_event_are_one(client: Client) -> None:
     assert (await client.get(f"{new}/e"))["regarding"]["name"] == "p"
 
 
-async def test_logs_come_from_whoever_has_them() -> None:
+async def test_logs_come_from_the_registered_source() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"one\n"
         yield b"two\n"
@@ -179,7 +179,7 @@ async def test_a_scalable_workload_is_scaled(client: Client) -> None:
     assert (after["spec"]["replicas"], after["metadata"]["generation"]) == (4, 2)
 
 
-async def test_discovery_is_told_both_ways(client: Client) -> None:
+async def test_aggregated_and_legacy_discovery_are_served(client: Client) -> None:
     await client.create(DEFINITIONS, definition("v1", "v1beta1"))
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
     _, aggregated = await client.ask("GET", "/apis", Accept=accept)

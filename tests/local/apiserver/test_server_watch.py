@@ -7,7 +7,7 @@ from tests.local.apiserver.talking import MAPS, PODS, Client, binding, map_of, p
 from volcanopy.local.apiserver.server import ApiServer
 
 
-async def test_a_watch_from_a_version_tells_what_came_after(client: Client) -> None:
+async def test_a_watch_from_a_version_sends_later_changes(client: Client) -> None:
     first = await client.create(MAPS, map_of("a"))
     await client.create(MAPS, map_of("b"))
     await client.delete(f"{MAPS}/a")
@@ -17,7 +17,7 @@ async def test_a_watch_from_a_version_tells_what_came_after(client: Client) -> N
         assert await watch.brief(1) == ["MODIFIED b"]
 
 
-async def test_a_watch_from_nowhere_begins_with_what_exists(client: Client) -> None:
+async def test_a_watch_without_a_version_starts_with_existing_objects(client: Client) -> None:
     await client.create(MAPS, map_of("b"))
     await client.create(MAPS, map_of("a"))
     async with client.watching(MAPS) as watch:
@@ -50,7 +50,7 @@ async def test_the_initial_events_end_with_a_bookmark(client: Client) -> None:
         assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_bookmarks_come_to_those_who_asked(server: ApiServer, client: Client) -> None:
+async def test_bookmarks_are_sent_on_request(server: ApiServer, client: Client) -> None:
     server.context.bookmark_seconds = 0.05
     created = await client.create(PODS, pod("p"))
     async with client.watching(f"{MAPS}?resourceVersion=1&allowWatchBookmarks=true") as watch:
@@ -59,12 +59,12 @@ async def test_bookmarks_come_to_those_who_asked(server: ApiServer, client: Clie
     assert mark["object"]["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
 
 
-async def test_a_watch_ends_in_time(client: Client) -> None:
+async def test_a_watch_ends_at_its_timeout(client: Client) -> None:
     async with client.watching(f"{MAPS}?resourceVersion=1&timeoutSeconds=1") as watch:
         assert await watch.next() == {}
 
 
-async def test_what_is_forgotten_is_answered_410() -> None:
+async def test_an_expired_version_is_answered_410() -> None:
     server = await ApiServer.start(history=5)
     client = Client(server.url)
     try:
@@ -87,7 +87,7 @@ async def test_what_is_forgotten_is_answered_410() -> None:
         await server.stop()
 
 
-async def test_pages_show_one_moment_however_much_changes_between_them(client: Client) -> None:
+async def test_pages_show_one_resource_version(client: Client) -> None:
     for name in "bdfh":
         await client.create(MAPS, map_of(name))
     page = await client.get(f"{MAPS}?limit=2")
@@ -104,7 +104,7 @@ async def test_pages_show_one_moment_however_much_changes_between_them(client: C
     assert "continue" not in last["metadata"]
 
 
-async def test_an_exact_list_shows_the_past(client: Client) -> None:
+async def test_an_exact_list_shows_a_past_version(client: Client) -> None:
     made = await client.create(MAPS, map_of("a"))
     await client.delete(f"{MAPS}/a")
     version = made["metadata"]["resourceVersion"]

@@ -92,7 +92,7 @@ async def test_a_mutated_pod_is_completed_again(client: Client, hook: Hook) -> N
     assert made["spec"]["containers"][1]["imagePullPolicy"] == "Always"
 
 
-async def test_a_validating_webhook_refuses_and_warns(client: Client, hook: Hook) -> None:
+async def test_a_validating_webhook_rejects_and_warns(client: Client, hook: Hook) -> None:
     hook.answer = lambda _: {"allowed": False, "status": {"message": "not today", "code": 403, "reason": "Forbidden"}}
     await client.create(f"{HOOKS}/validatingwebhookconfigurations", hook.configuration())
     code, body = await client.ask("POST", MAPS, map_of("m"))
@@ -103,7 +103,7 @@ async def test_a_validating_webhook_refuses_and_warns(client: Client, hook: Hook
     assert client.warnings == ['299 - "think twice"']
 
 
-async def test_a_webhook_that_is_down_stops_or_lets_pass_by_its_policy(client: Client, hook: Hook) -> None:
+async def test_an_unavailable_webhook_fails_or_is_ignored_by_its_failure_policy(client: Client, hook: Hook) -> None:
     path = f"{HOOKS}/validatingwebhookconfigurations"
     await client.create(path, hook.configuration())
     await hook.stop()
@@ -117,7 +117,7 @@ async def test_a_webhook_that_is_down_stops_or_lets_pass_by_its_policy(client: C
     await client.create(MAPS, map_of("m"))
 
 
-async def test_a_stranger_behind_the_address_is_not_believed(client: Client, hook: Hook) -> None:
+async def test_a_webhook_with_an_untrusted_certificate_fails(client: Client, hook: Hook) -> None:
     configuration = hook.configuration()
     configuration["webhooks"][0]["clientConfig"]["caBundle"] = self_signed().ca_base64
     await client.create(f"{HOOKS}/validatingwebhookconfigurations", configuration)
@@ -149,7 +149,7 @@ async def test_selectors_and_conditions_choose_the_requests(
     assert [request["name"] for request in hook.asked] == asked
 
 
-async def test_operations_and_subresources_are_told_apart(client: Client, hook: Hook) -> None:
+async def test_operations_and_subresources_are_matched(client: Client, hook: Hook) -> None:
     configuration = hook.configuration(resources=("pods/binding", "pods/status", "configmaps"))
     configuration["webhooks"][0]["rules"][0]["operations"] = ["*"]
     await client.create(f"{HOOKS}/validatingwebhookconfigurations", configuration)
@@ -183,7 +183,7 @@ async def test_a_dry_run_needs_a_webhook_without_side_effects(client: Client, ho
     assert hook.asked[-1]["dryRun"] is True
 
 
-async def test_a_service_is_found_where_the_server_was_told(hook: Hook) -> None:
+async def test_a_service_is_resolved_to_its_configured_address(hook: Hook) -> None:
     server = await ApiServer.start(service_addresses={"tools/hook": f"127.0.0.1:{hook.port}"})
     client = Client(server.url)
     try:
@@ -198,7 +198,7 @@ async def test_a_service_is_found_where_the_server_was_told(hook: Hook) -> None:
         await server.stop()
 
 
-async def test_webhooks_learn_who_asked(hook: Hook) -> None:
+async def test_webhooks_get_the_user_info(hook: Hook) -> None:
     tls = self_signed()
     users = {"secret-token": User("ann", ("staff",))}
     server = await ApiServer.start(tls=tls, users=users)

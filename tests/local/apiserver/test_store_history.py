@@ -35,7 +35,7 @@ def _body(namespace: str, name: str, node: int) -> dict[str, Any]:
 
 
 @given(CHANGES)
-def test_every_past_moment_can_be_seen_again_until_it_is_forgotten(changes: list[tuple[str, str, str, int]]) -> None:
+def test_every_past_version_can_be_read_until_it_is_compacted(changes: list[tuple[str, str, str, int]]) -> None:
     store = Store(history=15)
     bucket = store.bucket("pods")
     moments: dict[int, list[bytes]] = {0: []}
@@ -58,7 +58,7 @@ def test_every_past_moment_can_be_seen_again_until_it_is_forgotten(changes: list
 
 
 @given(CHANGES)
-def test_the_indexes_say_what_the_objects_say(changes: list[tuple[str, str, str, int]]) -> None:
+def test_the_indexes_agree_with_the_objects(changes: list[tuple[str, str, str, int]]) -> None:
     store = Store()
     bucket = store.bucket("pods")
     for what, namespace, name, node in changes:
@@ -80,7 +80,7 @@ def test_the_indexes_say_what_the_objects_say(changes: list[tuple[str, str, str,
     st.decimals(min_value="0.000001", max_value="1000000", places=6),
     st.sampled_from(["", "m", "k", "M", "G", "Ki", "Mi", "Gi"]),
 )
-def test_the_canonical_spelling_keeps_the_amount(number: Any, suffix: str) -> None:
+def test_the_canonical_form_keeps_the_amount(number: Any, suffix: str) -> None:
     text = f"{number:f}{suffix}"
     spelled = canonical(text)
     assert canonical(spelled) == spelled
@@ -103,7 +103,7 @@ def test_the_canonical_spelling_keeps_the_amount(number: Any, suffix: str) -> No
         ("100Ki", "100Ki"),
     ],
 )
-def test_quantities_are_spelled_as_the_real_server_spells_them(written: str | int, stored: str) -> None:
+def test_quantities_have_the_canonical_form_of_the_real_server(written: str | int, stored: str) -> None:
     assert canonical(written) == stored
 
 
@@ -115,7 +115,7 @@ _PLACES = st.sampled_from(
 
 
 @given(st.lists(st.tuples(_PLACES, _VALUES), max_size=3))
-def test_what_the_quick_check_passes_the_slow_one_passes(edits: list[tuple[tuple[str, str], Any]]) -> None:
+def test_objects_that_pass_the_quick_check_pass_the_full_one(edits: list[tuple[tuple[str, str], Any]]) -> None:
     body: dict[str, Any] = {
         "kind": "Pod",
         "apiVersion": "v1",

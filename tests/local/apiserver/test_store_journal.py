@@ -19,7 +19,7 @@ async def _serve(path: Path) -> tuple[ApiServer, Client]:
     return server, Client(server.url)
 
 
-async def test_everything_is_there_again_and_versions_go_on(tmp_path: Path) -> None:
+async def test_objects_are_restored_and_versions_continue(tmp_path: Path) -> None:
     path = tmp_path / "state"
     server, client = await _serve(path)
     await client.create(MAPS, map_of("gone"))
@@ -49,7 +49,7 @@ async def test_everything_is_there_again_and_versions_go_on(tmp_path: Path) -> N
     await server.stop()
 
 
-async def test_a_killed_server_has_lost_nothing_that_it_confirmed(tmp_path: Path) -> None:
+async def test_a_killed_server_keeps_all_confirmed_writes(tmp_path: Path) -> None:
     path = tmp_path / "state"
     command = [sys.executable, "-m", "volcanopy.local.apiserver", "--persist", str(path)]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
@@ -69,7 +69,7 @@ async def test_a_killed_server_has_lost_nothing_that_it_confirmed(tmp_path: Path
     await server.stop()
 
 
-def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
+def test_a_truncated_last_line_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "state"
     body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m", "namespace": "d", "uid": "1"}}
     store = Store()
@@ -85,7 +85,7 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
     assert again.version == store.version
 
 
-def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_corrupt_file_is_rejected_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "state"
     path.write_bytes(b'["=",1]\nnonsense\n["=",2]\n')
     with pytest.raises(JournalError, match="line 2 is not a change of this server"):
@@ -94,7 +94,7 @@ def test_a_damaged_file_is_refused_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"not ours", b"not ours\n", b"{}"])
-def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_another_file_is_rejected_and_not_changed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "thesis.txt"
     path.write_bytes(content)
     with pytest.raises(JournalError):
@@ -102,7 +102,7 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_is(tmp_path: Path, co
     assert path.read_bytes() == content
 
 
-def test_the_log_is_rewritten_when_it_outgrows_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_journal_is_compacted_when_it_outgrows_its_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("volcanopy.local.apiserver.store.journal.REWRITE_FLOOR", 10_000)
     path = tmp_path / "state"
     store = Store()

@@ -157,13 +157,13 @@ def our_verdict(obj: dict[str, Any], old: dict[str, Any] | None = None) -> tuple
     return (None if errors else filled["spec"]), errors
 
 
-def test_new_objects_are_judged_and_filled_as_a_real_server_does(plane: ControlPlane) -> None:
+def test_new_objects_are_validated_and_defaulted_like_the_real_server(plane: ControlPlane) -> None:
     for number, spec in enumerate(CREATES):
         obj = thing(f"made-{number}", spec)
         assert our_verdict(obj) == verdict(plane, "POST", PATH, obj), spec
 
 
-def test_changed_objects_are_judged_as_a_real_server_does(plane: ControlPlane) -> None:
+def test_updates_are_validated_like_the_real_server(plane: ControlPlane) -> None:
     for number, (before, after) in enumerate(UPDATES):
         live = plane.request("POST", PATH, thing(f"kept-{number}", before))
         obj = {**live, "spec": {"req": "r", **after}}

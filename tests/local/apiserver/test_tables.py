@@ -36,7 +36,7 @@ def state(ready: bool = False, restarts: int = 0, **what: Any) -> dict[str, Any]
     [(-5, "<invalid>"), (0, "0s"), (119, "119s"), (120, "2m"), (150, "2m30s"), (900, "15m"), (3 * 3600, "3h"), (3 * 3600 + 60, "3h1m"),
      (9 * 3600, "9h"), (49 * 3600, "2d1h"), (48 * 3600, "2d"), (9 * 86400, "9d"), (3 * 365 * 86400 + 86400, "3y1d"), (9 * 365 * 86400, "9y")],
 )  # fmt: skip
-def test_lengths_are_written_short(seconds: int, shown: str) -> None:
+def test_durations_are_written_in_short_form(seconds: int, shown: str) -> None:
     assert human_duration(timedelta(seconds=seconds)) == shown
 
 
@@ -63,11 +63,11 @@ def test_lengths_are_written_short(seconds: int, shown: str) -> None:
         ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
     ],
 )
-def test_the_status_of_a_pod_is_what_explains_it_best(status: dict[str, Any], word: str) -> None:
+def test_the_status_column_of_a_pod_is_the_most_specific_reason(status: dict[str, Any], word: str) -> None:
     assert row("", "Pod", pod(status))[2] == word
 
 
-def test_init_containers_speak_first() -> None:
+def test_init_containers_precede_in_the_status_column() -> None:
     init = {"initContainers": [{"name": "i"}, {"name": "j"}]}
     running = pod({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}, spec=init)
     assert row("", "Pod", running)[2] == "Init:0/2"
@@ -223,7 +223,7 @@ def test_custom_resources_without_columns_show_name_and_age() -> None:
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[x]", ".a[?(b==1)]", ".a[?(@.b==x)]"])
-def test_a_path_that_cannot_be_understood_is_refused(path: str) -> None:
+def test_an_invalid_json_path_is_rejected(path: str) -> None:
     with pytest.raises(JsonPathError, match="JSON path"):
         crd_columns({"additionalPrinterColumns": [{"name": "C", "type": "string", "jsonPath": path}]})
 
@@ -236,7 +236,7 @@ def test_a_path_that_cannot_be_understood_is_refused(path: str) -> None:
         ("None", None),
     ],
 )
-def test_rows_carry_what_was_asked_for(include: str, carried: Any) -> None:
+def test_rows_contain_the_requested_objects(include: str, carried: Any) -> None:
     shown = table(crd_columns({}), [JOB], include=include, list_meta={"resourceVersion": "5"}, now=NOW)
     assert shown["rows"][0].get("object") == carried
     assert (shown["kind"], shown["apiVersion"], shown["metadata"]) == (

@@ -41,9 +41,7 @@ def seen(body: dict[str, Any]) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("spec", [PLAIN, RICH, GATED], ids=["plain", "rich", "gated"])
-async def test_the_second_pod_of_a_template_is_as_the_first_and_as_one_read_the_general_way(
-    client: Client, spec: Any
-) -> None:
+async def test_pods_of_one_template_equal_the_generic_result(client: Client, spec: Any) -> None:
     first = await client.create(PODS, pod("first", spec))
     second = await client.create(PODS, pod("second", spec))
     # YAML is never read by template.
@@ -53,7 +51,7 @@ async def test_the_second_pod_of_a_template_is_as_the_first_and_as_one_read_the_
     assert (await client.get(f"{PODS}/second"))["spec"] == second["spec"]
 
 
-async def test_a_change_of_one_pod_leaves_the_others_of_its_template_alone(client: Client) -> None:
+async def test_changing_one_pod_does_not_change_others_of_its_template(client: Client) -> None:
     for name in ("a", "b"):
         await client.create(PODS, pod(name, RICH))
     before = await client.get(f"{PODS}/b")
@@ -75,7 +73,7 @@ async def test_a_priority_that_is_declared_later_counts_for_a_template_seen_befo
     assert "priorityClassName" not in (await client.get(f"{PODS}/before"))["spec"]
 
 
-async def test_a_spec_that_is_wrong_is_refused_every_time(client: Client) -> None:
+async def test_an_invalid_spec_is_rejected_every_time(client: Client) -> None:
     wrong = {"containers": [{"name": "Main", "image": "busybox"}]}
     answers = [await client.ask("POST", PODS, pod("p", wrong)) for _ in range(2)]
     assert [code for code, _ in answers] == [422, 422]
@@ -84,13 +82,13 @@ async def test_a_spec_that_is_wrong_is_refused_every_time(client: Client) -> Non
     assert (code, "spec.nonsense" in said["message"]) == (400, True)
 
 
-async def test_a_name_that_is_wrong_is_refused_whatever_the_template(client: Client) -> None:
+async def test_an_invalid_name_is_rejected_for_any_template(client: Client) -> None:
     await client.create(PODS, pod("right", PLAIN))
     assert (await client.ask("POST", PODS, pod("Wrong_", PLAIN)))[0] == 422
     assert (await client.ask("POST", PODS, pod("right", PLAIN)))[0] == 409
 
 
-async def test_the_templates_learned_first_are_forgotten_first(
+async def test_the_oldest_templates_are_evicted_from_the_cache_first(
     server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("volcanopy.local.apiserver.crud.pod_templates.REMEMBERED", 3)
