@@ -1,5 +1,6 @@
 """Reports of ``explain job``: objects in, a summary and gates out."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import PodGroup
 from volcanopy.api.gates import GATES
 from volcanopy.cli.explain.job import JobFacts, Lease, job_report
-from volcanopy.cli.explain.report import GateState, JobReport
+from volcanopy.cli.explain.report import GateRow, GateState, JobReport
 from volcanopy.cli.explain.text import job_lines, plain
 from volcanopy.cli.jobs.pods import Pod
 from volcanopy.kube.client.kinds import Json
@@ -215,6 +216,18 @@ def test_the_blocked_gate_has_the_missing_amounts() -> None:
     rows = {row.name: row for row in report(a_job(), a_group(reason=reason)).gates}
     assert rows["share"].message == "1/3 pods can be placed; cpu requested 2, allocated 3500m, limit 4"
     assert rows["nodes"].message == "1/3 pods can be placed"
+
+
+def test_gate_rows_are_aligned_to_the_longest_name() -> None:
+    gates = (
+        GateRow("a", GateState.PASSED, "first"),
+        GateRow("much-longer-than-overcommit", GateState.BLOCKED, "second"),
+        GateRow("capability", GateState.UNCHECKED, ""),
+    )
+    lines = plain(job_lines(replace(report(a_job(), a_group()), gates=gates))).splitlines()
+    texts = ("first", "second", "not checked")
+    rows = lines[lines.index("Gates") + 1 :][: len(texts)]
+    assert {row.index(text) for row, text in zip(rows, texts, strict=True)} == {4 + len(gates[1].name) + 1}
 
 
 def test_pods_with_the_same_problem_share_a_line() -> None:

@@ -1,5 +1,6 @@
 """The drawing of the queue tree: order, bars, columns that fit the terminal."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.text import plain
 from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.queues.tree import BAR, Amounts, amounts_of, bar, branches, document, lines, select_resource
+from volcanopy.cli.queues.views import VIEW
 from volcanopy.kube.client.kinds import Json
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def a_queue(name: str, parent: str = "", spec: Json | None = None, **status: Any) -> Queue:
@@ -116,3 +120,9 @@ def test_bars_have_one_width_and_grow_with_the_amount(amounts: Amounts, more: in
 def test_amounts_of_a_resource() -> None:
     assert amounts_of(QUEUES[1], "cpu") == Amounts(2000, 2000, 6000, 0)
     assert amounts_of(QUEUES[1], "memory") == Amounts(0, 0, None, 0)
+
+
+def test_a_queue_without_allocated_resources_lists_its_deserved_share() -> None:
+    queue = a_queue("teaching", allocated={}, deserved={"amd.com/gpu": "1", "cpu": "8", "memory": "16Gi", "pods": "9"})
+    cells = {column.heading: column.cell(queue, NOW) for column in VIEW.columns}
+    assert (cells["ALLOCATED"], cells["DESERVED"]) == ("-", "cpu=8")

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from volcanopy.api import quantity
 from volcanopy.api.scheduling_read import Queue, QueueLimit, Subjects
 from volcanopy.cli.explain.cluster_reads import queue_facts
 from volcanopy.cli.explain.queue import queue_report
@@ -12,6 +11,7 @@ from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
+from volcanopy.cli.queues.tree import select_resource
 from volcanopy.kube.client.api_client import Client
 
 if TYPE_CHECKING:
@@ -22,19 +22,9 @@ _MAX_WAITING = 20
 """Maximum number of waiting pod groups in a description."""
 
 
-def dominant_resource(queue: Queue) -> str:
-    """Return the resource with the largest allocated part of the deserved share; empty if nothing is allocated."""
-    allocated, deserved = queue.status.allocated, queue.status.deserved
-
-    def part(name: str) -> float:
-        share = quantity.parse(deserved[name]) if name in deserved else 0
-        return float(quantity.parse(allocated[name]) / share) if share else 0.0
-
-    return max(sorted(set(allocated) - {"pods"}), key=part, default="")
-
-
 def _dominant(queue: Queue, field: str) -> str:
-    name = dominant_resource(queue)
+    """Return the queue's amount of its scarcest resource; ``-`` without one."""
+    name = select_resource([queue])
     quantities = getattr(queue.status, field)
     return f"{name}={quantities[name]}" if name in quantities else "-"
 
