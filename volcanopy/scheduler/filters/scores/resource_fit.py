@@ -41,12 +41,12 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
         room = np.concatenate((room, nodes.allocatable[GPU][None, None]))
         exists = (room > 0) & (gpus > 0)
         exists[:2] = room[:2] > 0
-    elif not room.all():
+    elif np.count_nonzero(room) < room.size:
         exists = room > 0
     fractions = np.empty((2, len(room), len(tasks), len(nodes)))
     fractions[0] = used
     np.add(used, request, out=fractions[1])
-    fractions /= np.maximum(room, 1).astype(np.float64)
+    fractions /= room if exists is None else np.maximum(room, 1)
     before, after = _evenness(np.minimum(fractions, 1.0, out=fractions), exists)
     score = np.subtract(after, before, out=after)
     score *= 0.5
@@ -67,10 +67,14 @@ def _requested(tasks: TasksView, nodes: NodesView) -> Ints:
 
 def _mean_percentage(part: Ints, room: Ints) -> Ints:
     """(S, N): the mean percentage of cpu and memory, in whole numbers; a resource that the node lacks does not count."""
+    every = np.count_nonzero(room) == room.size
     percentages = part * 100
-    percentages //= np.maximum(room, 1)
+    percentages //= room if every else np.maximum(room, 1)
     mean: Ints = percentages[0] + percentages[1]
-    mean //= 2 if room.all() else np.maximum((room > 0).sum(axis=0), 1)
+    if every:
+        mean >>= 1
+    else:
+        mean //= np.maximum((room > 0).sum(axis=0), 1)
     return mean
 
 

@@ -34,10 +34,26 @@ class Strategies:
             np.array([[[name in least]] for name in names]) if any(name in least for name in names) else None,
         )
 
-    def weights_of(self, tasks: TasksView) -> tuple[Ints, Ints]:
-        """(K, S, 1): the weights, 0 for resources that a task does not request; and (S, 1): their sum, at least 1."""
-        weights: Ints = self.weights * (tasks.request.values[self.dims] > 0)
-        return weights, np.maximum(weights.sum(axis=0), 1)
+    def of_tasks(self, tasks: TasksView) -> "_Weights":
+        """What follows from the tasks alone."""
+        request: Ints = tasks.request.values[self.dims]
+        weights = (self.weights * (request > 0)).astype(np.float64)
+        total = np.maximum(weights.sum(axis=0), 1.0)
+        return _Weights(request, weights, total, bool(weights.all()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """Of a block of S tasks."""
+
+    request: Ints
+    """(K, S, 1)."""
+    weights: Floats
+    """(K, S, 1): 0 for resources that a task does not request."""
+    total: Floats
+    """(S, 1): their sum, at least 1."""
+    all_count: bool
+    """Whether each task requests each resource."""
 
 
 def gathered(values: Any, prefix: str) -> Any:
@@ -62,16 +78,17 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies, sc
 
     Resources that a task does not request or a node does not have do not count; 0 where the task does not fit.
     """
-    dims = strategies.dims
-    weights, total = tasks.once(strategies, strategies.weights_of)
-    room = nodes.allocatable.values[dims, None]
-    used = nodes.used.values[dims, None] + tasks.request.values[dims]
-    used *= (weights > 0) & (room > 0)
+    of_tasks = tasks.once(strategies, strategies.of_tasks)
+    room = nodes.allocatable.values[strategies.dims, None]
+    used = nodes.used.values[strategies.dims, None] + of_tasks.request
+    if not of_tasks.all_count or np.count_nonzero(room) < room.size:
+        used *= (of_tasks.weights > 0) & (room > 0)
+        room = np.maximum(room, 1)
     least = strategies.least
-    part = used if least is None else np.where(least, (room - used) * (weights > 0), used)
-    fractions: Floats = part / np.maximum(room, 1)
-    fractions *= weights
-    scores: Floats = fractions.sum(axis=0)
-    scores *= scale / total
-    scores *= (used <= room).all(axis=0)
+    part = used if least is None else np.where(least, (room - used) * (used > 0), used)
+    fractions: Floats = part / room
+    fractions *= of_tasks.weights
+    scores: Floats = np.add.reduce(fractions, axis=0)
+    scores *= scale / of_tasks.total
+    scores *= np.logical_and.reduce(used <= room, axis=0)
     return scores
