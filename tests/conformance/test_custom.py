@@ -194,7 +194,7 @@ def _refusals(asked: Session, expected: dict[str, dict[str, bool]]) -> Iterator[
 
 
 @pytest.mark.parametrize("scenario", ASKED, ids=lambda scenario: scenario.name)
-def test_a_plugin_answers_as_the_other_system_s(scenario: Scenario) -> None:
+def test_plugin_results_equal_the_expected_results(scenario: Scenario) -> None:
     try:
         found = list(QUESTIONS[scenario.file](scenario))
     except ConfigError as error:
@@ -205,7 +205,7 @@ def test_a_plugin_answers_as_the_other_system_s(scenario: Scenario) -> None:
     assert found == []
 
 
-def test_every_scenario_is_asked_about_or_has_a_reason_why_not() -> None:
+def test_every_scenario_is_covered_or_excluded_with_a_reason() -> None:
     names = Counter(scenario.name for scenario in ALL)
     left = {
         name for name, file in product(names, [*QUESTIONS, *ELSEWHERE]) if name.startswith(f"{file}:")

@@ -67,7 +67,7 @@ def _of_groups(session: Session, plan: Plan, said: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scenario", SESSIONS, ids=lambda scenario: scenario.name)
-def test_a_session_decides_as_the_other_system_did(scenario: Scenario) -> None:
+def test_session_decisions_equal_the_expected_decisions(scenario: Scenario) -> None:
     found = list(disagreements(scenario))
     if scenario.name in DIFFERENCES:
         assert found, f"{scenario.name} agrees by now: take it out of the document of differences"
@@ -75,10 +75,10 @@ def test_a_session_decides_as_the_other_system_did(scenario: Scenario) -> None:
     assert found == []
 
 
-def test_every_difference_that_the_document_lists_is_a_scenario() -> None:
+def test_every_documented_difference_is_a_scenario() -> None:
     assert set(DIFFERENCES) <= {scenario.name for scenario in (*SESSIONS, *scenarios("custom"))}
 
 
-def test_hardly_any_session_is_decided_otherwise() -> None:
+def test_few_sessions_differ_from_the_expected_decisions() -> None:
     differing = [scenario.name for scenario in SESSIONS if scenario.name in DIFFERENCES]
     assert len(differing) <= len(SESSIONS) / 20

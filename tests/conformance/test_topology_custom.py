@@ -35,7 +35,7 @@ def disagreements(scenario: Scenario) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scenario", ASKED, ids=lambda scenario: scenario.name)
-def test_a_node_scores_as_in_the_other_system(scenario: Scenario) -> None:
+def test_node_scores_equal_the_expected_scores(scenario: Scenario) -> None:
     found = list(disagreements(scenario))
     if scenario.name in DIFFERENCES:
         assert found, f"{scenario.name} agrees by now: take it out of the document of differences"

@@ -111,7 +111,7 @@ def resting(case: Case, dice: Random) -> list[str]:
         wrong += [f"pod {pod} was not bound to {node}" for pod, node in owed.items() if bound.get(pod) != node]
         if wrong:
             return [*wrong, *_told(plans)]
-        owed = kept_for(plan) if admits_first else {}
+        owed = nominated_for(plan) if admits_first else {}
         if not plan.of(Bind, Evict, Nominate):
             return [] if left >= 0 else [f"{LATE}, after {len(plans) - 1} cycles", *_told(plans)]
     return ["comes to no rest", *_told(plans)]
@@ -165,7 +165,7 @@ PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
 }
 
 
-def kept_for(plan: Plan) -> dict[str, str]:
+def nominated_for(plan: Plan) -> dict[str, str]:
     """The pods that others left for, with their nodes."""
     preemptors = {effect.preemptor for effect in plan.of(Evict)}
     return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}

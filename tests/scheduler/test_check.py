@@ -74,11 +74,11 @@ def wrong(text: str, *effects: Effect, enforced: str = "") -> list[str]:
         ),
     ],
 )
-def test_a_wrong_plan_is_told_what_is_wrong_with_it(effects: list[Effect], sentence: str) -> None:
+def test_an_invalid_plan_has_violations(effects: list[Effect], sentence: str) -> None:
     assert sentence in violations(snapshot(WORLD), Plan(tuple(effects)))
 
 
-def test_an_eviction_that_pays_is_sound() -> None:
+def test_an_eviction_with_a_placed_preemptor_is_valid() -> None:
     text = "class high value=9\nnode n1 cpu=2\njob low min=0: 2 x cpu=1 on=n1\njob a min=2 priority=high: 2 x cpu=1"
     moves = [evict("low-0", "preempt", "a"), evict("low-1", "preempt", "a")]
     assert wrong(text, *moves, nominate("a-0", "n1"), nominate("a-1", "n1")) == []
@@ -89,7 +89,7 @@ def test_an_eviction_that_pays_is_sound() -> None:
     ]
 
 
-def test_preempting_is_for_the_more_important() -> None:
+def test_preemption_requires_a_higher_priority() -> None:
     text = "class c1 value=1\nclass c2 value=2\nnode n1 cpu=1\njob v priority={}: 1 x cpu=1 on=n1\njob a priority=c2: 1 x cpu=1"
     moves = (evict("v-0", "preempt", "a"), nominate("a-0", "n1"))
     assert wrong(text.format("c1"), *moves) == []
@@ -109,7 +109,7 @@ def test_within_a_job_the_tasks_are_compared() -> None:
     assert wrong(text.format(5), *moves) == [sentence]
 
 
-def test_no_more_leave_than_their_budget_allows() -> None:
+def test_evictions_beyond_a_disruption_budget_are_violations() -> None:
     text = (
         "node n1 cpu=3\nbudget b allowed={} selector.app=web\njob v min=0: 2 x cpu=1 label.app=web on=n1\n"
         "job w min=0: 1 x cpu=1 on=n1"
@@ -121,7 +121,7 @@ def test_no_more_leave_than_their_budget_allows() -> None:
     assert wrong(text.format(1), *moves, enforced="pdb:reclaim") == []
 
 
-def test_a_pod_that_has_only_just_started_stays_where_that_is_enforced() -> None:
+def test_evictions_within_the_cooldown_time_are_violations_if_enforced() -> None:
     text = "node n1 cpu=1\njob v min=0: 1 x cpu=1 label.volcanopy.io/cooldown-time=10m on=n1"
     for minutes, expected in ((20, []), (5, ["pod default/v-0 is evicted before its cooldown time is over"])):
         since = core.Condition(
@@ -147,13 +147,13 @@ QUEUES = """
 """
 
 
-def test_what_the_queues_below_hold_counts_against_those_above() -> None:
+def test_allocations_of_children_count_for_parents() -> None:
     assert wrong(QUEUES, bind("a-2", "n1"), enforced="capacity:tree") == ["queue p is over its capability: 4 of 3 cpu"]
     assert wrong(QUEUES, bind("a-2", "n1"), enforced="capacity:reclaim") == []
     assert wrong(QUEUES, bind("c-0", "n1"), enforced="capacity:tree") == []
 
 
-def test_nobody_takes_what_others_are_guaranteed() -> None:
+def test_using_the_guarantee_of_others_is_a_violation() -> None:
     text = "node n1 cpu=4\nqueue q guarantee.cpu=3\njob a min=0: 2 x cpu=1\njob b queue=q min=0: 3 x cpu=1"
     too_much = ["queue default is over what others' guarantees leave it: 2 of 1 cpu"]
     assert wrong(text, bind("a-0", "n1"), enforced="proportion") == []
@@ -167,7 +167,7 @@ def test_nobody_takes_what_others_are_guaranteed() -> None:
     ]
 
 
-def test_reclaiming_leaves_queues_what_they_are_guaranteed() -> None:
+def test_reclaiming_below_a_guarantee_is_a_violation() -> None:
     moves = (evict("a-0", "reclaim", "c"), evict("a-1", "reclaim", "c"), nominate("c-0", "n1"), nominate("c-1", "n1"))
     assert wrong(QUEUES, *moves, enforced="capacity:tree capacity:reclaim") == [
         "queue p drops below its guarantee: 1 of 2 cpu"
@@ -210,7 +210,7 @@ def test_admitted_jobs_fit_the_quotas_of_their_namespace() -> None:
     assert wrong(text, a, b, enforced="gang") == []
 
 
-def test_a_sound_plan_has_no_violations() -> None:
+def test_a_valid_plan_has_no_violations() -> None:
     room = "node n1 cpu=2\njob a min=2: 2 x cpu=1"
     assert violations(snapshot(room), Plan((bind("a-0", "n1"), bind("a-1", "n1")))) == []
 
@@ -220,7 +220,7 @@ def test_gangs_are_only_enforced_whole_where_gang_is_configured() -> None:
     assert wrong(room, bind("a-0", "n1"), enforced="predicates") == []
 
 
-def test_a_configuration_promises_what_no_action_can_get_around() -> None:
+def test_a_configuration_enforces_what_every_action_respects() -> None:
     assert enforced_invariants(config("priority, gang, conformance | drf, proportion, pdb")) == {
         "gang:ready",
         "conformance:drain",

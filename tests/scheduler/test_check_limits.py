@@ -44,7 +44,7 @@ def wrong(*effects: Effect) -> list[str]:
         (Evict("default/a-0", "preempt", preemptor="default/over"), Nominate("default/over-0", "n1"), bind("a-1")),
     ],
 )
-def test_what_stays_within_the_limits_is_sound(effects: tuple[Effect, ...]) -> None:
+def test_a_plan_within_the_limits_is_valid(effects: tuple[Effect, ...]) -> None:
     assert wrong(*effects) == []
 
 
@@ -59,11 +59,11 @@ def test_what_stays_within_the_limits_is_sound(effects: tuple[Effect, ...]) -> N
         ((admit("d"), admit("e", "Running")), "queue lab runs 5 jobs, maxRunningJobs is 4"),
     ],
 )
-def test_what_goes_beyond_a_limit_is_told(effects: tuple[Effect, ...], sentence: str) -> None:
+def test_a_plan_that_exceeds_a_limit_has_violations(effects: tuple[Effect, ...], sentence: str) -> None:
     assert wrong(*effects) == [sentence]
 
 
-def test_what_was_too_much_already_is_no_plans_fault() -> None:
+def test_limits_exceeded_before_the_plan_are_no_violations() -> None:
     """Bo runs two jobs: one that comes to run for good is not admitted anew."""
     text = WORLD.replace("user=bo phase=Pending", "user=bo phase=Inqueue")
     plan = Plan((admit("c", "Running"), bind("c-0")))

@@ -21,7 +21,7 @@ NO = reject("test", "no")
         ([], True),
     ],
 )
-def test_a_vote_goes_by_tiers_and_a_rejection_ends_it(tiers: list[list[Vote]], admitted: bool) -> None:
+def test_votes_are_combined_by_tier_and_a_rejection_is_final(tiers: list[list[Vote]], admitted: bool) -> None:
     methods = tuple(tuple(lambda _job, said=said: said for said in tier) for tier in tiers)
     assert (vote(methods)(None).value >= 0) is admitted
 
@@ -44,13 +44,13 @@ A, B, C = Candidate(1), Candidate(2), Candidate(3)
         ([[[A], [B]]], []),
     ],
 )
-def test_victims_are_those_that_a_tier_agrees_on(
+def test_victims_are_the_intersection_of_a_tier(
     tiers: list[list[list[Candidate] | None]], victims: list[Candidate]
 ) -> None:
     methods = tuple(tuple(lambda _actor, _all, named=named: named for named in tier) for tier in tiers)
     assert intersect(methods)(None, [A, B, C]) == victims
 
 
-def test_only_the_first_tier_with_anyone_in_it_is_asked_who_starves() -> None:
+def test_only_the_first_tier_with_a_plugin_decides_starvation() -> None:
     assert first_tier(((), (lambda _job: True,), (lambda _job: False,)))(None)
     assert not first_tier(((), ()))(None)

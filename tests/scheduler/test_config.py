@@ -112,13 +112,13 @@ def test_the_default_is_that_of_the_chart() -> None:
         ),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_its_key_and_what_was_meant(text: str, sentence: str) -> None:
+def test_an_invalid_configuration_is_rejected_with_key_and_suggestion(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse(text, builtin())
     assert str(refused.value) == sentence
 
 
-def test_a_file_that_is_no_yaml_is_refused_in_one_line() -> None:
+def test_a_file_that_is_no_yaml_is_rejected_in_one_line() -> None:
     with pytest.raises(ConfigError, match="is not YAML") as refused:
         parse("actions: [", builtin())
     assert "\n" not in str(refused.value)

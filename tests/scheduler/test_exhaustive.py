@@ -57,13 +57,13 @@ def bound(text: str, plugins: str = PLUGINS) -> list[str]:
     return [str(effect) for effect in decide(text, plugins).of(Bind)]
 
 
-def test_small_tasks_make_way_for_a_large_one_of_their_gang() -> None:
+def test_small_tasks_are_repacked_for_a_large_task_of_their_gang() -> None:
     """In their order the small ones are spread over both nodes, and the large one finds none."""
     text = "node n1 cpu=4\nnode n2 cpu=4\njob a: 2 x cpu=1 role=s, 1 x cpu=4 role=b"
     assert bound(text, "gang, predicates, nodeorder") == ["bind a-b-0 -> n1", "bind a-s-0 -> n2", "bind a-s-1 -> n2"]
 
 
-def test_who_can_run_anywhere_leaves_the_node_to_one_that_cannot() -> None:
+def test_flexible_tasks_are_repacked_for_restricted_ones() -> None:
     text = (
         "node n1 cpu=2 zone=a\nnode n2 cpu=1\n"
         "job a: 1 x cpu=1 role=any, 1 x cpu=2 role=z selector.topology.kubernetes.io/zone=a"
@@ -76,7 +76,7 @@ def test_a_gang_that_needs_only_some_of_its_tasks_starts_with_those_that_fit() -
     assert bound(text)[:3] == ["bind a-small-0 -> n1", "bind a-small-1 -> n1", "bind a-small-2 -> n1"]
 
 
-def test_nothing_is_tried_again_that_no_order_could_place() -> None:
+def test_no_repack_if_no_order_can_place_the_gang() -> None:
     assert bound("node n1 cpu=4\nnode n2 cpu=4\njob a: 2 x cpu=3 role=s, 1 x cpu=5 role=b") == []
     assert bound("node n1 cpu=4\nnode n2 cpu=4\njob a: 2 x cpu=3 role=s, 1 x cpu=3 role=b") == []
     assert (

@@ -29,7 +29,7 @@ def why(text: str, job: str, plugins: str = BARE, actions: str = "enqueue, alloc
     return found[0]
 
 
-def test_numbers_of_a_share_are_what_is_wanted_and_what_the_queue_holds_and_deserves() -> None:
+def test_amounts_of_a_share_are_requested_allocated_and_deserved() -> None:
     said = why(
         """
         node n1 cpu=8
@@ -54,7 +54,7 @@ def test_numbers_of_a_share_are_what_is_wanted_and_what_the_queue_holds_and_dese
     assert said.numbers == {"needed": "1", "fit": "0", "queue": "q", "position": "1"}
 
 
-def test_numbers_of_nodes_are_those_of_the_nearest() -> None:
+def test_amounts_of_nodes_are_those_of_the_nearest_node() -> None:
     said = why(
         "node n1 cpu=4\nnode n2 cpu=8\njob x: 1 x cpu=3 on=n1, 1 x cpu=6 on=n2\njob a: 1 x cpu=3 memory=1Gi", "a"
     )
@@ -68,32 +68,32 @@ def test_numbers_of_nodes_are_those_of_the_nearest() -> None:
     assert said.nodes == {"Insufficient cpu": 2}
 
 
-def test_a_gang_that_is_larger_than_its_queue_may_ever_be_is_told_so() -> None:
+def test_a_gang_above_the_capability_of_its_queue_has_a_reason() -> None:
     said = why("node n1 cpu=8\nqueue q capability.cpu=4\njob a queue=q: 3 x cpu=2", "a", DEFAULT)
     assert said.unblocked_by == 'raising the capability of queue "q" by 2 cpu, or a smaller request'
 
 
-def test_jobs_are_told_their_place_in_the_line_of_their_queue() -> None:
+def test_waiting_jobs_have_a_position_in_the_queue() -> None:
     text = "node n1 cpu=1\nclass high value=9\njob x: 1 x cpu=1 on=n1\njob a: 1 x cpu=1\njob b: 1 x cpu=1\n"
     text += "job c priority=high: 1 x cpu=1"
     assert {job: why(text, job).numbers["position"] for job in "abc"} == {"c": "1", "a": "2", "b": "3"}
     assert why(text, "b").blocked_by == ("job default/a",)
 
 
-def test_pods_that_gates_hold_back_are_not_told_anything() -> None:
+def test_gated_pods_have_no_condition() -> None:
     """The API server says already that they are gated."""
     said = why("node n1 cpu=8\njob a: 2 x cpu=1, 1 x cpu=1 gated", "a")
     assert said.gate == "gang"
     assert set(said.pods) == {"default/a-0", "default/a-1"}
 
 
-def test_pods_beyond_the_minimum_of_a_job_that_runs_are_told_as_well() -> None:
+def test_surplus_pods_of_a_running_job_have_a_condition() -> None:
     text = "node n1 cpu=2\njob a min=1: 2 x cpu=1 on=n1, 2 x cpu=1"
     assert set(why(text, "a").pods) == {"default/a-2", "default/a-3"}
     assert "podgroup a Running Unschedulable" not in str(decide(text, BARE))
 
 
-def test_pods_whose_pod_group_does_not_exist_are_told() -> None:
+def test_pods_without_an_existing_pod_group_have_a_condition() -> None:
     state = State()
     for thing in world("node n1 cpu=2\njob a: 1 x cpu=1"):
         if not isinstance(thing, core.PodGroup):
@@ -102,14 +102,14 @@ def test_pods_whose_pod_group_does_not_exist_are_told() -> None:
     assert (said.job, said.gate, said.message) == ("default/a", "gang", 'podgroup "a" not found')
 
 
-def test_a_gang_whose_room_is_being_freed_waits_for_that_and_not_for_more_room() -> None:
+def test_a_nominated_gang_waits_for_termination_of_victims() -> None:
     """Preempt has found it room: what allocate found before no longer counts."""
     text = "node n1 cpu=2\nclass high value=9\njob old: 1 x cpu=2 on=n1\njob new priority=high: 1 x cpu=2"
     rules = "priority | predicates"
     assert why(text, "new", rules, "enqueue, allocate, preempt").message == ("waiting for 1 evicted pod to terminate")
 
 
-def test_a_question_about_all_nodes_is_asked_once_for_jobs_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_reasons_are_computed_once_per_equal_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     whole = Placement.why_not
 
@@ -138,7 +138,7 @@ def after(snapshot: Snapshot, plan: Plan, things: list[object]) -> Iterator[obje
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowded_worlds(), evicting_configs())
-def test_whoever_waits_is_told_why_and_what_would_help_and_not_again(text: str, rules: SchedulerConfig) -> None:
+def test_a_waiting_job_has_a_reason_that_is_written_once(text: str, rules: SchedulerConfig) -> None:
     things: list[object] = list(world(text))
     state = State()
     for thing in things:

@@ -20,7 +20,7 @@ def tree(paths: Sequence[Path], jobs: Sequence[tuple[int, list[int]]], held: Seq
     return Tree(paths, np.array([queue for queue, _ in jobs]), request, np.array(held).T, TOTAL, np.zeros(3, np.int64))
 
 
-def test_what_can_grow_is_scaled_to_the_smallest_of_its_siblings() -> None:
+def test_unsaturated_children_are_scaled_to_the_smallest_sibling() -> None:
     """One job holds half of the cpus, the other a quarter of the memory: together they stand as a quarter of each."""
     paths: list[Path] = [(("eng", 1), ("dev", 1)), (("eng", 1), ("prod", 1))]
     made = tree(paths, [(0, [20, 0, 0]), (1, [0, 20, 0])], [[10, 0, 0], [0, 5, 0]])
@@ -28,7 +28,7 @@ def test_what_can_grow_is_scaled_to_the_smallest_of_its_siblings() -> None:
     assert made.share_path(1) == ((False, 0.25), (False, 0.25))
 
 
-def test_what_cannot_grow_counts_as_it_is() -> None:
+def test_saturated_children_are_not_scaled() -> None:
     """The second job has all that it asks for: it does not hold the first back."""
     paths: list[Path] = [(("eng", 1), ("dev", 1)), (("eng", 1), ("prod", 1))]
     made = tree(paths, [(0, [20, 0, 0]), (1, [0, 5, 0])], [[10, 0, 0], [0, 5, 0]])
@@ -36,13 +36,13 @@ def test_what_cannot_grow_counts_as_it_is() -> None:
     assert made.share_path(1) == ((False, 0.5), (True, 0.25))
 
 
-def test_a_job_that_lacks_what_the_cluster_has_no_more_of_cannot_grow() -> None:
+def test_a_job_is_saturated_if_a_requested_resource_is_used_up() -> None:
     paths: list[Path] = [(("a", 1),), (("b", 1),)]
     made = tree(paths, [(0, [20, 0, 0]), (1, [20, 20, 0])], [[15, 0, 0], [5, 5, 0]])
     assert [saturated for queue in (0, 1) for saturated, _ in made.share_path(queue)] == [True, True]
 
 
-def test_a_job_that_has_all_it_wants_of_one_resource_can_still_grow_in_another() -> None:
+def test_a_job_saturated_in_one_resource_can_grow_in_another() -> None:
     """Its one pod with a large request has its place, the small ones go on coming."""
     made = tree([(("a", 1),), (("b", 1),)], [(0, [20, 2, 0]), (1, [20, 20, 0])], [[3, 2, 0], [0, 18, 0]])
     assert made.share_path(0) == ((False, 0.15),)
@@ -67,7 +67,7 @@ def test_the_jobs_of_a_queue_with_queues_below_it_compete_with_those() -> None:
     assert made.is_before(1, 0)
 
 
-def test_a_fair_share_is_by_weight_among_those_that_ask_for_something() -> None:
+def test_fair_shares_are_by_weight_among_queues_with_requests() -> None:
     paths: list[Path] = [(("a", 3),), (("b", 1), ("c", 1)), (("b", 1), ("d", 2)), (("idle", 4),)]
     jobs = [(0, [1, 0, 0]), (1, [1, 0, 0]), (2, [1, 0, 0])]
     made = tree(paths, jobs, [[0, 0, 0]] * 3)
@@ -89,7 +89,7 @@ PATHS = "note.volcanopy.io/hierarchy=root/eng/dev"
         ("weight=7", (("q", 7),)),
     ],
 )
-def test_a_queue_s_place_is_what_it_says_itself_or_below_its_parents(words: str, steps: Path) -> None:
+def test_the_path_of_a_queue_is_its_annotation_or_below_its_parents(words: str, steps: Path) -> None:
     queues = snapshot(f"queue root\nqueue p weight=3\nqueue q {words}").queues
     assert path(queues, queues.index["q"]) == steps
 
@@ -154,7 +154,7 @@ JOBS = st.lists(st.tuples(st.integers(0, len(LEAVES) - 1), AMOUNTS, AMOUNTS), mi
 
 @given(JOBS, st.lists(st.tuples(st.integers(0, 7), AMOUNTS), max_size=6))
 @settings(max_examples=200, deadline=None)
-def test_shares_are_those_of_the_definition_and_changes_leave_no_trace(
+def test_shares_equal_the_definition_and_changes_are_undone(
     jobs: list[tuple[int, list[int], list[int]]], changes: list[tuple[int, list[int]]]
 ) -> None:
     asked = [(queue, [want + has for want, has in zip(more, held, strict=True)]) for queue, more, held in jobs]

@@ -45,7 +45,7 @@ STEPS = st.tuples(
 
 @given(st.lists(STEPS, max_size=12))
 @settings(deadline=None)
-def test_holders_follow_from_the_objects_alone(steps: list[tuple[int, str, str]]) -> None:
+def test_assignments_depend_on_the_objects_alone(steps: list[tuple[int, str, str]]) -> None:
     """Whatever came before, the holders are those of a state built from what is there now."""
     state = State()
     now = {(type(thing).__name__, thing.metadata.key): thing for thing in world(WORLD)}
@@ -69,7 +69,7 @@ def test_holders_follow_from_the_objects_alone(steps: list[tuple[int, str, str]]
     assert held(state.snapshot(NOW)) == held(fresh.snapshot(NOW))
 
 
-def test_what_a_bind_on_its_way_brings_counts_until_it_is_seen_or_fails() -> None:
+def test_assignments_of_a_pending_bind_count_until_it_is_observed_or_fails() -> None:
     state = State()
     for thing in world(WORLD):
         state.upsert(thing)
@@ -84,7 +84,7 @@ def test_what_a_bind_on_its_way_brings_counts_until_it_is_seen_or_fails() -> Non
     assert held(state.snapshot(NOW)) == {"n1": [("default/a-0", {names.GPU_INDEX: "0"})]}
 
 
-def test_holders_of_a_node_are_the_same_object_until_one_of_them_changes() -> None:
+def test_assignments_of_a_node_are_the_same_object_until_one_changes() -> None:
     state = State()
     for thing in world(WORLD):
         state.upsert(thing)

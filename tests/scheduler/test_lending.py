@@ -107,7 +107,7 @@ def test_an_idle_queue_lends_up_to_its_lending_limit(limit: str, held: int) -> N
     assert bound(decided(text, PROPORTION)) == {"a": held}
 
 
-def test_what_is_not_lent_is_available_without_reclaim() -> None:
+def test_unlent_resources_are_available_without_reclaim() -> None:
     """r finds its two cpus free; the third it takes back, and by weight the same holds."""
     text = """
         node n1 cpu=10
@@ -121,7 +121,7 @@ def test_what_is_not_lent_is_available_without_reclaim() -> None:
     assert (bound(later), evicted(later)) == ({}, {"a": 1})
 
 
-def test_what_a_queue_does_not_lend_is_not_reclaimed_from_it() -> None:
+def test_unlent_resources_are_not_reclaimed() -> None:
     """r holds its five, of which four are not lent; q deserves all it wants, and still gets no more than one."""
     text = """
         node n1 cpu=10
@@ -135,7 +135,7 @@ def test_what_a_queue_does_not_lend_is_not_reclaimed_from_it() -> None:
     assert evicted(decided(text, CAPACITY)) == {"b": 1}
 
 
-def test_what_a_leaf_does_not_lend_is_reserved_in_its_ancestors() -> None:
+def test_unlent_resources_of_a_leaf_are_reserved_in_its_ancestors() -> None:
     text = """
         node n1 cpu=10
         queue root
@@ -165,7 +165,7 @@ def test_a_guarantee_is_never_lent(plugin: str) -> None:
     assert said(made, "d").gate in {"capability", "share"}
 
 
-def test_several_queues_together_do_not_use_what_is_reserved_for_another() -> None:
+def test_several_queues_together_respect_reservations_of_another() -> None:
     text = "node n1 cpu=10\nqueue g guarantee.cpu=4\nqueue q\nqueue r\n"
     made = decided(text + "job a min=1 queue=q: 5 x cpu=1\njob b min=1 queue=r: 5 x cpu=1", CAPACITY)
     assert sum(bound(made).values()) == 6

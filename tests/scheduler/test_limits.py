@@ -25,7 +25,7 @@ def waits(text: str, job: str, plugins: str = RULES, actions: str = "enqueue, al
 # How many jobs
 
 
-def test_a_queue_runs_no_more_jobs_at_once_than_it_may() -> None:
+def test_max_running_jobs_of_a_queue() -> None:
     """One runs; of the two that wait the older is admitted."""
     text = """
         node n1 cpu=8
@@ -52,7 +52,7 @@ def test_admitted_jobs_count_until_they_are_over(phase: str, free: int) -> None:
     assert admitted(text.replace("1 x cpu=9", "")).count("b") == free
 
 
-def test_a_limit_of_a_queue_is_about_all_that_is_below_it() -> None:
+def test_a_limit_of_a_queue_includes_its_descendants() -> None:
     text = """
         node n1 cpu=8
         queue root
@@ -68,7 +68,7 @@ def test_a_limit_of_a_queue_is_about_all_that_is_below_it() -> None:
     assert waits(text, "c").message == 'maxRunningJobs of queue "lab" reached (2/2)'
 
 
-def test_the_nearest_limit_that_a_job_does_not_pass_is_named() -> None:
+def test_the_message_names_the_nearest_reached_limit() -> None:
     text = """
         node n1 cpu=8
         queue root maxrunning=1
@@ -81,7 +81,7 @@ def test_the_nearest_limit_that_a_job_does_not_pass_is_named() -> None:
     assert waits(text, "c").message == 'maxRunningJobs of queue "root" reached (1/1)'
 
 
-def test_each_user_of_an_entry_has_its_limit_alone() -> None:
+def test_a_limit_applies_to_each_user_of_an_entry() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.ana+bo.running=1
@@ -94,7 +94,7 @@ def test_each_user_of_an_entry_has_its_limit_alone() -> None:
     assert admitted(text) == ["a", "c", "d", "e"]
 
 
-def test_a_star_is_each_of_those_whom_no_entry_names() -> None:
+def test_a_star_applies_to_each_user_without_an_entry() -> None:
     """Ana has what her own entry says, wherever the star stands; bo, cy and whoever is not known have one job each."""
     text = """
         node n1 cpu=8
@@ -111,7 +111,7 @@ def test_a_star_is_each_of_those_whom_no_entry_names() -> None:
     assert waits(text, "g").message == ('maxRunningJobs of the unknown user in queue "q" reached (1/1)')
 
 
-def test_the_first_entry_that_names_a_user_counts_and_no_other() -> None:
+def test_only_the_first_entry_of_a_user_applies() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.ana+bo.running=2 limit.user.ana.running=1
@@ -136,7 +136,7 @@ def test_the_members_of_a_group_share_its_limit() -> None:
     assert waits(text, "c").blocked_by == ("job default/a", "job default/b")
 
 
-def test_of_many_groups_the_first_that_an_entry_names_counts() -> None:
+def test_of_several_groups_the_first_with_an_entry_applies() -> None:
     """Ana is of both groups: the first entry is that of the staff, and what she runs is no phd's."""
     text = """
         node n1 cpu=8
@@ -148,7 +148,7 @@ def test_of_many_groups_the_first_that_an_entry_names_counts() -> None:
     assert admitted(text) == ["a", "b", "c"]
 
 
-def test_the_limits_of_a_user_and_of_its_group_are_both_kept() -> None:
+def test_limits_of_a_user_and_of_its_group_both_apply() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.*.running=2 limit.group.phd.running=3
@@ -163,14 +163,14 @@ def test_the_limits_of_a_user_and_of_its_group_are_both_kept() -> None:
     assert waits(text, "e").numbers["group"] == "phd"
 
 
-def test_a_limit_of_no_jobs_says_that_none_run() -> None:
+def test_a_limit_of_zero_jobs_has_a_message() -> None:
     text = "node n1 cpu=8\nqueue q limit.user.ana.running=0\njob a queue=q user=ana phase=Pending:"
     said = waits(text, "a")
     assert said.message == 'maxRunningJobs of user "ana" in queue "q" reached (0/0)'
     assert said.unblocked_by == 'raising maxRunningJobs of user "ana" in queue "q"'
 
 
-def test_where_more_are_admitted_than_may_be_nobody_is_thrown_out_and_so_many_must_end() -> None:
+def test_a_lowered_limit_evicts_no_running_job() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.ana.running=1
@@ -183,7 +183,7 @@ def test_where_more_are_admitted_than_may_be_nobody_is_thrown_out_and_so_many_mu
 
 
 @pytest.mark.parametrize("queue", ["q", "q fifo"])
-def test_a_user_at_the_limit_holds_up_nobody_else_also_where_the_queue_serves_in_turn(queue: str) -> None:
+def test_a_user_at_the_job_limit_does_not_block_others_in_a_fifo_queue(queue: str) -> None:
     text = f"""
         node n1 cpu=8
         queue {queue} limit.user.ana.running=1
@@ -194,7 +194,7 @@ def test_a_user_at_the_limit_holds_up_nobody_else_also_where_the_queue_serves_in
     assert admitted(text) == ["c"]
 
 
-def test_a_job_that_lost_its_minimum_keeps_its_place_among_those_that_run() -> None:
+def test_a_job_below_its_minimum_still_counts_as_running() -> None:
     """One of its pods is left, so it counts: it is admitted again, and the next is not."""
     text = """
         node n1 cpu=8
@@ -205,7 +205,7 @@ def test_a_job_that_lost_its_minimum_keeps_its_place_among_those_that_run() -> N
     assert admitted(text) == ["old"]
 
 
-def test_without_enqueue_a_job_begins_only_within_the_limits_and_the_most_important_first() -> None:
+def test_without_enqueue_jobs_start_within_the_limits_by_priority() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.ana.running=1
@@ -219,7 +219,7 @@ def test_without_enqueue_a_job_begins_only_within_the_limits_and_the_most_import
     assert said.message == 'maxRunningJobs of user "ana" in queue "q" reached (1/1)'
 
 
-def test_limits_hold_without_any_plugin() -> None:
+def test_limits_apply_without_any_plugin() -> None:
     text = "node n1 cpu=8\nqueue q limit.user.ana.cpu=1\njob a queue=q user=ana min=1: 3 x cpu=1"
     assert bound(text, "") == ["a-0"]
 
@@ -227,7 +227,7 @@ def test_limits_hold_without_any_plugin() -> None:
 # What they hold
 
 
-def test_pods_of_a_user_are_placed_while_all_that_the_user_holds_stays_within_the_limit() -> None:
+def test_pods_of_a_user_are_placed_up_to_its_resource_limit() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.ana.cpu=3
@@ -263,7 +263,7 @@ def test_a_gang_is_placed_whole_or_not_at_all() -> None:
     )
 
 
-def test_what_a_user_holds_in_all_queues_below_counts() -> None:
+def test_allocations_of_a_user_in_descendant_queues_count() -> None:
     text = """
         node n1 cpu=8
         queue root
@@ -281,7 +281,7 @@ def test_what_a_user_holds_in_all_queues_below_counts() -> None:
     )
 
 
-def test_only_what_a_pod_asks_for_counts() -> None:
+def test_only_requested_resources_are_checked_against_limits() -> None:
     """Ana holds more gpu than she may: pods without one are no further than before."""
     text = """
         node n1 cpu=8 gpu=4
@@ -293,7 +293,7 @@ def test_only_what_a_pod_asks_for_counts() -> None:
     assert bound(text) == ["b-0"]
 
 
-def test_a_user_who_holds_all_that_is_allowed_holds_up_nobody_where_the_queue_serves_in_turn() -> None:
+def test_a_user_at_the_resource_limit_does_not_block_others_in_a_fifo_queue() -> None:
     text = """
         node n1 cpu=8
         queue q fifo limit.user.ana.cpu=1
@@ -303,7 +303,7 @@ def test_a_user_who_holds_all_that_is_allowed_holds_up_nobody_where_the_queue_se
     assert bound(text) == ["b-0"]
 
 
-def test_backfill_keeps_a_limit_on_the_number_of_pods() -> None:
+def test_backfill_respects_a_limit_on_pods() -> None:
     text = "node n1 cpu=8\nqueue q limit.user.ana.pods=2\njob a queue=q user=ana min=1: 3 x cpu=0"
     assert bound(text) == ["a-0", "a-1"]
     assert (
@@ -312,7 +312,7 @@ def test_backfill_keeps_a_limit_on_the_number_of_pods() -> None:
     )
 
 
-def test_pods_that_leave_count_no_longer() -> None:
+def test_terminating_pods_do_not_count_against_limits() -> None:
     text = """
         node n1 cpu=8
         queue q limit.user.ana.cpu=1
@@ -322,7 +322,7 @@ def test_pods_that_leave_count_no_longer() -> None:
     assert bound(text) == ["b-0"]
 
 
-def test_a_job_is_not_admitted_when_what_it_needs_cannot_be_promised_to_its_user() -> None:
+def test_a_job_above_the_limit_of_its_user_is_not_admitted() -> None:
     """Nor does it stand in the way of others by asking for room that it may not have."""
     text = """
         node n1 cpu=4
@@ -353,14 +353,14 @@ CROWDED = """
 
 
 @pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
-def test_a_more_important_job_takes_the_room_of_its_own_user_where_that_is_at_the_limit(action: str) -> None:
+def test_at_the_limit_a_job_preempts_jobs_of_its_own_user(action: str) -> None:
     text = CROWDED + "job c queue=q user=ana priority=high: 1 x cpu=1"
     made = decide(text, "gang, priority, predicates", f"enqueue, allocate, {action}")
     assert {effect.group for effect in made.of(Evict)} == {"default/a"}
 
 
 @pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
-def test_nobody_leaves_for_a_job_that_a_limit_keeps_out_all_the_same(action: str) -> None:
+def test_no_preemption_for_a_job_that_a_limit_still_rejects(action: str) -> None:
     """Only pods of bo's could leave, and ana would hold no less for it."""
     text = CROWDED.replace("cpu=1 on=n1\n    job b", "cpu=1 on=n1 note.volcanopy.io/preemptable=false\n    job b")
     text += "job c queue=q user=ana priority=high: 1 x cpu=1"
@@ -369,7 +369,7 @@ def test_nobody_leaves_for_a_job_that_a_limit_keeps_out_all_the_same(action: str
 
 
 @pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
-def test_nobody_leaves_another_queue_for_a_job_that_a_limit_keeps_out(action: str) -> None:
+def test_no_reclaim_for_a_job_that_a_limit_rejects(action: str) -> None:
     text = """
         node n1 cpu=4
         queue q limit.user.ana.cpu=1
@@ -382,13 +382,13 @@ def test_nobody_leaves_another_queue_for_a_job_that_a_limit_keeps_out(action: st
     assert {effect.preemptor for effect in made.of(Evict)} == {"default/c"}
 
 
-def test_a_more_important_job_is_admitted_if_less_important_ones_of_its_user_can_leave() -> None:
+def test_a_job_is_admitted_if_it_can_preempt_jobs_of_its_user() -> None:
     text = CROWDED + "job c queue=q user=ana priority=high phase=Pending minres.cpu=1:"
     assert "c" not in admitted(text, "gang, priority, predicates")
     assert "c" in admitted(text, "gang, priority, predicates", "enqueue, allocate, preempt")
 
 
-def test_the_plan_of_a_world_with_limits_reads_as_any_other() -> None:
+def test_a_plan_with_limits_is_printed_and_read_back() -> None:
     assert (
         plan(
             """

@@ -51,7 +51,7 @@ def holders(session: Session) -> dict[int, AssignedPod]:
 
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(CHAINS), st.integers(1, 3))
-def test_what_is_allowed_is_what_going_through_everything_allows(seed: int, chain: str, count: int) -> None:
+def test_limits_equal_the_reference(seed: int, chain: str, count: int) -> None:
     text = limited_world(seed)
     queues = {one.metadata.name: one for one in world(text) if isinstance(one, core.Queue)}
     session = Session(snapshot(text), config("priority, gang, predicates", chain))

@@ -61,7 +61,7 @@ def same(one: State, other: State) -> None:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), worlds(), st.data())
-def test_loading_pods_is_taking_them_in_one_by_one(text: str, later: str, data: st.DataObject) -> None:
+def test_bulk_loading_equals_adding_pods_one_by_one(text: str, later: str, data: st.DataObject) -> None:
     """Whatever was known before, whether some come twice, and whatever a plan had decided about them."""
     things = world(text)
     pods = [thing for thing in things if isinstance(thing, core.Pod)]
@@ -109,7 +109,7 @@ def pod(name: str, **said: Any) -> core.Pod:
     )
 
 
-def test_pods_that_speak_of_others_or_hold_something_are_among_those_loaded() -> None:
+def test_bulk_loading_includes_pods_with_selectors_and_devices() -> None:
     """A selector that comes with the last pod is held against all, and what a pod holds of its node is known."""
     away = core.Affinity(
         pod_anti_affinity=core.PodAffinity(
@@ -137,7 +137,7 @@ def test_pods_that_speak_of_others_or_hold_something_are_among_those_loaded() ->
     assert {len(rows) for rows in other.matches} == {20}
 
 
-def test_a_pod_that_comes_twice_is_as_it_was_told_last() -> None:
+def test_the_last_version_of_a_repeated_pod_counts() -> None:
     first = [pod(f"p-x-{number}") for number in range(40)]
     told = replace(first[3], spec=replace(first[3].spec, node_name="n1"), status=core.PodStatus(phase="Running"))
     over = replace(first[5], status=core.PodStatus(phase="Succeeded"), spec=replace(first[5].spec, scheduler_name="x"))

@@ -47,7 +47,7 @@ def config(plugin: str) -> SchedulerConfig:
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
-def test_shares_follow_the_weights_within_two_percent_while_queues_go_and_come_back(plugin: str) -> None:
+def test_long_run_shares_are_within_two_percent_of_the_weights(plugin: str) -> None:
     run = LongRun(world(claims=plugin == "capacity"), config(plugin), LEAVES)
     stages = [(set[str](), 5), ({"bio"}, 15), ({"bio", "phys"}, 15), (set(), 15)]
     for absent, settling in stages:

@@ -57,7 +57,7 @@ PLUGINS = pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
         ("offset=8", "fence=no", "b-0"),
     ],
 )
-def test_whose_jobs_look_more_important_outside_comes_first(plugin: str, q: str, r: str, first: str) -> None:
+def test_queues_are_ordered_by_the_effective_priority_of_their_jobs(plugin: str, q: str, r: str, first: str) -> None:
     """There is room for one; a is of priority 5, b of 9; a's queue is the older."""
     text = f"""
         node n1 cpu=2
@@ -74,7 +74,7 @@ def test_whose_jobs_look_more_important_outside_comes_first(plugin: str, q: str,
 
 
 @PLUGINS
-def test_only_jobs_that_wait_and_have_not_had_their_turn_lend_their_queue_importance(plugin: str) -> None:
+def test_only_waiting_jobs_count_for_the_priority_of_a_queue(plugin: str) -> None:
     """r's first job looks important, and has its turn; its second comes after q's, as r holds more by then."""
     text = """
         node n1 cpu=8
@@ -90,7 +90,7 @@ def test_only_jobs_that_wait_and_have_not_had_their_turn_lend_their_queue_import
 
 
 @PLUGINS
-def test_priorities_are_compared_where_the_lines_of_parents_meet(plugin: str) -> None:
+def test_priorities_are_compared_below_the_common_ancestor(plugin: str) -> None:
     """x shows its jobs to y and, as its parent is fenced, to nobody else."""
     text = """
         node n1 cpu=12
@@ -106,7 +106,7 @@ def test_priorities_are_compared_where_the_lines_of_parents_meet(plugin: str) ->
     assert order(made(text, setting(plugin))) == ["c-0", "b-0", "a-0"]
 
 
-def test_without_a_policy_of_queues_the_seen_priority_alone_orders_them() -> None:
+def test_without_a_queue_plugin_effective_priority_orders_queues() -> None:
     text = "node n1 cpu=1\nqueue q\nqueue r offset=3\njob a queue=q: 1 x cpu=1\njob b queue=r: 1 x cpu=1"
     assert order(made(text, config("gang, predicates"))) == ["b-0"]
 
@@ -139,12 +139,14 @@ TAKEN = """
         ("", "fence=no offset=-6", 0),
     ],
 )
-def test_who_looks_more_important_to_the_taker_is_spared(plugin: str, action: str, q: str, r: str, gone: int) -> None:
+def test_jobs_of_higher_effective_priority_are_not_reclaimed(
+    plugin: str, action: str, q: str, r: str, gone: int
+) -> None:
     plan = made(TAKEN.format(q=q, r=r), setting(plugin, f"enqueue, allocate, {action}"))
     assert [pod[0] for pod in leaving(plan)] == ["b"] * gone
 
 
-def test_of_equally_near_queues_the_job_gives_that_looks_least_important() -> None:
+def test_of_equal_queues_the_lowest_effective_priority_is_reclaimed() -> None:
     """The newest queue would give first; what q shows of itself is less."""
     text = """
         node n1 cpu=6
@@ -160,7 +162,7 @@ def test_of_equally_near_queues_the_job_gives_that_looks_least_important() -> No
     assert [pod[0] for pod in leaving(made(text.replace("offset=-1", ""), setting("capacity")))] == ["b"]
 
 
-def test_relatives_give_before_others_however_important_they_look() -> None:
+def test_siblings_are_reclaimed_before_others_despite_priority() -> None:
     text = """
         node n1 cpu=8
         queue root
@@ -176,14 +178,14 @@ def test_relatives_give_before_others_however_important_they_look() -> None:
 
 
 @PLUGINS
-def test_exchanges_come_to_rest_where_priorities_are_seen(plugin: str) -> None:
+def test_cycles_with_priority_offsets_become_stable(plugin: str) -> None:
     simulation = Simulation(world(CLASSES + TAKEN.format(q="fence=no", r="fence=no")), setting(plugin))
     plans = list(simulation.cycles(6))
     assert sum(len(plan.of(Evict)) for plan in plans) == 1
     assert len(plans) < 6
 
 
-def test_the_oracle_knows_who_is_spared() -> None:
+def test_invariants_detect_reclaim_by_lower_priority() -> None:
     seen = snapshot(CLASSES + TAKEN.format(q="offset=1", r=""))
     plan = Plan((Evict("default/b-0", "reclaim", "default/b", "", "default/c"), Bind("default/c-0", "n1", "default/c")))
     assert "pod default/b-0, seen with priority 1, is reclaimed for default/c with 0" in violations(seen, plan, ())

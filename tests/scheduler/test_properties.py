@@ -20,7 +20,7 @@ WORLDS, PARTS = 70, 5
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", list(PROPERTIES))
-def test_in_every_world(name: str, part: int) -> None:
+def test_properties_of_random_worlds(name: str, part: int) -> None:
     """Sound plans, no chance, fast is slow, rest in five cycles, rollback without a trace, state current is state anew.
 
     Of the worlds of a part one may come to rest later; that all do is looked at as well.
@@ -43,7 +43,7 @@ def test_the_same_snapshot_gives_the_same_plan(text: str, plugins: str) -> None:
     assert schedule(seen, config(plugins)) == schedule(seen, config(plugins))
 
 
-def test_every_plugin_takes_part_in_random_configurations_or_stays_out_for_a_reason() -> None:
+def test_every_plugin_is_in_random_configurations_or_excluded_with_a_reason() -> None:
     registered = set(builtin().plugins)
     assert registered == ARGUMENTS.keys() | EXCLUDED.keys()
     assert not ARGUMENTS.keys() & EXCLUDED.keys()

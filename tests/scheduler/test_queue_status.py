@@ -42,7 +42,7 @@ def told(plan: Plan, *fields: str) -> dict[str, str]:
     return made
 
 
-def test_what_jobs_hold_and_wait_for_counts_for_all_queues_above() -> None:
+def test_allocated_and_waiting_amounts_roll_up() -> None:
     """Job b is admitted and placed in this very cycle, so nothing of it waits any more."""
     assert told(decide(TREE, "gang, proportion"), "allocated", "waiting") == {
         "dev": "4 3",
@@ -59,12 +59,12 @@ def test_a_job_that_is_not_admitted_waits_for_its_minimum_although_it_has_no_pod
     assert told(made, "allocated", "waiting")["q"] == "- 6"
 
 
-def test_what_gates_hold_back_is_not_waited_for() -> None:
+def test_gated_pods_are_not_counted_as_waiting() -> None:
     made = decide("node n1 cpu=8\nqueue q\njob a queue=q min=1: 1 x cpu=1 on=n1, 2 x cpu=1 gated", "gang, proportion")
     assert told(made, "waiting") == {"q": "-"}
 
 
-def test_a_share_is_what_is_held_of_what_is_due() -> None:
+def test_a_share_is_allocated_over_deserved() -> None:
     """Both want all of the cluster; the one of weight 3 has less than half of its share, the other more than all of it."""
     text = """
     node n1 cpu=8
@@ -77,7 +77,7 @@ def test_a_share_is_what_is_held_of_what_is_due() -> None:
     assert told(made, "allocated", "deserved", "borrowed", "share") == {"q": "3 6 - 0.50", "r": "4 2 2 2.00"}
 
 
-def test_with_fixed_claims_what_is_above_them_is_borrowed() -> None:
+def test_allocation_above_deserved_is_borrowed() -> None:
     assert told(decide(TREE, "gang, capacity"), "deserved", "guaranteed", "borrowed", "share") == {
         "dev": "1 1 3 4.00",
         "eng": "1 1 7 8.00",
@@ -87,29 +87,29 @@ def test_with_fixed_claims_what_is_above_them_is_borrowed() -> None:
     }
 
 
-def test_what_a_queue_does_not_lend_is_told_as_guaranteed() -> None:
+def test_unlent_resources_are_reported_as_guaranteed() -> None:
     text = "node n1 cpu=8\nqueue q deserved.cpu=6 lend.cpu=2 guarantee.cpu=1"
     assert told(decide(text, "gang, capacity"), "guaranteed") == {"q": "4"}
 
 
-def test_places_of_pods_are_borrowed_only_where_somebody_is_due_places() -> None:
+def test_pods_are_borrowed_only_if_a_queue_deserves_pods() -> None:
     (effect,) = decide("node n1 cpu=4\nqueue q deserved.cpu=2\njob a queue=q: 3 x cpu=1 on=n1", "gang, capacity").of(
         SetQueue
     )
     assert effect.borrowed == {"cpu": "1"}
 
 
-def test_without_a_plugin_that_knows_shares_none_are_told() -> None:
+def test_without_a_share_plugin_no_shares_are_reported() -> None:
     assert told(decide(TREE, "gang"), "deserved", "borrowed", "share")["eng"] == "- - "
 
 
-def test_the_first_plugin_that_knows_shares_tells_them() -> None:
+def test_shares_come_from_the_first_share_plugin() -> None:
     assert told(decide(TREE, "gang, proportion, capacity"), "deserved") == told(
         decide(TREE, "gang, proportion"), "deserved"
     )
 
 
-def test_a_plan_tells_what_queues_hold_in_a_line_and_the_rest_in_its_document() -> None:
+def test_a_plan_prints_allocated_and_has_the_rest_in_json() -> None:
     made = decide(TREE, "gang, capacity")
     assert "queue sci allocated cpu 2, pods 2" in str(made).splitlines()
     entry = next(one for one in document(made)["effects"] if one.get("queue") == "dev")
@@ -132,7 +132,7 @@ def written(state: State, plan: Plan) -> None:
         state.upsert(replace(queue, status=queue_status(queue.status, effect)))
 
 
-def test_what_statuses_say_already_is_not_said_again() -> None:
+def test_unchanged_queue_statuses_are_not_written() -> None:
     state = State()
     for thing in world(TREE):
         state.upsert(thing)
@@ -144,7 +144,7 @@ def test_what_statuses_say_already_is_not_said_again() -> None:
     assert again.of(SetQueue) == []
 
 
-def test_what_somebody_else_has_written_there_is_put_right() -> None:
+def test_a_foreign_change_of_a_queue_status_is_corrected() -> None:
     state = State()
     for thing in world(TREE):
         state.upsert(thing)
@@ -160,7 +160,7 @@ def test_what_somebody_else_has_written_there_is_put_right() -> None:
         assert [one.queue for one in schedule(state.snapshot(NOW), rules).of(SetQueue)] == ["sci"]
 
 
-def test_a_table_of_queues_with_other_statuses_is_the_one_that_would_be_made_anew() -> None:
+def test_updated_queue_statuses_equal_a_rebuilt_table() -> None:
     """Statuses that change are read by themselves; the rest of the table, and all that follows from it, stays."""
     state, fresh = State(), State()
     for thing in world(TREE):
@@ -180,7 +180,7 @@ def test_a_table_of_queues_with_other_statuses_is_the_one_that_would_be_made_ane
     assert (kept.reported_share == anew.reported_share[order]).all()
 
 
-def test_a_queue_that_claims_something_else_makes_the_table_anew() -> None:
+def test_a_changed_deserved_share_rebuilds_the_table() -> None:
     state = State()
     for thing in world(TREE):
         state.upsert(thing)
@@ -210,7 +210,7 @@ def test_shares_are_texts_of_hundredths(text: str, hundredths: int) -> None:
 
 
 @pytest.mark.parametrize("plugins", ["gang, proportion", "gang, capacity", "gang"])
-def test_amounts_beyond_all_counting_are_not_told_rather_than_told_wrongly(plugins: str) -> None:
+def test_overflowing_amounts_are_not_reported(plugins: str) -> None:
     """Four queues each claim, and four jobs each ask for, nearly all that a number holds."""
     much = str(2**62 - 1)
     lines = ["node n1 cpu=4", "queue root"]
@@ -313,12 +313,12 @@ def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
             assert kept.share[row] == (max(ratios) if ratios else float(any(held)))
 
 
-def test_the_share_of_a_queue_without_claims_is_all_or_nothing() -> None:
+def test_the_share_of_a_queue_without_deserved_is_zero_or_maximal() -> None:
     held, due = np.array([[0, 1, 1]]), np.array([[0, 0, 4]])
     assert allocated_share(held, due).tolist() == [0.0, 1.0, 0.25]
 
 
-def test_a_plan_does_not_depend_on_who_listens() -> None:
+def test_a_plan_does_not_depend_on_observers() -> None:
     state = State()
     for thing in world(TREE):
         state.upsert(thing)
@@ -328,7 +328,7 @@ def test_a_plan_does_not_depend_on_who_listens() -> None:
     assert listening.kept.queues is snapshot.queues
 
 
-def test_statuses_of_queues_may_name_what_no_node_has() -> None:
+def test_queue_statuses_may_name_unknown_resources() -> None:
     state = State()
     told = core.QueueStatus(state="Open", waiting={"example.com/fpga": "2"})
     state.upsert(core.Queue(metadata=core.Meta(name="q", uid="q"), status=told))

@@ -21,12 +21,12 @@ def container(requests: core.Quantities, limits: core.Quantities) -> core.Contai
         ({"cpu": "500m", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}, Quality.BURSTABLE),
     ],
 )
-def test_who_requests_all_limits_is_guaranteed_however_the_amounts_are_written(
+def test_requests_equal_to_limits_are_guaranteed_in_any_notation(
     requests: core.Quantities, limits: core.Quantities, quality: Quality
 ) -> None:
     assert quality_of_service(core.PodSpec(containers=(container(requests, limits),))) is quality
 
 
-def test_one_container_that_asks_for_less_makes_the_whole_pod_burstable() -> None:
+def test_one_container_below_its_limit_makes_the_pod_burstable() -> None:
     whole = container({}, {"cpu": "1", "memory": "1Gi"})
     assert quality_of_service(core.PodSpec(containers=(whole, container({}, {})))) is Quality.BURSTABLE

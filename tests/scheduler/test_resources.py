@@ -25,7 +25,7 @@ def test_amounts_are_read_by_name_and_print_as_quantities() -> None:
     assert amounts()["unknown"] == 0
 
 
-def test_a_dominant_share_is_the_largest_ratio_and_one_for_what_nobody_has() -> None:
+def test_a_dominant_share_is_the_largest_ratio_and_one_without_a_total() -> None:
     assert amounts(cpu=1, memory=3).share_of(amounts(cpu=4, memory=4)) == 0.75
     assert amounts(pods=1).share_of(amounts(cpu=4)) == 1.0
 
@@ -33,7 +33,7 @@ def test_a_dominant_share_is_the_largest_ratio_and_one_for_what_nobody_has() -> 
 @given(
     st.lists(st.integers(0, 10**12), min_size=5, max_size=5), st.lists(st.integers(0, 10**12), min_size=5, max_size=5)
 )
-def test_what_fits_leaves_nothing_negative(small: list[int], large: list[int]) -> None:
+def test_fitting_amounts_leave_no_negative_rest(small: list[int], large: list[int]) -> None:
     part, room = Resources(AXIS, np.array(small)), Resources(AXIS, np.array(large))
     assert part.fits_in(room) == bool(((room - part).values >= 0).all())
 
@@ -48,7 +48,7 @@ def test_what_fits_leaves_nothing_negative(small: list[int], large: list[int]) -
         (10, [(1, 10, 0, 2), (1, 10, 0)], [2000, 8000]),
     ],
 )
-def test_queues_are_filled_like_vessels(total: int, queues: list[tuple[int, ...]], deserved: list[int]) -> None:
+def test_deserved_shares_by_water_filling(total: int, queues: list[tuple[int, ...]], deserved: list[int]) -> None:
     """Weight, request, guarantee and (if given) capability of each queue, in cores."""
     weight = np.array([queue[0] for queue in queues])
     requested = np.array([[queue[1] * 1000 for queue in queues]])

@@ -50,7 +50,7 @@ def crowds(draw: st.DrawFn) -> str:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds(), st.sampled_from(SETS))
-def test_shapes_that_take_turns_are_placed_as_by_the_slow_twin(text: str, plugins: str) -> None:
+def test_alternating_shapes_are_placed_as_by_the_reference(text: str, plugins: str) -> None:
     seen = snapshot(text)
     fast, slow = (Session(seen, config(plugins)) for _ in range(2))
     slow.placement = placement.OneByOne(slow.ledger, slow.hooks)
@@ -83,7 +83,7 @@ def assert_blocks_agree(session: Session, tasks: list[TaskView]) -> None:
     assert block == [[float(order(TasksView([task]), view)[0, 0]) for view in every] for task in tasks]
 
 
-def test_shapes_that_take_turns_share_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alternating_shapes_share_a_score_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the tests above would compare nothing."""
     lines = ["node n1 cpu=8 memory=8Gi pods=20", "node n2 cpu=8 memory=8Gi pods=20"]
     lines += [f"job j{number}: 1 x cpu={1 + number % 3} memory=1Gi" for number in range(9)]

@@ -25,7 +25,7 @@ def made(text: str, plugins: str = "gang, priority, predicates", actions: str = 
 @pytest.mark.parametrize(
     "actions", [CHAIN, "allocate", "backfill, allocate", "enqueue, gangpreempt, gangreclaim, allocate"]
 )
-def test_nothing_is_admitted_or_started_in_a_queue_that_is_stopped(stop: str, actions: str) -> None:
+def test_a_held_queue_admits_and_starts_nothing(stop: str, actions: str) -> None:
     text = f"""
         class high value=9
         node n1 cpu=4
@@ -42,7 +42,7 @@ def test_nothing_is_admitted_or_started_in_a_queue_that_is_stopped(stop: str, ac
     assert [(effect.pod, effect.node) for effect in plan.of(Nominate)] == [("default/d-0", "")]
 
 
-def test_what_runs_goes_on_and_an_elastic_job_grows_no_more() -> None:
+def test_running_pods_continue_and_an_elastic_job_does_not_grow() -> None:
     text = "node n1 cpu=4\nqueue q stop=Hold\njob a min=1 queue=q: 1 x cpu=1 on=n1, 2 x cpu=1"
     plan = made(text)
     assert not plan.of(Bind, Evict)
@@ -62,7 +62,7 @@ def test_what_runs_goes_on_and_an_elastic_job_grows_no_more() -> None:
         ),
     ],
 )
-def test_a_stop_reaches_all_queues_below_and_who_waits_is_told_which_queue_it_is(stop: str, sentence: str) -> None:
+def test_a_hold_applies_to_descendants_and_the_message_names_the_held_queue(stop: str, sentence: str) -> None:
     text = f"""
         node n1 cpu=4
         queue root
@@ -76,13 +76,13 @@ def test_a_stop_reaches_all_queues_below_and_who_waits_is_told_which_queue_it_is
     assert why.pods == {"default/a-0": sentence}
 
 
-def test_the_root_stops_nobody() -> None:
+def test_the_stop_policy_of_the_root_is_ignored() -> None:
     text = "node n1 cpu=4\nqueue root stop=HoldAndDrain\nqueue q parent=root\njob a queue=q: 1 x cpu=1"
     assert [effect.pod for effect in made(text).of(Bind)] == ["default/a-0"]
 
 
 @pytest.mark.parametrize("plugins", ["gang, proportion, predicates", "gang, capacity, predicates"])
-def test_what_waits_in_a_queue_on_hold_takes_no_share_from_others(plugins: str) -> None:
+def test_jobs_in_a_held_queue_reduce_no_shares(plugins: str) -> None:
     text = """
         node n1 cpu=4
         queue q stop=Hold weight=3
@@ -94,7 +94,7 @@ def test_what_waits_in_a_queue_on_hold_takes_no_share_from_others(plugins: str) 
 
 
 @pytest.mark.parametrize(("stop", "admitted"), [("None", False), ("Hold", True)])
-def test_what_was_promised_in_a_queue_on_hold_keeps_nobody_out(stop: str, admitted: bool) -> None:
+def test_nominations_in_a_held_queue_reserve_nothing(stop: str, admitted: bool) -> None:
     text = f"""
         node n1 cpu=4
         queue q stop={stop}
@@ -118,13 +118,13 @@ RUNNING = """
 
 
 @pytest.mark.parametrize("actions", [CHAIN, "allocate", "enqueue", "shuffle", "gangreclaim, backfill"])
-def test_what_runs_in_a_queue_that_is_drained_leaves_whatever_actions_are_configured(actions: str) -> None:
+def test_pods_of_a_drained_queue_are_evicted_with_any_actions(actions: str) -> None:
     plan = made(RUNNING.format(""), actions=actions)
     assert sorted(effect.pod for effect in plan.of(Evict)) == ["default/a-0", "default/a-1", "default/b-0"]
     assert {(effect.reason, effect.message) for effect in plan.of(Evict)} == {("drain", 'drain: queue "q" is drained')}
 
 
-def test_room_that_is_drained_is_meant_for_those_who_wait() -> None:
+def test_drained_resources_are_nominated_to_waiting_jobs() -> None:
     text = "node n1 cpu=2\nqueue q stop=HoldAndDrain\njob a min=2 queue=q: 2 x cpu=1 on=n1\njob b: 2 x cpu=1"
     assert (
         Lines(decided(made(text)))
@@ -138,12 +138,12 @@ def test_room_that_is_drained_is_meant_for_those_who_wait() -> None:
     )
 
 
-def test_what_says_that_it_is_not_preemptable_stays() -> None:
+def test_unpreemptable_pods_are_not_drained() -> None:
     plan = made(RUNNING.format("note.volcanopy.io/preemptable=false"))
     assert {effect.group for effect in plan.of(Evict)} == {"default/a"}
 
 
-def test_what_the_cluster_needs_stays_where_conformance_is_configured() -> None:
+def test_critical_pods_are_not_drained_with_conformance() -> None:
     text = "node n1 cpu=8\nqueue q stop=HoldAndDrain\njob a namespace=kube-system min=1 queue=q: 1 x cpu=1 on=n1"
     assert len(made(text).of(Evict)) == 1
     assert not made(text, "gang, conformance").of(Evict)
@@ -154,7 +154,7 @@ def test_what_the_cluster_needs_stays_where_conformance_is_configured() -> None:
     [(0, 0), (1, 0), (2, 2), (3, 2), (4, 4)],
     ids=["none", "no whole gang", "one", "one still", "both"],
 )
-def test_gangs_leave_whole_as_their_disruption_budgets_allow(allowed: int, gone: int) -> None:
+def test_whole_gangs_are_drained_within_disruption_budgets(allowed: int, gone: int) -> None:
     text = f"""
         node n1 cpu=8
         queue q stop=HoldAndDrain
@@ -167,7 +167,7 @@ def test_gangs_leave_whole_as_their_disruption_budgets_allow(allowed: int, gone:
     assert len(made(text).of(Evict)) == 4
 
 
-def test_of_a_gang_that_cannot_leave_whole_goes_what_it_can_spare() -> None:
+def test_surplus_pods_are_drained_if_a_gang_is_protected() -> None:
     text = """
         node n1 cpu=8
         queue q stop=HoldAndDrain
@@ -177,7 +177,7 @@ def test_of_a_gang_that_cannot_leave_whole_goes_what_it_can_spare() -> None:
     assert sorted(effect.pod for effect in made(text, "gang, pdb").of(Evict)) == ["default/a-2", "default/a-3"]
 
 
-def test_what_was_drained_waits_again_and_starts_when_the_queue_is_resumed() -> None:
+def test_drained_pods_wait_and_start_when_the_queue_resumes() -> None:
     conf = config("gang, predicates", CHAIN)
     simulation = Simulation(world(RUNNING.format("")), conf)
     assert len(simulation.cycle().of(Evict)) == 3
@@ -186,7 +186,7 @@ def test_what_was_drained_waits_again_and_starts_when_the_queue_is_resumed() -> 
     assert len(simulation.cycle().of(Bind)) == 3
 
 
-def test_the_oracle_knows_who_is_stopped() -> None:
+def test_invariants_detect_starts_in_held_queues() -> None:
     seen = snapshot(
         "node n1 cpu=4\nqueue q stop=Hold\njob a min=1 queue=q: 1 x cpu=1 on=n1, 1 x cpu=1\njob b queue=q phase=Pending:"
     )

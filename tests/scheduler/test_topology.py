@@ -39,7 +39,7 @@ def nodes_of(made: Plan, job: str) -> list[str]:
 
 
 @pytest.mark.parametrize("plugins", [PLUGINS, BARE])
-class TestAJobThatDemandsCloseness:
+class TestRequiredTopology:
     def test_is_placed_in_one_domain_of_the_tier(self, plugins: str) -> None:
         text = f"{RACKS}\njob x: 1 x cpu=3 on=n1\njob a topology=hard:1: 2 x cpu=3"
         assert (
@@ -50,7 +50,7 @@ class TestAJobThatDemandsCloseness:
         """
         )
 
-    def test_waits_when_no_domain_takes_all_of_it(self, plugins: str) -> None:
+    def test_waits_if_no_domain_fits_the_gang(self, plugins: str) -> None:
         """There is room for three in the cluster, but no rack has room for more than two."""
         text = f"{RACKS}\njob a topology=hard:1: 3 x cpu=3"
         assert decide(text, plugins).of(Bind) == []
@@ -58,28 +58,28 @@ class TestAJobThatDemandsCloseness:
     def test_may_span_more_when_a_higher_tier_is_allowed(self, plugins: str) -> None:
         assert len(decide(f"{RACKS}\njob a topology=hard:2: 3 x cpu=3", plugins).of(Bind)) == 3
 
-    def test_is_placed_in_the_lowest_tier_that_takes_it(self, plugins: str) -> None:
+    def test_is_placed_in_the_lowest_feasible_tier(self, plugins: str) -> None:
         text = f"{RACKS}\njob x: 1 x cpu=2 on=n1\njob a topology=hard:2: 2 x cpu=3"
         assert nodes_of(decide(text, plugins), "a") == ["n3", "n4"]
 
-    def test_goes_on_where_its_other_pods_are(self, plugins: str) -> None:
+    def test_continues_in_the_domain_of_its_running_pods(self, plugins: str) -> None:
         """Rack 2 is empty, but the job runs in rack 1."""
         text = f"{RACKS}\njob a min=1 topology=hard:1: 1 x cpu=3 on=n1, 1 x cpu=3"
         assert nodes_of(decide(text, plugins), "a") == ["n2"]
 
-    def test_does_not_leave_the_domain_of_its_other_pods(self, plugins: str) -> None:
+    def test_stays_in_the_domain_of_its_running_pods(self, plugins: str) -> None:
         text = f"{RACKS}\njob a min=2 topology=hard:1: 2 x cpu=3 on=n1,n2, 1 x cpu=3"
         assert decide(text, plugins).of(Bind) == []
 
-    def test_starts_with_its_minimum_where_not_all_of_it_fits(self, plugins: str) -> None:
+    def test_starts_with_its_minimum_if_not_all_pods_fit(self, plugins: str) -> None:
         text = f"{RACKS}\njob a min=2 topology=hard:1: 5 x cpu=3"
         assert len(nodes_of(decide(text, plugins), "a")) == 2
 
-    def test_names_the_tier_by_its_word(self, plugins: str) -> None:
+    def test_the_message_names_the_tier(self, plugins: str) -> None:
         assert decide(f"{RACKS}\njob a topology=hard:rack: 3 x cpu=3", plugins).of(Bind) == []
         assert len(decide(f"{RACKS}\njob a topology=hard:hall: 3 x cpu=3", plugins).of(Bind)) == 3
 
-    def test_is_not_limited_by_a_word_that_no_hypernode_says(self, plugins: str) -> None:
+    def test_is_not_limited_by_an_unknown_tier_name(self, plugins: str) -> None:
         assert len(decide(f"{RACKS}\njob a topology=hard:row: 3 x cpu=3", plugins).of(Bind)) == 3
 
     def test_has_the_whole_cluster_as_the_tier_above_the_highest(self, plugins: str) -> None:
@@ -87,33 +87,33 @@ class TestAJobThatDemandsCloseness:
         assert decide(f"{text}job a topology=hard:1: 2 x cpu=2", plugins).of(Bind) == []
         assert len(decide(f"{text}job a topology=hard:2: 2 x cpu=2", plugins).of(Bind)) == 2
 
-    def test_gives_way_to_nobody_it_does_not_know_of(self, plugins: str) -> None:
+    def test_best_effort_pods_stay_in_the_domain_of_their_job(self, plugins: str) -> None:
         """A pod that asks for nothing is placed by another action; it stays with its job all the same."""
         text = f"{RACKS}\njob a min=1 topology=hard:1: 1 x cpu=3 on=n3, 2 x cpu=0"
         assert set(nodes_of(decide(text, plugins), "a")) <= {"n3", "n4"}
 
 
-def test_a_job_that_prefers_closeness_is_close_where_it_can_be() -> None:
+def test_preferred_topology_is_satisfied_if_possible() -> None:
     text = f"{RACKS}\njob x: 1 x cpu=2 on=n1\njob a topology=soft: 2 x cpu=3"
     assert nodes_of(decide(text, PLUGINS), "a") == ["n3", "n4"]
 
 
-def test_a_job_that_prefers_closeness_starts_where_it_cannot_be() -> None:
+def test_preferred_topology_does_not_block_the_job() -> None:
     assert len(decide(f"{RACKS}\njob a topology=soft: 4 x cpu=3", PLUGINS).of(Bind)) == 4
 
 
-def test_a_hypernode_is_filled_before_another_is_begun() -> None:
+def test_a_hypernode_is_filled_before_the_next() -> None:
     text = f"{RACKS}\njob x: 1 x cpu=1 on=n4\njob a topology=hard:1: 2 x cpu=1"
     assert set(nodes_of(decide(text, PLUGINS), "a")) <= {"n3", "n4"}
 
 
-def test_a_pod_of_no_topology_goes_where_its_hypernode_is_fuller() -> None:
+def test_a_pod_without_topology_prefers_the_fuller_hypernode() -> None:
     text = f"{RACKS}\njob x: 1 x cpu=1 on=n4\njob a: 1 x cpu=1"
     assert nodes_of(decide(text, PLUGINS), "a") == ["n3"]
 
 
-class TestTheExplanation:
-    def test_says_which_domain_comes_closest_and_what_it_lacks(self) -> None:
+class TestMessages:
+    def test_names_the_best_domain_and_its_insufficient_resources(self) -> None:
         explain = why(f"{RACKS}\njob x: 1 x cpu=2 on=n1\njob a topology=hard:1: 3 x cpu=3")
         assert explain.gate == "topology"
         assert explain.message == (
@@ -123,7 +123,7 @@ class TestTheExplanation:
         assert explain.unblocked_by == 'release of 1 cpu in hypernode "rack-2"'
         assert explain.numbers["tier"] == "1"
 
-    def test_says_how_many_find_a_place_where_the_sum_would_do(self) -> None:
+    def test_counts_placeable_pods_if_the_sum_suffices(self) -> None:
         """Rack 2 has 6 cpus left, but two nodes of 3 take only one pod of 2 each."""
         text = f"{RACKS}\njob x: 4 x cpu=1 on=n1,n2,n3,n4\njob a topology=hard:1: 3 x cpu=2"
         assert why(text).message == (
@@ -137,18 +137,18 @@ class TestTheExplanation:
             'hypernode "rack-1", where pods of the job run, does not fit the pod: it lacks 1 cpu'
         )
 
-    def test_says_that_a_job_is_torn_apart_already(self) -> None:
+    def test_reports_a_job_that_already_spans_a_higher_tier(self) -> None:
         text = f"{RACKS}\njob a min=3 topology=hard:1: 2 x cpu=1 on=n1,n3, 1 x cpu=1"
         assert why(text).message == ('running pods of the job exceed highestTierAllowed 1: they span hypernode "hall"')
 
-    def test_says_that_there_is_no_such_tier(self) -> None:
+    def test_reports_an_unknown_tier(self) -> None:
         assert why(f"{RACKS}\njob a topology=hard:0: 1 x cpu=1").message == "no hypernode of tier 0 or lower exists"
 
-    def test_leaves_it_at_the_nodes_when_no_node_takes_the_pod(self) -> None:
+    def test_names_only_nodes_if_no_node_is_feasible(self) -> None:
         explain = why(f"{RACKS}\njob a topology=hard:1: 1 x cpu=5")
         assert explain.gate == "nodes"
 
-    def test_tells_of_hypernodes_that_take_no_part(self) -> None:
+    def test_reports_ignored_hypernodes(self) -> None:
         explain = why(f"{RACKS}\nhypernode other tier=1: n1\njob a topology=hard:1: 3 x cpu=4")
         assert explain.message.endswith(
             'hypernode "other" is ignored: node n1 is claimed by other and rack-1, 1 more ignored'
@@ -158,47 +158,47 @@ class TestTheExplanation:
 class TestSubGroups:
     TWO = "2 x cpu=3 label.p/p=a, 2 x cpu=3 label.p/p=b"
 
-    def test_each_finds_a_domain_of_its_own(self) -> None:
+    def test_each_sub_group_has_its_own_domain(self) -> None:
         text = f"{RACKS}\njob a topology=hard:2 split=2 split.by=p/p split.topology=hard:1: {self.TWO}"
         made = decide(text, PLUGINS)
         places = {bind.pod.rpartition("-")[2]: bind.node for bind in made.of(Bind)}
         assert {places["0"], places["1"]} in ({"n1", "n2"}, {"n3", "n4"})
         assert {places["2"], places["3"]} in ({"n1", "n2"}, {"n3", "n4"})
 
-    def test_all_of_them_or_none_start_when_all_are_needed(self) -> None:
+    def test_all_required_sub_groups_start_together(self) -> None:
         text = (
             f"{RACKS}\njob x: 1 x cpu=2 on=n4\njob a split=2 split.min=2 split.by=p/p split.topology=hard:1: {self.TWO}"
         )
         assert decide(text, PLUGINS).of(Bind) == []
 
-    def test_as_many_start_as_are_needed(self) -> None:
+    def test_the_minimum_of_sub_groups_starts(self) -> None:
         text = (
             f"{RACKS}\njob x: 1 x cpu=2 on=n4\n"
             f"job a min=2 split=2 split.min=1 split.by=p/p split.topology=hard:1: {self.TWO}"
         )
         assert nodes_of(decide(text, PLUGINS), "a") == ["n1", "n2"]
 
-    def test_too_few_that_exist_are_not_waited_upon_in_silence(self) -> None:
+    def test_missing_sub_groups_are_reported(self) -> None:
         text = f"{RACKS}\njob a split=2 split.min=3 split.by=p/p: {self.TWO}"
         assert "sub-group" in why(text).message
 
-    def test_what_cannot_be_placed_says_so(self) -> None:
+    def test_a_sub_group_without_a_domain_has_a_reason(self) -> None:
         text = f"{RACKS}\njob x: 2 x cpu=2 on=n1,n3\njob a split=2 split.min=2 split.by=p/p split.topology=hard:1: {self.TWO}"
         explain = why(text)
         assert explain.gate == "topology"
         assert explain.message.startswith("no hypernode fits each sub-group")
 
-    def test_pods_that_no_policy_captures_come_along(self) -> None:
+    def test_pods_without_a_sub_group_are_placed_with_the_job(self) -> None:
         text = f"{RACKS}\njob a split=2 split.by=p/p split.topology=hard:1: 2 x cpu=3 label.p/p=a, 1 x cpu=3"
         assert len(decide(text, PLUGINS).of(Bind)) == 3
 
-    def test_a_job_divides_without_any_topology(self) -> None:
+    def test_sub_groups_work_without_a_topology(self) -> None:
         text = "node n1 cpu=2\nnode n2 cpu=2\njob a split=1 split.min=2 split.by=p/p: 1 x cpu=2 label.p/p=a, 1 x cpu=2 label.p/p=b"
         assert len(decide(text, PLUGINS).of(Bind)) == 2
 
 
 class TestOtherActions:
-    def test_a_victim_in_the_wrong_domain_is_of_no_use(self) -> None:
+    def test_no_eviction_in_another_domain(self) -> None:
         """The low job in rack 2 could go, but room there is too far away from the pod that runs."""
         text = f"""{RACKS}
             class high value=10
@@ -210,27 +210,27 @@ class TestOtherActions:
         assert violations(snapshot(text), made) == []
         assert [str(one) for one in made.effects if str(one).startswith("evict")] == []
 
-    def test_room_that_is_kept_for_a_job_does_not_tear_it_apart(self) -> None:
+    def test_nominations_do_not_spread_a_job_over_domains(self) -> None:
         """The nominations date from when n1 and n3 were in one rack."""
         text = f"{RACKS}\njob a topology=hard:1: 1 x cpu=3 nominated=n1, 1 x cpu=3 nominated=n3"
         made = decide(text, PLUGINS)
         assert nodes_of(made, "a") in (["n1", "n2"], ["n3", "n4"])
 
 
-class TestTheOracle:
-    def test_sees_a_job_torn_apart(self) -> None:
+class TestInvariants:
+    def test_detects_a_job_that_spans_a_higher_tier(self) -> None:
         seen = snapshot(f"{RACKS}\njob a topology=hard:1: 2 x cpu=3")
         torn = Plan((Bind("default/a-0", "n1", "default/a"), Bind("default/a-1", "n3", "default/a")))
         assert topology_crossed(seen, torn) == ["default/a spans network tier 2, highestTierAllowed is 1"]
         assert topology_crossed(seen, torn)[0] in violations(seen, torn)
 
-    def test_sees_a_sub_group_torn_apart(self) -> None:
+    def test_detects_a_sub_group_that_spans_a_higher_tier(self) -> None:
         seen = snapshot(f"{RACKS}\njob a split=2 split.by=p/p split.topology=hard:1: 2 x cpu=3 label.p/p=a")
         torn = Plan((Bind("default/a-0", "n1", "default/a"), Bind("default/a-1", "n3", "default/a")))
         assert topology_crossed(seen, torn) == ["default/a/part-a spans network tier 2, highestTierAllowed is 1"]
 
 
-class TestTheForest:
+class TestForest:
     def test_members_are_named_matched_or_labelled(self) -> None:
         seen = snapshot(
             """
@@ -265,18 +265,18 @@ class TestTheForest:
             ("hypernode a tier=1: /[/", "hypernode \"a\" is ignored: its pattern '[' is not a regular expression"),
         ],
     )
-    def test_what_contradicts_another_takes_no_part(self, lines: str, fault: str) -> None:
+    def test_contradicting_hypernodes_are_ignored(self, lines: str, fault: str) -> None:
         table = snapshot(f"node n1\nnode n2\nhypernode good tier=1: n2\n{lines}").hypernodes
         assert fault in table.faults
         assert "good" in table.names
         assert table.names[table.of_node[1]] == "good"
 
-    def test_a_hypernode_that_is_not_there_is_no_member(self) -> None:
+    def test_a_missing_hypernode_is_no_member(self) -> None:
         table = snapshot("node n1\nhypernode a tier=1: n1\nhypernode b tier=2: a ghost").hypernodes
         assert table.faults == ()
         assert table.nodes(table.index["b"]).tolist() == [0]
 
-    def test_it_is_made_anew_only_when_it_changes(self) -> None:
+    def test_it_is_rebuilt_only_if_it_changes(self) -> None:
         state = State()
         for thing in world(RACKS):
             state.upsert(thing)
@@ -289,7 +289,7 @@ class TestTheForest:
         state.upsert(core.Node(metadata=core.Meta(name="n5")))
         assert len(state.snapshot(NOW).hypernodes.of_node) == 5
 
-    def test_labels_that_choose_members_count(self) -> None:
+    def test_members_are_selected_by_labels(self) -> None:
         state = State()
         for thing in world("node n1 example.com/rack=a\nhypernode a tier=1: example.com/rack=a"):
             state.upsert(thing)
@@ -298,7 +298,7 @@ class TestTheForest:
         assert state.snapshot(NOW).hypernodes.of_node.tolist() == [1]
 
 
-def test_sub_groups_follow_a_policy_that_comes_late_and_one_that_goes() -> None:
+def test_sub_groups_follow_policy_changes() -> None:
     """Pods may be seen before their group, and a group may change how it divides."""
     objects = world("node n1\njob a split=1 split.by=p/p: 1 x cpu=1 label.p/p=a, 1 x cpu=1 label.p/p=b")
     group = next(thing for thing in objects if isinstance(thing, core.PodGroup))
@@ -311,12 +311,12 @@ def test_sub_groups_follow_a_policy_that_comes_late_and_one_that_goes() -> None:
     assert list(state.snapshot(NOW).parts(row)) == [-1]
 
 
-def test_a_line_of_an_unknown_kind_is_refused() -> None:
+def test_a_line_of_an_unknown_kind_is_rejected() -> None:
     with pytest.raises(NotationError, match="hypernode"):
         world("hyper x tier=1: n1")
 
 
-def test_the_document_s_world_is_decided_as_the_document_says() -> None:
+def test_the_example_of_the_document_has_the_documented_plan() -> None:
     document = (Path(__file__).parents[2] / "docs" / "topology.md").read_text("utf-8")
     code, said = re.findall(r"```(?:python|text)\n(.*?)```", document.split("## Try it")[1], re.DOTALL)[:2]
     printed: list[str] = []

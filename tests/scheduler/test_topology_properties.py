@@ -105,7 +105,7 @@ def test_the_order_in_which_objects_arrive_does_not_matter(text: str, plugins: s
 
 @settings(many, max_examples=60)
 @given(worlds(), st.sampled_from(PLUGINS), st.sampled_from(ACTIONS[:2]))
-def test_cycles_come_to_rest(text: str, plugins: str, actions: str) -> None:
+def test_cycles_with_topologies_become_stable(text: str, plugins: str, actions: str) -> None:
     simulation = Simulation(world(text), config(plugins, actions))
     assert len(list(simulation.cycles(6))) <= 5
 
@@ -113,7 +113,7 @@ def test_cycles_come_to_rest(text: str, plugins: str, actions: str) -> None:
 @many
 @given(networks(faults=False), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.sampled_from(PLUGINS))
 @example((["n0", "n1"], ["node n0 cpu=1", "node n1 cpu=1", "hypernode r tier=1: n0 n1"]), 2, 1, 1, PLUGINS[1])
-def test_a_gang_of_equal_pods_is_placed_where_any_domain_takes_it(
+def test_a_gang_of_equal_pods_is_placed_if_any_domain_fits(
     network: tuple[list[str], list[str]], count: int, cpu: int, tier: int, plugins: str
 ) -> None:
     _, lines = network
@@ -125,7 +125,7 @@ def test_a_gang_of_equal_pods_is_placed_where_any_domain_takes_it(
 
 @many
 @given(networks())
-def test_the_forest_is_what_its_parents_say(network: tuple[list[str], list[str]]) -> None:
+def test_the_forest_equals_its_parents(network: tuple[list[str], list[str]]) -> None:
     table = snapshot("\n".join(network[1])).hypernodes
     amounts = np.arange(len(table.of_node), dtype=np.int64)[None, :] + 1
     sums = table.sums(amounts)[0]

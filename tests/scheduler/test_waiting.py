@@ -50,14 +50,14 @@ def shown(rules: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[2].split("\n")[0])
-def test_the_page_says_what_the_scheduler_says(case: tuple[str, str, str]) -> None:
+def test_messages_on_the_page_equal_those_of_the_scheduler(case: tuple[str, str, str]) -> None:
     rules, text, expected = case
     assert shown(rules, text) == expected
 
 
-def test_every_block_is_such_a_world_or_its_answer() -> None:
+def test_every_block_is_a_world_or_its_message() -> None:
     assert [kind for kind, _, _ in BLOCK.findall(PAGE.read_text())] == ["world", "text"] * len(cases())
 
 
-def test_every_gate_has_its_place_on_the_page() -> None:
+def test_every_gate_is_on_the_page() -> None:
     assert set(re.findall(r"^## (\w+)", PAGE.read_text(), re.MULTILINE)) >= GATES

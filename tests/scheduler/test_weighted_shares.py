@@ -41,7 +41,7 @@ def test_a_total_is_divided_by_weight_between_the_least_and_the_most(
     assert sum(shares) == max(int(least.sum()), min(total, int(most.sum())))
 
 
-def test_whole_units_are_handed_out_and_the_odd_ones_go_to_the_largest_fractions() -> None:
+def test_left_over_units_go_to_the_largest_fractions() -> None:
     ones, none, many = np.ones(3, np.int64), np.zeros(3, np.int64), np.full(3, 100)
     assert divided(8, ones, none, many, "cab").tolist() == [2, 3, 3]
     assert divided(7, np.array([1, 1, 3]), none, many).tolist() == [2, 1, 4]
@@ -79,7 +79,7 @@ def trees(draw: st.DrawFn) -> tuple[int, list[Vessel], str]:
 
 @given(trees())
 @settings(max_examples=300, deadline=None)
-def test_what_queues_deserve_is_exact_at_every_level(case: tuple[int, list[Vessel], str]) -> None:
+def test_deserved_shares_are_exact_at_every_level(case: tuple[int, list[Vessel], str]) -> None:
     """Each level is cut to whole milli-cpus, so a queue may be off by as many as there are levels above it."""
     total, tops, text = case
     cluster = Cluster(Ledger(snapshot(text)))

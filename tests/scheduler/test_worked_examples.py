@@ -32,7 +32,7 @@ def cluster(text: str) -> Cluster:
     ],
     ids=["what one does not want goes to the other", "a guarantee", "equals", "all that is wanted", "a capability"],
 )
-def test_proportion_fills_queues_like_vessels(
+def test_proportion_divides_by_water_filling(
     total: int, queues: dict[str, tuple[int, int, str]], deserved: dict[str, int]
 ) -> None:
     """Weight, request and further words of each queue; what it deserves in milli-cpus."""
@@ -45,7 +45,7 @@ def test_proportion_fills_queues_like_vessels(
     assert {name: int(plugin.deserved[0, index[name]]) for name in queues} == deserved
 
 
-def test_a_queue_that_holds_all_that_it_asks_for_gets_no_further_turn() -> None:
+def test_a_satisfied_queue_is_not_scheduled_again() -> None:
     made = cluster("node n1 cpu=10\nqueue a\njob a queue=a: 3 x cpu=1 on=n1")
     plugin = Proportion(NoArguments(), made)
     assert plugin.overused(made.queue(made.snapshot.queues.index["a"])) is not None
@@ -88,7 +88,7 @@ def test_nodeorder_scores_as_kube_scheduler_does(which: str, score: int) -> None
     assert NodeOrderArguments.model_validate(OFF).least_requested == 0
 
 
-def test_gang_counts_running_placed_and_promised_members() -> None:
+def test_gang_counts_running_placed_and_nominated_members() -> None:
     """One runs, one is placed, one is promised room, one waits; three are needed."""
     ledger = Ledger(snapshot("node n1 cpu=9\njob a min=3: 1 x cpu=1 on=n1, 3 x cpu=1"))
     rows = ledger.snapshot.task_rows
@@ -106,13 +106,13 @@ def test_a_pod_that_requests_nothing_counts_for_ready_but_not_against_starving()
 
 
 @pytest.mark.parametrize(("minimum", "ready"), [(4, False), (3, True)])
-def test_minimums_of_roles_bind_only_a_job_that_wants_their_sum(minimum: int, ready: bool) -> None:
+def test_minimums_of_roles_apply_only_up_to_the_minimum_of_the_job(minimum: int, ready: bool) -> None:
     text = f"node n1 cpu=9\njob a min={minimum}: 4 x cpu=1 on=n1 role=worker min=3, 1 x cpu=1 role=ps min=1"
     made = cluster(text)
     assert Gang(NoArguments(), made).job_ready(made.job(0)) is ready
 
 
-def test_drf_lets_a_job_take_until_the_shares_would_cross() -> None:
+def test_drf_allows_preemption_until_shares_cross() -> None:
     """Of ten cpus one job holds two and asks for a third; the other holds five: two of its tasks may go, a third not."""
     made = cluster("node n1 cpu=10\njob a: 2 x cpu=1 on=n1, 1 x cpu=1\njob b: 5 x cpu=1 on=n1")
     rows = made.snapshot.task_rows

@@ -65,7 +65,7 @@ def test_jobs_are_admitted_by_votes(tiers: list[dict[str, dict[str, Any]]], admi
 
 
 @pytest.mark.parametrize(("cpus", "admitted"), [(5, True), (6, False)])
-def test_overcommit_takes_off_what_runs_and_what_was_promised(cpus: int, admitted: bool) -> None:
+def test_overcommit_subtracts_running_and_admitted_jobs(cpus: int, admitted: bool) -> None:
     """Of ten, that is twelve, three are used, and one more job of four is admitted: five are left."""
     text = f"""
         node n1 cpu=10
@@ -77,7 +77,7 @@ def test_overcommit_takes_off_what_runs_and_what_was_promised(cpus: int, admitte
 
 
 @pytest.mark.parametrize(("cpus", "admitted"), [(8, True), (9, False)])
-def test_overcommit_counts_of_a_running_job_only_what_it_lacks(cpus: int, admitted: bool) -> None:
+def test_overcommit_counts_only_the_missing_part_of_a_running_job(cpus: int, admitted: bool) -> None:
     """Of twelve three are used by a job whose minimum is four: eight are left."""
     text = f"""
         node n1 cpu=10
@@ -87,14 +87,14 @@ def test_overcommit_counts_of_a_running_job_only_what_it_lacks(cpus: int, admitt
     assert admits(session(text, {"overcommit": {}}), "a") is admitted
 
 
-def test_overcommit_never_admits_into_a_cluster_that_is_over_full() -> None:
+def test_overcommit_admits_nothing_to_an_overcommitted_cluster() -> None:
     text = "node n1 cpu=2\njob r: 4 x cpu=1 on=n1\njob a phase=Pending minres.cpu=1:"
     assert not admits(session(text, {"overcommit": {}}), "a")
 
 
 @pytest.mark.parametrize("plugin", ["overcommit", "proportion", "capacity"])
 @pytest.mark.parametrize(("flag", "admitted"), [("", False), ("gated", True)])
-def test_no_room_is_promised_to_pods_behind_a_gate(plugin: str, flag: str, admitted: bool) -> None:
+def test_gated_pods_of_admitted_jobs_reserve_nothing(plugin: str, flag: str, admitted: bool) -> None:
     """Ten of ten are promised to a job that waits; if its pods are gated it cannot take them, and another is admitted."""
     text = f"""
         node n1 cpu=10
@@ -105,7 +105,7 @@ def test_no_room_is_promised_to_pods_behind_a_gate(plugin: str, flag: str, admit
 
 
 @pytest.mark.parametrize(("flag", "admitted"), [("", 1), ("gated", 2)])
-def test_nor_to_those_of_a_job_that_this_session_admits(flag: str, admitted: int) -> None:
+def test_gated_pods_of_newly_admitted_jobs_reserve_nothing(flag: str, admitted: int) -> None:
     text = f"""
         node n1 cpu=10
         job i min=10 phase=Pending minres.cpu=10: 10 x cpu=1 {flag}
@@ -119,7 +119,7 @@ def test_nor_to_those_of_a_job_that_this_session_admits(flag: str, admitted: int
 # What a queue may have
 
 
-def test_the_guarantees_of_others_are_kept_free() -> None:
+def test_guarantees_of_other_queues_stay_free() -> None:
     """Ten cpus, of which queue a is guaranteed four: a may have all, the others six."""
     world = snapshot("node n1 cpu=10\nqueue a guarantee.cpu=4\nqueue b\nqueue c weight=2")
     limits = queue_demand.within_guarantees(world.total, world.queues)
@@ -127,7 +127,7 @@ def test_the_guarantees_of_others_are_kept_free() -> None:
     assert {name: int(limits[0, index[name]]) for name in "abc"} == {"a": 10000, "b": 6000, "c": 6000}
 
 
-def test_queues_that_hold_all_that_they_ask_for_are_both_done() -> None:
+def test_satisfied_queues_are_both_done() -> None:
     text = "node n1 cpu=10\nqueue a\nqueue b\njob a queue=a: 3 x cpu=1 on=n1\njob b queue=b: 3 x cpu=1 on=n1"
     cluster = Cluster(Ledger(snapshot(text)))
     plugin = Proportion(NoArguments(), cluster)
@@ -152,7 +152,7 @@ def test_by_default_a_job_starves_while_its_gang_lacks_members(running: int, sta
     ("before", "running", "after"),
     [("Inqueue", 1, "Unknown"), ("Inqueue", 0, "Inqueue"), ("Running", 0, "Pending"), ("Pending", 0, "Pending")],
 )
-def test_what_becomes_of_a_gang_of_three_that_cannot_start(before: str, running: int, after: str) -> None:
+def test_status_of_a_gang_of_three_that_cannot_start(before: str, running: int, after: str) -> None:
     runs = f"{running} x cpu=1 on=n1, " if running else ""
     asked = session(f"node n1 cpu=1\njob a min=3 phase={before}: {runs}{3 - running} x cpu=9", GANG, {"predicates": {}})
     config = parse(json.dumps({"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}), builtin())
@@ -162,7 +162,7 @@ def test_what_becomes_of_a_gang_of_three_that_cannot_start(before: str, running:
     assert {effect.phase for effect in plan.of(SetPodGroup)} == {after}
 
 
-def test_a_gang_that_is_on_its_way_out_is_not_called_unschedulable() -> None:
+def test_a_terminating_gang_is_not_unschedulable() -> None:
     plan = schedule(
         snapshot("node n1 cpu=4\njob a min=2 phase=Running: 1 x cpu=1 on=n1, 1 x cpu=1 on=n1 releasing"),
         parse(json.dumps({"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}), builtin()),

@@ -5,7 +5,7 @@ from volcanopy.testing.notation import decide, plan
 DEFAULT = "priority, gang, conformance | overcommit, drf, predicates, proportion, nodeorder, binpack"
 
 
-def test_a_gang_that_cannot_start_takes_nothing() -> None:
+def test_a_gang_that_cannot_start_is_allocated_nothing() -> None:
     """Two cpus are left, job b needs three at once: it gets none, and is told why."""
     assert plan(
         """
@@ -24,7 +24,7 @@ def test_a_gang_that_cannot_start_takes_nothing() -> None:
     )
 
 
-def test_what_a_failed_gang_tried_is_free_for_the_next() -> None:
+def test_resources_tried_by_a_failed_gang_are_free_for_the_next() -> None:
     assert plan(
         """
         node n1 cpu=4
@@ -43,7 +43,7 @@ def test_what_a_failed_gang_tried_is_free_for_the_next() -> None:
     )
 
 
-def test_without_the_gang_plugin_each_pod_is_for_itself() -> None:
+def test_without_the_gang_plugin_pods_start_individually() -> None:
     assert plan("node n1 cpu=1\njob a min=2: 2 x cpu=1", "predicates") == "bind a-0 -> n1"
 
 
@@ -59,7 +59,7 @@ def test_a_role_that_lacks_its_minimum_keeps_the_whole_gang_waiting() -> None:
     assert made == "podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 Insufficient cpu"
 
 
-def test_role_minimums_do_not_bind_a_job_that_is_content_with_fewer() -> None:
+def test_role_minimums_do_not_apply_if_the_job_minimum_is_lower() -> None:
     made = plan("node n1 cpu=4\njob a min=3: 1 x cpu=8 role=ps min=1, 4 x cpu=1 role=worker min=3", "gang, predicates")
     assert [line for line in made.lines if line.startswith("bind")] == [
         "bind a-worker-0 -> n1",
@@ -69,7 +69,7 @@ def test_role_minimums_do_not_bind_a_job_that_is_content_with_fewer() -> None:
     ]
 
 
-def test_higher_priority_goes_first_however_late_it_came() -> None:
+def test_higher_priority_is_first_regardless_of_age() -> None:
     assert (
         plan(
             """
@@ -84,7 +84,7 @@ def test_higher_priority_goes_first_however_late_it_came() -> None:
     )
 
 
-def test_room_that_is_being_freed_is_nominated_and_not_bound() -> None:
+def test_resources_being_freed_are_nominated_and_not_bound() -> None:
     """The leaving pod still holds its cpu: the waiting gang may have it next."""
     made = plan("node n1 cpu=2\njob old: 1 x cpu=2 on=n1 releasing\njob new: 1 x cpu=2", "gang, predicates")
     assert [line for line in made.lines if "new" in line] == [
@@ -93,7 +93,7 @@ def test_room_that_is_being_freed_is_nominated_and_not_bound() -> None:
     ]
 
 
-def test_pods_without_requests_are_placed_by_backfill_without_asking_for_a_share() -> None:
+def test_best_effort_pods_are_placed_by_backfill_without_a_share() -> None:
     assert plan("node n1 cpu=1\njob a: 1 x cpu=1\njob b: 2 x cpu=0", DEFAULT) == (
         """
         bind a-0 -> n1
@@ -133,7 +133,7 @@ def test_a_pending_job_is_admitted_when_its_minimum_fits_and_its_pods_are_placed
     )
 
 
-def test_a_job_that_asks_for_more_than_there_is_is_not_admitted() -> None:
+def test_a_job_larger_than_the_cluster_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob a phase=Pending minres.cpu=9: 9 x cpu=1", DEFAULT)
     assert made.lines == [
         'podgroup a Pending Unschedulable: queue "default" exceeds the capacity of the cluster: cpu requested 9, allocated 0,'
@@ -141,7 +141,7 @@ def test_a_job_that_asks_for_more_than_there_is_is_not_admitted() -> None:
     ]
 
 
-def test_a_job_that_asks_for_more_than_the_cluster_has_left_is_not_admitted() -> None:
+def test_a_job_larger_than_the_free_resources_is_not_admitted() -> None:
     made = plan("node n1 cpu=4\njob r: 4 x cpu=1 on=n1\njob a phase=Pending minres.cpu=2: 2 x cpu=1", DEFAULT)
     assert made.lines == [
         "podgroup a Pending Unschedulable: overcommit limit of the cluster exceeded: cpu requested 2, allocated 4, limit 4800m"
@@ -172,7 +172,7 @@ def test_a_job_whose_pods_all_ended_is_completed() -> None:
     assert "podgroup a Completed" in str(decide("node n1 cpu=2\njob a: 2 x cpu=1 on=n1 succeeded", DEFAULT))
 
 
-def test_queues_tell_what_they_and_the_queues_below_them_hold() -> None:
+def test_queue_statuses_include_descendants() -> None:
     made = str(
         decide(
             """

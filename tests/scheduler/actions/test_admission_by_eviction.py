@@ -135,13 +135,13 @@ def written(text: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_who_is_owed_room_is_admitted(case: Case) -> None:
+def test_a_job_within_the_deserved_share_is_admitted(case: Case) -> None:
     plan = decide(written(case.world), case.config)
     assert ("podgroup new Inqueue" in str(plan)) == case.admitted
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.admitted], ids=lambda case: case.name)
-def test_and_gets_it(case: Case) -> None:
+def test_an_admitted_job_is_placed_by_eviction(case: Case) -> None:
     simulation = Simulation(world(written(case.world)), case.config, replaced=False)
     evicted = [effect for plan in simulation.cycles(6) for effect in plan.of(Evict)]
     assert evicted
@@ -150,7 +150,7 @@ def test_and_gets_it(case: Case) -> None:
     assert pod.spec.node_name == "n1"
 
 
-def test_an_admitted_job_for_which_there_is_no_room_does_not_keep_the_next_one_out() -> None:
+def test_an_admitted_job_that_fits_nowhere_does_not_block_the_next() -> None:
     """Job odd was admitted and can be nowhere: the queue's share is still there for job new."""
     odd = "job odd queue=a minres.cpu=4: 4 x cpu=1 selector.disk=none"
     text = written(BY_WEIGHT + odd + "\nNEW queue=a 4")

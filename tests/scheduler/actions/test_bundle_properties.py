@@ -66,7 +66,7 @@ def networked_worlds(draw: st.DrawFn) -> str:
 
 @many
 @given(networked_worlds(), evicting_configs(GANG_CHAINS), st.booleans())
-def test_every_plan_is_sound_and_the_world_comes_to_rest(text: str, chosen: SchedulerConfig, replaced: bool) -> None:
+def test_every_plan_is_valid_and_cycles_become_stable(text: str, chosen: SchedulerConfig, replaced: bool) -> None:
     simulation = Simulation(world(text), chosen, replaced)
     plans: list[Plan] = []
     for _ in range(REST + 1):
@@ -80,7 +80,7 @@ def test_every_plan_is_sound_and_the_world_comes_to_rest(text: str, chosen: Sche
 
 @many
 @given(networked_worlds(), evicting_configs(GANG_CHAINS))
-def test_whoever_others_left_for_has_its_room_when_it_is_free(text: str, chosen: SchedulerConfig) -> None:
+def test_a_gang_preemptor_is_bound_after_its_victims_terminate(text: str, chosen: SchedulerConfig) -> None:
     """An important newcomer that evicts nobody would like the room while the victims take their time: it does not get it."""
     simulation = Simulation(world(text), chosen, graceful=True)
     plan = simulation.cycle()
@@ -108,7 +108,7 @@ def newcomers() -> Iterator[Object]:
 
 @many
 @given(networked_worlds(), evicting_configs(GANG_CHAINS))
-def test_no_bundle_could_have_stayed(text: str, chosen: SchedulerConfig) -> None:
+def test_every_evicted_bundle_is_necessary(text: str, chosen: SchedulerConfig) -> None:
     """With any one bundle in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
     simulation = Simulation(world(text), chosen)
     before = simulation.snapshot()
@@ -140,7 +140,7 @@ def bundles_of(before: Snapshot, plan: Plan) -> list[set[str]]:
 
 @many
 @given(networked_worlds(), evicting_configs(GANG_CHAINS), st.integers(0, 2**16))
-def test_the_order_in_which_objects_come_does_not_matter(text: str, chosen: SchedulerConfig, seed: int) -> None:
+def test_gang_evictions_do_not_depend_on_the_order_of_objects(text: str, chosen: SchedulerConfig, seed: int) -> None:
     objects = world(text)
     shuffled = list(objects)
     random.Random(seed).shuffle(shuffled)

@@ -19,7 +19,7 @@ REST = 5
 
 @many
 @given(crowded_worlds(), evicting_configs(), st.booleans())
-def test_a_world_in_which_nothing_happens_comes_to_rest(text: str, config: SchedulerConfig, replaced: bool) -> None:
+def test_cycles_without_changes_become_stable(text: str, config: SchedulerConfig, replaced: bool) -> None:
     simulation = Simulation(world(text), config, replaced)
     plans = list(simulation.cycles(REST + 1))
     assert not plans[-1].of(Bind, Evict, Nominate), "\n--\n".join(map(str, plans))
@@ -27,13 +27,13 @@ def test_a_world_in_which_nothing_happens_comes_to_rest(text: str, config: Sched
 
 @many
 @given(crowded_worlds(), evicting_configs())
-def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: SchedulerConfig) -> None:
+def test_a_preemptor_is_bound_in_the_next_cycle(text: str, config: SchedulerConfig) -> None:
     simulation = Simulation(world(text), config)
     for _ in range(REST):
         seen = simulation.snapshot()
         plan = simulation.cycle()
         assert violations(seen, plan, enforced_invariants(simulation.config)) == []
-        promised = kept_for(plan)
+        promised = nominated_for(plan)
         assert {effect.preemptor for effect in plan.of(Evict)} <= {effect.group for effect in plan.of(Nominate)}
         if promised:
             bound = {effect.pod: effect.node for effect in simulation.cycle().of(Bind)}
@@ -42,11 +42,11 @@ def test_whoever_others_left_for_runs_in_the_next_cycle(text: str, config: Sched
 
 @many
 @given(crowded_worlds(), evicting_configs())
-def test_the_room_is_kept_for_its_owner_until_it_is_free(text: str, config: SchedulerConfig) -> None:
+def test_a_nomination_is_kept_until_victims_terminate(text: str, config: SchedulerConfig) -> None:
     """The victims take their time, and an important newcomer would like the room: it does not get it."""
     simulation = Simulation(world(text), config, graceful=True)
     plan = simulation.cycle()
-    promised = kept_for(plan)
+    promised = nominated_for(plan)
     if not promised:
         return
     simulation.add(world("class c9 value=9\njob z queue=q0 priority=c9 min=1: 4 x cpu=1"))
@@ -60,10 +60,10 @@ def test_the_room_is_kept_for_its_owner_until_it_is_free(text: str, config: Sche
 
 @many
 @given(crowded_worlds(), evicting_configs())
-def test_no_victim_could_have_stayed(text: str, config: SchedulerConfig) -> None:
+def test_every_victim_is_necessary(text: str, config: SchedulerConfig) -> None:
     """With any one victim in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
     plan = Simulation(world(text), config).cycle()
-    victims, promised = [effect.pod for effect in plan.of(Evict)], kept_for(plan)
+    victims, promised = [effect.pod for effect in plan.of(Evict)], nominated_for(plan)
     if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
         return
     for spared in victims:
@@ -73,7 +73,7 @@ def test_no_victim_could_have_stayed(text: str, config: SchedulerConfig) -> None
         assert not promised.keys() <= {effect.pod for effect in after.cycle().of(Bind)}, spared
 
 
-def kept_for(plan: Plan) -> dict[str, str]:
+def nominated_for(plan: Plan) -> dict[str, str]:
     """The pods that others left for, with their nodes."""
     preemptors = {effect.preemptor for effect in plan.of(Evict)}
     return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}

@@ -63,7 +63,7 @@ class TestBundles:
         text = "node n1 cpu=2\njob a min=3: 2 x cpu=1 on=n1, 1 x cpu=1 gated\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["evict a-1: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_the_minimum_of_a_role_binds_as_well(self) -> None:
+    def test_the_minimum_of_a_role_is_enforced(self) -> None:
         """The job could do with two pods of its three, its only worker it cannot do without."""
         text = """
             node n1 cpu=3
@@ -72,7 +72,7 @@ class TestBundles:
             """
         assert moves(text) == ["evict a-m-1: gangpreempt", "nominate b-0 -> n1"]
 
-    def test_minima_of_roles_do_not_bind_if_the_job_needs_fewer(self) -> None:
+    def test_minimums_of_roles_do_not_apply_if_the_job_requires_fewer(self) -> None:
         text = """
             node n1 cpu=2
             job a min=1: 1 x cpu=1 role=m min=1 on=n1, 1 x cpu=1 role=w min=1 on=n1
@@ -118,7 +118,7 @@ class TestBundles:
         assert bundles.work([single, broken]) == broken.lost_work
 
 
-class TestWhoLeaves:
+class TestVictimSelection:
     def test_a_surplus_pod_before_a_gang_of_the_same_importance(self) -> None:
         text = """
             node n1 cpu=2
@@ -189,7 +189,7 @@ class TestWhoLeaves:
         assert moves("node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1", "sla | predicates") == []
 
 
-class TestAnExchangeIsProven:
+class TestVerification:
     def test_no_eviction_for_a_gang_that_still_cannot_start(self) -> None:
         assert moves("node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1") == []
 
@@ -212,7 +212,7 @@ class TestAnExchangeIsProven:
         text = "node n1 cpu=4\njob a min=0: 4 x cpu=1 on=n1\njob b min=2 priority=high: 4 x cpu=1"
         assert sum(line.startswith("evict") for line in moves(text)) == 2
 
-    def test_what_its_roles_need_comes_first(self) -> None:
+    def test_minimums_of_roles_are_satisfied_first(self) -> None:
         """Three of the first role would be enough by number; the job needs one of each."""
         text = """
             node n1 cpu=4
@@ -262,7 +262,7 @@ class TestAnExchangeIsProven:
         assert made.of(Evict) == []
         assert "not eligible: preemptionPolicy is Never" in made.of(Explain)[0].message
 
-    def test_a_job_that_runs_already_gets_one_task_after_the_other(self) -> None:
+    def test_a_running_job_gets_its_tasks_one_by_one(self) -> None:
         """Without gang's say a job lacks whatever of it waits."""
         text = "node n1 cpu=3\njob a min=0: 2 x cpu=1 on=n1\njob b min=1 priority=high: 1 x cpu=1 on=n1, 3 x cpu=1"
         made = moves(text, "priority | gang, predicates")
@@ -352,7 +352,7 @@ class TestDomains:
         assert {node["b-0"], node["b-1"]} in racks
         assert {node["b-2"], node["b-3"]} in racks
 
-    def test_the_rest_of_a_gang_that_runs_goes_where_it_is(self) -> None:
+    def test_the_rest_of_a_running_gang_joins_its_domain(self) -> None:
         text = f"""
             {RACKS}
             job a min=0 priority=low: 3 x cpu=2 on=n2,n3,n4
@@ -372,7 +372,7 @@ class TestDomains:
         assert promised.items() <= bound.items()
 
 
-class TestWhyNot:
+class TestReasons:
     def test_no_lower_priority_jobs(self) -> None:
         text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b: 1 x cpu=1"
         said = 'gangpreempt: no preemption victims in lower-priority jobs of queue "default"'
@@ -404,14 +404,14 @@ class TestWhyNot:
 
 
 class TestArguments:
-    def test_gangs_may_be_spared(self) -> None:
+    def test_gangs_are_spared_if_configured(self) -> None:
         text = "node n1 cpu=3\njob a min=2: 3 x cpu=1 on=n1\njob b min={0} priority=high: {0} x cpu=1"
         spare_parts = arguments(allowWholeBundle=False)
         assert len(moves(text.format(1), spare_parts)) == 2
         assert moves(text.format(2), spare_parts) == []
         assert len(moves(text.format(2))) > 0
 
-    def test_as_many_domains_as_may_be_are_tried(self) -> None:
+    def test_the_number_of_domains_tried_is_limited(self) -> None:
         """The first rack could have the room, but its nodes refuse the gang; the second is not tried any more."""
         text = """
             node n1 cpu=2 taint=t:NoSchedule

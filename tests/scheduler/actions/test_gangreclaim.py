@@ -192,7 +192,7 @@ def test_queues_do_not_evict_each_other_alternately() -> None:
     assert told.endswith("gangreclaim: preemption rejected: victims could preempt back")
 
 
-def test_two_queues_come_to_rest() -> None:
+def test_cycles_of_two_queues_become_stable() -> None:
     """Together they are owed more than there is, so that one of them always holds less than it is owed."""
     text = """
         queue q1 deserved.cpu=3

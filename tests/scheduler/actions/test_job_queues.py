@@ -59,7 +59,7 @@ def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugi
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(queues_of_singles(), st.sampled_from(SETS))
-def test_answers_for_many_jobs_equal_those_for_each(text: str, plugins: str) -> None:
+def test_hook_results_for_many_jobs_equal_those_for_each(text: str, plugins: str) -> None:
     session = Session(snapshot(text), config(plugins))
     hooks, rows = session.hooks, session.job_rows
     for name in ("enqueue", "allocate"):
@@ -94,7 +94,7 @@ def test_a_single_task_whose_job_is_not_ready_is_not_bound() -> None:
     assert not session.effects
 
 
-def test_a_job_that_is_put_back_is_ordered_by_its_new_key() -> None:
+def test_a_requeued_job_is_ordered_by_its_new_key() -> None:
     pending = {key: PendingJob(None, [], []) for key in "abcd"}  # type: ignore[arg-type]
     queue = JobQueue([(key, pending[key]) for key in "dba"])
     assert queue.pop() is pending["a"]

@@ -28,19 +28,19 @@ def test_a_gang_that_starts_in_a_session_is_not_broken_in_it() -> None:
     assert moves(text, "gang | sla, drf", "allocate, preempt") == ["bind j-1 -> n3"]
 
 
-def test_nobody_leaves_for_part_of_a_gang_that_has_waited_long() -> None:
+def test_sla_does_not_evict_for_part_of_a_gang() -> None:
     """sla lets a job that has waited long enough hold on to less than its minimum, which is no reason to evict."""
     text = "node n1 cpu=1\nqueue q\njob g: 1 x cpu=1, 1 x cpu=2\njob v queue=q: 1 x cpu=1 on=n1"
     assert moves(text, "sla, conformance | gang", "reclaim") == []
 
 
-def test_equal_tasks_of_a_job_do_not_take_turns() -> None:
+def test_equal_tasks_of_a_job_do_not_evict_each_other() -> None:
     """tdm looks at running tasks only: what a task could take back is judged as if the taker ran already."""
     text = "node n0 cpu=2\njob j min=2: 2 x cpu=1 on=n0, 1 x cpu=1"
     assert moves(text, "tdm", "allocate, preempt") == []
 
 
-def test_a_job_for_which_others_left_stays_admitted() -> None:
+def test_a_preemptor_stays_admitted() -> None:
     """None of its pods runs, and its queue takes no new jobs: it is no new job."""
     text = "node n2 cpu=3\nqueue q closed\njob v min=0 queue=q: 2 x cpu=1 on=n2\njob j queue=q phase=Running: 1 x cpu=2"
     simulation = Simulation(world(text), config("gang", "enqueue, preempt, allocate"))
@@ -50,7 +50,7 @@ def test_a_job_for_which_others_left_stays_admitted() -> None:
     assert [str(effect) for effect in simulation.cycle().of(Bind)] == ["bind j-0 -> n2"]
 
 
-def test_backfill_leaves_kept_room_to_its_owner() -> None:
+def test_backfill_respects_nominations() -> None:
     text = "node n0 cpu=4 pods=2\njob owner: 2 x cpu=1 nominated=n0\njob late: 2 x role=r"
     assert moves(text, "gang, predicates", "enqueue, backfill, allocate") == [
         "bind owner-0 -> n0",
@@ -58,20 +58,20 @@ def test_backfill_leaves_kept_room_to_its_owner() -> None:
     ]
 
 
-def test_what_the_cluster_needs_stays_whichever_tier_names_victims() -> None:
+def test_critical_pods_are_not_evicted_by_any_tier() -> None:
     """conformance leaves its tier without victims; proportion, in the next, would take what is in kube-system."""
     text = "node n1 cpu=2\nqueue q\njob k namespace=kube-system min=0: 2 x cpu=1 on=n1\njob a queue=q: 1 x cpu=1"
     assert moves(text, "gang, conformance | proportion", "reclaim") == []
     assert moves(text.replace(" namespace=kube-system", ""), "gang, conformance | proportion", "reclaim") != []
 
 
-def test_budgets_are_kept_whichever_tier_names_victims() -> None:
+def test_disruption_budgets_hold_for_victims_of_any_tier() -> None:
     text = "class high value=9\nnode n1 cpu=1\nbudget b selector.app=web\njob v min=0: 1 x cpu=1 on=n1 label.app=web\njob a priority=high: 1 x cpu=1"
     assert moves(text, "priority, gang | pdb", "preempt") == []
     assert moves(text.replace("budget b", "budget b allowed=1"), "priority, gang | pdb", "preempt") != []
 
 
-def test_guarantees_are_kept_whichever_tier_names_victims() -> None:
+def test_guarantees_hold_for_victims_of_any_tier() -> None:
     """Tier one names both pods as victims; what the queue is guaranteed is not theirs to give."""
     text = "node n1 cpu=4\nqueue q guarantee.cpu={}\njob v queue=q min=0: 4 x cpu=1 on=n1\njob a min=2: 2 x cpu=1"
     for plugins in ("gang, conformance | proportion", "gang, conformance, proportion", "gang, conformance, capacity"):
@@ -81,7 +81,7 @@ def test_guarantees_are_kept_whichever_tier_names_victims() -> None:
     assert moves(text.format(2), "gang, conformance | proportion", "reclaim") != []
 
 
-def test_a_queue_above_keeps_what_it_is_guaranteed_from_strangers() -> None:
+def test_the_guarantee_of_a_parent_queue_is_not_reclaimed() -> None:
     text = """
         node n1 cpu=4
         queue root
@@ -111,7 +111,7 @@ def test_the_reason_for_waiting_does_not_depend_on_the_order_of_arrival() -> Non
     assert len(plans) == 1
 
 
-def test_what_was_kept_for_part_of_a_gang_is_bound_with_the_rest() -> None:
+def test_nominations_of_a_gang_are_bound_with_the_rest() -> None:
     """sla keeps the promised room for the first pod; when allocate finds a place for the second, both start."""
     text = "node n0 cpu=1\nnode n9 cpu=2\njob j: 2 x cpu=1 nominated=n0"
     document = """
@@ -133,7 +133,7 @@ def rests(text: str, document: str, cycles: int = 5) -> bool:
     return not simulation.cycle().of(Bind, Evict, Nominate)
 
 
-def test_what_one_action_takes_another_does_not_take_back() -> None:
+def test_two_actions_do_not_reclaim_from_each_other() -> None:
     """Nobody but drf and pdb has a say: gangreclaim would take from q0 what reclaim takes back for it."""
     text = "node n2 cpu=8\nqueue q0\njob j3: 1 x cpu=2\njob j4 min=1 queue=q0: 4 x cpu=1, 1 x cpu=3"
     document = (
@@ -142,7 +142,7 @@ def test_what_one_action_takes_another_does_not_take_back() -> None:
     assert rests(text, document)
 
 
-def test_a_budget_that_is_used_up_now_lets_pods_go_again_later() -> None:
+def test_a_used_up_budget_prevents_alternating_evictions() -> None:
     """One pod may leave at a time: the next cycle lets the one that lost its room take it back."""
     text = (
         "node n2 cpu=8\nqueue q0\njob j3: 1 x cpu=2\njob j4 min=1 queue=q0: 4 x cpu=1, 1 x cpu=3\nbudget b0 allowed=1"
@@ -151,7 +151,7 @@ def test_a_budget_that_is_used_up_now_lets_pods_go_again_later() -> None:
     assert rests(text, document)
 
 
-def test_nobody_leaves_for_a_gang_of_which_a_task_lacks_members() -> None:
+def test_no_eviction_for_a_gang_with_an_incomplete_task() -> None:
     """tdm, a tier above gang, counts pods and no roles: five of j0's have room, but one of the two that it needs has none."""
     text = """
         node n0 cpu=8
@@ -173,7 +173,7 @@ def test_nobody_leaves_for_a_gang_of_which_a_task_lacks_members() -> None:
     assert [effect for effect in made.of(Evict) if effect.preemptor == "default/j0"] == []
 
 
-def test_a_gang_for_which_others_left_is_not_broken_by_the_next_action() -> None:
+def test_a_preemptor_is_not_evicted_by_the_next_action() -> None:
     """preempt makes room for the second pod of j4; gangreclaim must not take the first."""
     text = """
         node n0 cpu=7
@@ -187,7 +187,7 @@ def test_a_gang_for_which_others_left_is_not_broken_by_the_next_action() -> None
     assert violations(snapshot(text), decide(text, chosen), enforced_invariants(chosen)) == []
 
 
-def test_room_kept_for_a_job_is_not_kept_twice_once_its_pods_are_on_it() -> None:
+def test_a_partly_used_reservation_is_not_counted_twice() -> None:
     """A pod of j2 takes its part of the room that reservation keeps: what is left is j3's, for whom others went."""
     text = """
         node n0 cpu=6 memory=4Gi
@@ -209,7 +209,7 @@ def test_room_kept_for_a_job_is_not_kept_twice_once_its_pods_are_on_it() -> None
     assert resting(Case(text, document), Random(1)) == []
 
 
-def test_whom_a_waiting_job_can_displace_does_not_hang_on_who_came_first() -> None:
+def test_victims_do_not_depend_on_the_order_of_arrival() -> None:
     """Of two pods of j0 drf lets one go: the same one, whichever was known first."""
     text = """
         class c1 value=1
@@ -239,7 +239,7 @@ def test_whom_a_waiting_job_can_displace_does_not_hang_on_who_came_first() -> No
     assert orderless(Case(text, document), Random(7788)) == []
 
 
-def test_a_queue_that_gets_no_further_turn_is_explained_although_nothing_in_particular_was_asked_for() -> None:
+def test_a_queue_over_its_share_has_a_reason_without_a_failing_task() -> None:
     """With proportion's limits switched off there is no task of which the words could speak."""
     text = """
         node n1 cpu=5 pods=5

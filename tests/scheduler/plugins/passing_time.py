@@ -16,7 +16,7 @@ from volcanopy.testing.notation import START, world
 MINUTE = timedelta(minutes=1)
 
 
-class PassingTime:
+class ClusterOverTime:
     """A world that starts at minute 0. How long the pods of a job run, in minutes, is told when the job comes."""
 
     def __init__(self, text: str, config: SchedulerConfig) -> None:

@@ -29,7 +29,7 @@ def in_a_tree(actions: str = "enqueue, allocate, reclaim", **arguments: Any) -> 
     [("", 2, 1), ("", 3, 1), (" guarantee.cpu=5", 2, 0)],
     ids=["down to what is deserved", "by one task below it at most", "not below the guarantee"],
 )
-def test_a_queue_above_its_claim_gives_back(guarantee: str, size: int, victims: int) -> None:
+def test_a_queue_above_its_deserved_share_has_victims(guarantee: str, size: int, victims: int) -> None:
     """Six of a claim to four are held."""
     text = f"""
         node n1 cpu=20
@@ -47,7 +47,7 @@ def test_a_queue_above_its_claim_gives_back(guarantee: str, size: int, victims: 
 
 
 @pytest.mark.parametrize(("words", "may"), [("cpu=1 memory=1Gi", True), ("memory=1Gi", False)])
-def test_one_resource_within_its_claim_is_enough_to_take_back(words: str, may: bool) -> None:
+def test_one_resource_within_the_deserved_share_suffices_to_reclaim(words: str, may: bool) -> None:
     text = f"""
         node n1 cpu=20 memory=64Gi
         queue q deserved.cpu=4 deserved.memory=8Gi
@@ -59,7 +59,7 @@ def test_one_resource_within_its_claim_is_enough_to_take_back(words: str, may: b
     assert plugin.preemptive(plugin.cluster.queue(plugin.cluster.snapshot.queues.index["q"]), [task]) is may
 
 
-def test_a_queue_borrows_what_is_idle_up_to_its_capability() -> None:
+def test_a_queue_borrows_idle_resources_up_to_its_capability() -> None:
     made = decide(
         "node n1 cpu=8\nqueue q deserved.cpu=2 capability.cpu=5\njob a min=1 queue=q: 8 x cpu=1",
         "gang, capacity, predicates",
@@ -70,7 +70,7 @@ def test_a_queue_borrows_what_is_idle_up_to_its_capability() -> None:
     )
 
 
-def test_guarantees_of_idle_queues_are_left_free() -> None:
+def test_guarantees_of_idle_queues_stay_free() -> None:
     made = decide(
         "node n1 cpu=8\nqueue q\nqueue g guarantee.cpu=3\njob a min=1 queue=q: 8 x cpu=1", "gang, capacity, predicates"
     )
@@ -87,13 +87,13 @@ TREE = """
     """
 
 
-def test_what_leaves_hold_counts_against_the_queues_above() -> None:
+def test_allocations_of_leaf_queues_count_for_their_ancestors() -> None:
     made = decide(TREE + "job a min=1 queue=lab: 4 x cpu=1\njob b min=1 queue=desk: 4 x cpu=1", in_a_tree())
     assert len(made.of(Bind)) == 6
 
 
 @pytest.mark.parametrize("queue", ["team", "root", "lost", "round"])
-def test_only_leaves_below_the_root_take_jobs_and_the_others_are_not_disturbed(queue: str) -> None:
+def test_only_leaf_queues_take_jobs(queue: str) -> None:
     text = (
         TREE
         + f"""
@@ -108,7 +108,7 @@ def test_only_leaves_below_the_root_take_jobs_and_the_others_are_not_disturbed(q
     assert [effect.pod for effect in made.of(Bind)] == ["default/b-0"]
 
 
-def test_relatives_give_first() -> None:
+def test_sibling_queues_are_reclaimed_from_first() -> None:
     """Both desk and other hold more than their claim; desk belongs to the same team."""
     text = (
         TREE
@@ -122,7 +122,7 @@ def test_relatives_give_first() -> None:
     assert [effect.group for effect in made.of(Evict)] == ["default/d"]
 
 
-def test_a_job_waits_for_admission_while_a_queue_above_has_promised_all() -> None:
+def test_a_job_waits_for_admission_while_the_parent_is_fully_reserved() -> None:
     text = (
         TREE
         + """
@@ -134,7 +134,7 @@ def test_a_job_waits_for_admission_while_a_queue_above_has_promised_all() -> Non
     assert (phases["default/a"], phases["default/b"]) == ("Inqueue", "Pending")
 
 
-def test_queues_take_turns_by_the_shares_of_those_above_them() -> None:
+def test_queues_are_ordered_by_the_shares_of_their_ancestors() -> None:
     plugin = capacity(TREE + "job a queue=other: 5 x cpu=1 on=n1\njob b queue=lab: 1 x cpu=1 on=n1", hierarchy=True)
     queues = [
         plugin.cluster.queue(row)
@@ -144,13 +144,13 @@ def test_queues_take_turns_by_the_shares_of_those_above_them() -> None:
     assert [queue.name for queue in sorted(queues, key=plugin.queue_order)] == ["desk", "lab", "other"]
 
 
-def test_a_queue_that_deserves_nothing_goes_after_one_with_as_large_a_share() -> None:
+def test_of_equal_shares_a_queue_without_deserved_resources_is_last() -> None:
     plugin = capacity("node n1 cpu=4\nqueue a\nqueue b deserved.cpu=2\njob x queue=b: 1 x cpu=2 on=n1")
     queues = [plugin.cluster.queue(plugin.cluster.snapshot.queues.index[name]) for name in ("a", "b")]
     assert [queue.name for queue in sorted(queues, key=plugin.queue_order)] == ["b", "a"]
 
 
-def test_in_a_tree_too_guarantees_of_idle_queues_are_left_free() -> None:
+def test_guarantees_of_idle_queues_stay_free_in_a_tree() -> None:
     text = """
         node n1 cpu=10
         queue root
@@ -166,7 +166,7 @@ def test_a_job_larger_than_the_cluster_may_be_admitted_in_a_tree_as_the_cluster_
     assert [effect.phase for effect in decide(text, in_a_tree("enqueue")).of(SetPodGroup)] == ["Inqueue"]
 
 
-def test_a_guarantee_of_one_resource_does_not_keep_what_is_borrowed_of_another() -> None:
+def test_a_guarantee_of_one_resource_does_not_protect_another() -> None:
     """Queue v is guaranteed gpus that it does not use; the cpus that it borrows are given back all the same."""
     text = """
         node n1 cpu=8 gpu=4

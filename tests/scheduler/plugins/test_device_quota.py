@@ -38,12 +38,12 @@ OWN = """
 
 
 @pytest.mark.parametrize(("limit", "count", "may"), [(2, 2, True), (2, 3, False), (0, 3, True)])
-def test_a_queue_claims_no_more_devices_than_it_may(limit: int, count: int, may: bool) -> None:
+def test_device_claims_of_a_queue_are_limited(limit: int, count: int, may: bool) -> None:
     text = f"{OWN}\nqueue q capability.deviceclass/gpu={limit}\njob a queue=q: 3 x cpu=1 template=gpu"
     assert (refused(text, "a-0", count) == "") is may
 
 
-def test_what_runs_counts_and_the_sentence_says_how_much() -> None:
+def test_running_pods_count_and_the_message_has_the_amounts() -> None:
     text = "queue q capability.deviceclass/gpu=2\njob r queue=q: 1 x cpu=1 on=n1 claim=card\njob a queue=q: 1 x cpu=1 claim=pair"
     assert (
         refused(text, "a-0")
@@ -56,7 +56,7 @@ def test_a_claim_that_pods_share_counts_once() -> None:
     assert refused(text, "a-0", 2) == ""
 
 
-def test_what_leaves_claim_counts_against_the_queues_above() -> None:
+def test_device_claims_of_leaf_queues_count_for_their_ancestors() -> None:
     text = """
         queue root
         queue q parent=root capability.deviceclass/gpu=1
@@ -71,17 +71,17 @@ def test_what_leaves_claim_counts_against_the_queues_above() -> None:
     assert refused(text, "a-0") == ""
 
 
-def test_a_pod_without_claims_and_a_class_without_limit_are_let_in() -> None:
+def test_pods_without_claims_and_classes_without_limits_are_accepted() -> None:
     text = "queue q capability.deviceclass/other=1\njob a queue=q: 1 x cpu=1 claim=pair\njob b queue=q: 1 x cpu=1"
     assert (refused(text, "a-0"), refused(text, "b-0")) == ("", "")
 
 
-def test_devices_are_not_counted_where_that_is_off() -> None:
+def test_devices_are_not_counted_if_disabled() -> None:
     text = "queue q capability.deviceclass/gpu=1\njob a queue=q: 1 x cpu=1 claim=pair"
     assert refused(text, "a-0", on=False) == ""
 
 
-def test_parts_of_devices_cannot_be_limited_and_that_is_said() -> None:
+def test_limits_on_parts_of_devices_are_rejected() -> None:
     assert complaint("capacity", {"capacity.DRAConsumableCapacityEnable": True}) == (
         "capacity.DRAConsumableCapacityEnable: must be false: devices are limited by their number, not by parts of them,"
         " not True"

@@ -44,7 +44,7 @@ def vgpus(*texts: str, mode: str = "hami-core") -> str:
 # Shared by memory
 
 
-def test_pods_share_a_card_by_memory_and_are_told_which() -> None:
+def test_pods_share_a_card_by_memory_and_are_annotated() -> None:
     plan = made(
         seen(f"""
             node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
@@ -84,7 +84,7 @@ def test_the_cards_of_running_pods_are_read_from_their_annotations() -> None:
     assert cards(made(seen(text), by("memory"))) == {"a-0": "n1 1"}
 
 
-def test_an_unhealthy_card_is_not_given() -> None:
+def test_an_unhealthy_card_is_not_assigned() -> None:
     text = f"""
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2 note.{names.GPU_UNHEALTHY}=0
         job a: 1 x cpu=1 {MEMORY}=8
@@ -92,12 +92,12 @@ def test_an_unhealthy_card_is_not_given() -> None:
     assert cards(made(seen(text), by("memory"))) == {"a-0": "n1 1"}
 
 
-def test_a_node_without_cards_is_refused_for_good() -> None:
+def test_a_node_without_cards_is_infeasible() -> None:
     scene = Scene(seen(f"node n1 cpu=8\njob a: 1 x cpu=1 {MEMORY}=8"), by("memory"))
     assert scene.refused("a-0") == {"n1": deviceshare.NO_CARDS}
 
 
-def test_who_wants_no_card_is_not_asked_for_one() -> None:
+def test_pods_without_card_requests_are_not_filtered() -> None:
     scene = Scene(seen(f"node n1 cpu=8\nnode n2 cpu=8 {MEMORY}=9 {NUMBER}=1\njob a: 1 x cpu=1"), by("memory"))
     assert scene.refused("a-0") == {}
     assert scene.scores("a-0") == {"n1": 0.0, "n2": 0.0}
@@ -117,7 +117,7 @@ def test_a_pod_gets_several_whole_cards() -> None:
     assert cards(plan) == {"a-0": "n1 0,1", "b-0": "n1 2"}
 
 
-def test_the_moment_of_the_choice_is_that_of_the_snapshot() -> None:
+def test_the_assignment_time_is_that_of_the_snapshot() -> None:
     plan = made(seen(f"node n1 cpu=8 {MEMORY}=40 {NUMBER}=4\njob a: 1 x cpu=1 {NUMBER}=2"), by("number"))
     (bind,) = plan.of(Bind)
     assert bind.annotations[names.PREDICATE_TIME] == f"{int(NOW.timestamp())}000000000"
@@ -150,7 +150,7 @@ def test_vgpus_are_given_by_memory_cores_and_number() -> None:
     assert fourth.annotations[names.VGPU_IDS] == "GPU-a,T4,4000,0:"
 
 
-def test_all_cores_of_a_card_are_for_one_pod_alone() -> None:
+def test_all_cores_of_a_card_are_exclusive_to_one_pod() -> None:
     words = f"cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=1000"
     text = f"""
         node n1 cpu=8 {vgpus("GPU-a,4,8000,T4")}
@@ -171,7 +171,7 @@ def test_all_cores_of_a_card_are_for_one_pod_alone() -> None:
         (f"note.{names.VGPU_MODE}=mig", ""),
     ],
 )
-def test_a_pod_may_say_which_cards_it_takes(said: str, answer: str) -> None:
+def test_a_pod_can_select_its_cards(said: str, answer: str) -> None:
     text = f"""
         node n1 cpu=8 {vgpus("GPU-a,4,8000,T4", "GPU-b,4,8000,NVIDIA-A100", "GPU-c,4,8000,V100")}
         job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100 {said}
@@ -179,7 +179,7 @@ def test_a_pod_may_say_which_cards_it_takes(said: str, answer: str) -> None:
     assert cards(made(seen(text), by("vgpu"))) == ({"a-0": answer} if answer else {})
 
 
-def test_cards_that_are_ill_in_mig_mode_or_unreadable_are_not_given() -> None:
+def test_unhealthy_mig_and_unreadable_cards_are_not_assigned() -> None:
     text = f"""
         node n1 cpu=8 {vgpus("GPU-a,4,8000,T4,false")}
         node n2 cpu=8 {vgpus("GPU-b,4,8000,T4", mode="mig")}
@@ -252,7 +252,7 @@ def test_a_gang_shares_one_card() -> None:
     assert cards(made(seen(text), by("memory"))) == {"a-0": "n1 0", "a-1": "n1 0", "a-2": "n1 0"}
 
 
-def test_what_a_gang_that_cannot_start_had_taken_is_free_again() -> None:
+def test_a_gang_that_cannot_start_releases_its_assignments() -> None:
     text = f"""
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
         job a min=3: 3 x cpu=1 {MEMORY}=6
@@ -261,7 +261,7 @@ def test_what_a_gang_that_cannot_start_had_taken_is_free_again() -> None:
     assert cards(made(seen(text), by("memory"))) == {"b-0": "n1 0", "b-1": "n1 1"}
 
 
-def test_a_bind_that_is_on_its_way_holds_its_card_until_it_fails() -> None:
+def test_a_pending_bind_reserves_its_card_until_it_fails() -> None:
     state = State()
     for thing in world(f"node n1 cpu=8 {MEMORY}=20 {NUMBER}=2\njob a: 1 x cpu=1 {MEMORY}=6"):
         state.upsert(thing)
@@ -273,7 +273,7 @@ def test_a_bind_that_is_on_its_way_holds_its_card_until_it_fails() -> None:
     assert sorted(cards(made(state.snapshot(NOW), by("memory"))).values()) == ["n1 0", "n1 1"]
 
 
-def test_room_on_a_card_is_made_by_eviction_and_bound_only_when_it_is_free() -> None:
+def test_a_card_freed_by_eviction_is_nominated_until_it_is_free() -> None:
     """10 of memory are free on the node, but not on one card: the cheapest way to 8 on one card is to evict one pod."""
     text = f"""
         class high value=10
@@ -287,7 +287,7 @@ def test_room_on_a_card_is_made_by_eviction_and_bound_only_when_it_is_free() -> 
     assert [effect.pod for effect in plan.of(Nominate)] == ["default/high-0"]
 
 
-def test_what_was_evicted_in_this_session_is_not_given_to_the_next_in_line() -> None:
+def test_the_card_of_a_victim_is_not_bound_in_the_same_session() -> None:
     """The victim has not left its card yet: who comes after the preemptor is not bound to it."""
     text = f"""
         class high value=10
@@ -303,7 +303,7 @@ def test_what_was_evicted_in_this_session_is_not_given_to_the_next_in_line() -> 
     assert [effect.pod for effect in plan.of(Nominate)] == ["default/a-0"]
 
 
-def test_a_leaving_pods_card_is_kept_for_who_was_promised_it() -> None:
+def test_the_card_of_a_terminating_pod_stays_nominated() -> None:
     text = f"""
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
         job old: 1 x cpu=1 on=n1 releasing {MEMORY}=6 note.{names.GPU_INDEX}=0
@@ -318,7 +318,7 @@ def test_a_leaving_pods_card_is_kept_for_who_was_promised_it() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_no_card_is_ever_given_more_than_it_has(data: st.DataObject) -> None:
+def test_no_card_is_overcommitted(data: st.DataObject) -> None:
     """Random nodes and jobs, all at once: what the annotations say fits on every card, whatever the order of arrival."""
     nodes = data.draw(st.lists(st.tuples(st.integers(1, 3), st.integers(4, 12)), min_size=1, max_size=3))
     lines = [f"node n{row} cpu=99 {MEMORY}={count * size} {NUMBER}={count}" for row, (count, size) in enumerate(nodes)]
@@ -362,7 +362,7 @@ def test_no_card_is_ever_given_more_than_it_has(data: st.DataObject) -> None:
         ({"deviceshare.GPUExclusiveRules": [{}]}, "name at least one label"),
     ],
 )
-def test_wrong_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], says: str) -> None:
+def test_invalid_arguments_are_rejected_in_one_sentence(arguments: dict[str, Any], says: str) -> None:
     said = complaint("deviceshare", arguments)
     assert says in said
     assert "\n" not in said

@@ -42,7 +42,7 @@ DEPARTMENTS = """
 """
 
 
-def test_a_department_with_two_teams_gets_no_more_than_its_weight() -> None:
+def test_a_parent_with_two_children_gets_no_more_than_its_weight() -> None:
     """Two thirds go to the queue of weight two, the third of the other is shared by the two below it."""
     assert by_job(decide(DEPARTMENTS, hdrf())) == {"s": 8, "d": 2, "p": 2}
 
@@ -51,7 +51,7 @@ def test_without_the_switch_jobs_are_compared_one_by_one() -> None:
     assert by_job(decide(DEPARTMENTS, hdrf(hierarchy=False))) != {"s": 8, "d": 2, "p": 2}
 
 
-def test_annotations_say_the_place_of_a_queue_without_a_tree_of_queues() -> None:
+def test_annotations_define_the_hierarchy_without_a_queue_tree() -> None:
     said = "note.volcanopy.io/hierarchy={} note.volcanopy.io/hierarchy-weights={}"
     text = f"""
         node  n1 cpu=12
@@ -65,7 +65,7 @@ def test_annotations_say_the_place_of_a_queue_without_a_tree_of_queues() -> None
     assert by_job(decide(text, hdrf())) == {"s": 8, "d": 2, "p": 2}
 
 
-def test_a_team_that_wants_another_resource_does_not_cost_its_department_any() -> None:
+def test_requests_for_another_resource_do_not_reduce_the_share_of_the_parent() -> None:
     """One team takes cpus, the other memory: the department's half of each is theirs at the same time."""
     text = """
         node  n1 cpu=10 memory=10Gi
@@ -81,7 +81,7 @@ def test_a_team_that_wants_another_resource_does_not_cost_its_department_any() -
     assert by_job(decide(text, hdrf())) == {"s": 5, "d": 5, "p": 5}
 
 
-def test_pods_behind_a_gate_do_not_hold_their_department_down() -> None:
+def test_gated_pods_do_not_reduce_the_share_of_the_parent() -> None:
     """Team prod runs one pod and has others that wait behind a gate: it has all that it can get now, and grows no more."""
     text = """
         node  n1 cpu=13
@@ -108,20 +108,20 @@ FULL = """
 
 
 @pytest.mark.parametrize(("members", "victims"), [(3, 3), (4, 0)])
-def test_reclaim_goes_as_far_as_the_shares_allow(members: int, victims: int) -> None:
+def test_reclaim_stops_at_equal_shares(members: int, victims: int) -> None:
     """With three of eight the gang stands better than those who gave; with four it would stand no better."""
     plan = decide(FULL + f"job s queue=sci: {members} x cpu=1", hdrf("allocate, reclaim"))
     assert len(plan.of(Evict)) == victims
 
 
 @pytest.mark.parametrize(("size", "victims"), [(3, 3), (4, 0)])
-def test_victims_that_go_together_are_judged_together(size: int, victims: int) -> None:
+def test_victims_are_checked_in_sum(size: int, victims: int) -> None:
     """Each of the four could go alone, but all that the one large pod needs would be too much."""
     plan = decide(FULL + f"job s queue=sci: 1 x cpu={size}", hdrf("allocate, reclaim"))
     assert len(plan.of(Evict)) == victims
 
 
-def test_what_was_asked_of_the_tree_leaves_no_trace() -> None:
+def test_queries_do_not_change_the_tree() -> None:
     scene = Scene(snapshot(FULL + "job s queue=sci: 5 x cpu=1"), {"drf": {}})
     plugin = HierarchicalDrf(NoArguments(), scene.session.cluster, True)
     queues = [scene.session.cluster.queue(row) for row in range(len(scene.snapshot.queues))]
@@ -131,14 +131,14 @@ def test_what_was_asked_of_the_tree_leaves_no_trace() -> None:
 
 
 @pytest.mark.parametrize(("cpus", "admitted"), [(4, True), (5, False)])
-def test_a_job_that_its_share_entitles_to_room_is_admitted_though_none_is_free(cpus: int, admitted: bool) -> None:
+def test_a_job_within_the_deserved_share_is_admitted_to_a_full_cluster(cpus: int, admitted: bool) -> None:
     text = FULL + f"job s min=1 queue=sci phase=Pending minres.cpu={cpus}:"
     plan = decide(text, hdrf("enqueue, allocate, reclaim", more=("overcommit",)))
     phases = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}
     assert (phases.get("default/s") == "Inqueue") is admitted
 
 
-def test_the_order_in_which_things_arrive_does_not_matter() -> None:
+def test_results_do_not_depend_on_the_order_of_arrival() -> None:
     objects = world(DEPARTMENTS)
     plans = []
     for order in (objects, objects[::-1]):
@@ -150,7 +150,7 @@ def test_the_order_in_which_things_arrive_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("promise", ["sound", "orderless", "resting"])
-def test_what_holds_in_every_world_holds_with_a_tree_of_shares(promise: str) -> None:
+def test_scheduling_properties_hold_with_hierarchical_drf(promise: str) -> None:
     """Random worlds and configurations, each with the switch on; proportion beside it is refused, so it is left out."""
     for seed in range(60):
         one = case(Random(seed))

@@ -7,7 +7,7 @@ PLUGINS = "gang, priority | predicates, nodeorder, proportion"
 NONE_LEFT = "cannot allocate all claims"
 
 
-def test_a_pod_runs_where_its_claim_finds_a_device() -> None:
+def test_a_pod_is_placed_where_its_claim_finds_a_device() -> None:
     assert (
         plan(
             """
@@ -24,7 +24,7 @@ def test_a_pod_runs_where_its_claim_finds_a_device() -> None:
     )
 
 
-def test_what_is_written_into_the_claim_says_which_device_and_where_it_can_be_used() -> None:
+def test_the_allocation_names_the_device_and_the_node() -> None:
     made = decide(
         """
         node n1 cpu=4
@@ -50,7 +50,7 @@ def test_what_is_written_into_the_claim_says_which_device_and_where_it_can_be_us
     }
 
 
-def test_a_gang_made_from_one_template_shares_the_devices_out() -> None:
+def test_pods_of_a_gang_get_different_devices() -> None:
     assert (
         plan(
             """
@@ -74,7 +74,7 @@ def test_a_gang_made_from_one_template_shares_the_devices_out() -> None:
     )
 
 
-def test_a_gang_for_which_there_are_too_few_devices_takes_none() -> None:
+def test_a_gang_with_insufficient_devices_is_assigned_none() -> None:
     assert (
         plan(
             """
@@ -114,7 +114,7 @@ def test_pods_that_share_a_claim_share_its_devices_and_their_node() -> None:
     )
 
 
-def test_a_claim_that_others_use_already_binds_a_pod_to_its_node() -> None:
+def test_a_shared_claim_in_use_restricts_a_pod_to_its_node() -> None:
     assert (
         plan(
             """
@@ -132,7 +132,7 @@ def test_a_claim_that_others_use_already_binds_a_pod_to_its_node() -> None:
     )
 
 
-def test_a_device_that_is_taken_is_not_given_again() -> None:
+def test_an_allocated_device_is_not_assigned_again() -> None:
     assert plan(
         """
         node n1 cpu=4
@@ -152,7 +152,7 @@ def test_a_device_that_is_taken_is_not_given_again() -> None:
     ]
 
 
-def test_a_claim_that_is_allocated_and_that_nobody_uses_is_allocated_anew() -> None:
+def test_an_unused_allocation_is_replaced() -> None:
     assert (
         plan(
             """
@@ -188,7 +188,7 @@ def test_selectors_choose_among_the_devices() -> None:
     )
 
 
-def test_an_expression_that_fails_keeps_the_pod_off_and_says_why() -> None:
+def test_a_failing_expression_rejects_the_node_with_a_message() -> None:
     """Not every device says its model, and the expression does not ask first."""
     assert plan(
         """
@@ -237,7 +237,7 @@ def test_devices_agree_in_the_attribute_that_a_constraint_names() -> None:
     ]
 
 
-def test_whoever_administers_a_device_takes_it_from_nobody() -> None:
+def test_admin_access_does_not_use_up_a_device() -> None:
     assert (
         plan(
             """
@@ -255,7 +255,7 @@ def test_whoever_administers_a_device_takes_it_from_nobody() -> None:
     )
 
 
-def test_devices_of_the_network_are_had_from_every_node_and_once() -> None:
+def test_network_devices_are_usable_from_every_node_once() -> None:
     assert (
         plan(
             """
@@ -277,7 +277,7 @@ def test_devices_of_the_network_are_had_from_every_node_and_once() -> None:
     )
 
 
-def test_a_pod_waits_until_its_claim_is_made() -> None:
+def test_a_pod_waits_until_its_claim_is_created() -> None:
     assert plan(
         """
         node n1 cpu=4
@@ -288,7 +288,7 @@ def test_a_pod_waits_until_its_claim_is_made() -> None:
     ).lines == ['podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 resourceclaim "a-0-gpu" not found']
 
 
-def test_a_class_that_does_not_exist_is_named() -> None:
+def test_the_message_names_a_missing_class() -> None:
     assert plan(
         """
         node n1 cpu=4
@@ -317,7 +317,7 @@ def test_a_preemptor_gets_the_device_of_its_victim() -> None:
     ).lines[:2] == ["evict old-0: preempt", "nominate new-0 -> n1"]
 
 
-def test_room_that_is_being_freed_with_its_device_is_kept_and_not_bound() -> None:
+def test_a_terminating_device_is_nominated_and_not_bound() -> None:
     assert plan(
         """
         node n1 cpu=8

@@ -44,16 +44,16 @@ def test_the_lowest_tiers_are_tried_first() -> None:
     assert groups(f"{WORLD}\njob a topology=hard:2: 1 x cpu=1") == [["r1", "r2", "r3"], ["h1"]]
 
 
-def test_hypernodes_without_the_room_are_not_tried() -> None:
+def test_hypernodes_without_free_resources_are_not_tried() -> None:
     assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4") == [["r2", "r3"], ["h1"]]
 
 
-def test_room_for_the_minimum_is_enough() -> None:
+def test_resources_for_the_minimum_suffice() -> None:
     """Six pods wait, but two are enough to start with."""
     assert groups(f"{WORLD}\njob a min=2 topology=hard:1: 6 x cpu=4") == [["r2", "r3"]]
 
 
-def test_a_job_that_prefers_closeness_is_tried_everywhere_in_the_end() -> None:
+def test_a_preferred_topology_falls_back_to_the_whole_cluster() -> None:
     assert groups(f"{WORLD}\njob a topology=soft: 2 x cpu=4") == [["r2", "r3"], ["h1"], ["<cluster>"]]
 
 
@@ -61,20 +61,20 @@ def test_a_job_without_a_topology_is_tried_in_the_cluster() -> None:
     assert groups(f"{WORLD}\njob a: 1 x cpu=1") == [["<cluster>"]]
 
 
-def test_a_job_that_runs_is_tried_around_its_pods_even_where_there_is_no_room() -> None:
+def test_a_running_job_is_tried_around_its_pods_without_free_resources() -> None:
     assert groups(f"{WORLD}\njob a topology=hard:2: 1 x cpu=1 on=n2, 2 x cpu=4") == [["r1", "r2"], ["h1"]]
 
 
-def test_to_evict_the_largest_are_looked_at_first_and_what_is_taken_counts_as_room() -> None:
+def test_for_evictions_the_largest_hypernodes_are_first_and_used_resources_count() -> None:
     assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", Purpose.EVICT) == [["h1"], ["r1", "r2", "r3"]]
 
 
-def test_to_evict_no_more_than_so_many_are_looked_at() -> None:
+def test_for_evictions_the_number_of_hypernodes_is_limited() -> None:
     arguments = "    arguments: {hypernode.gradient.evict.max-hypernodes: 3}"
     assert groups(f"{WORLD}\njob a topology=hard:2: 2 x cpu=4", Purpose.EVICT, arguments) == [["h1"], ["r2", "r3"]]
 
 
-def test_the_fuller_hypernode_scores_higher_and_one_that_overflows_nothing() -> None:
+def test_the_fuller_hypernode_scores_higher_and_an_insufficient_one_zero() -> None:
     made, job = session(f"{WORLD}\njob a topology=hard:1: 2 x cpu=4")
     part = made.cluster.parts(job)[0]
     scores = made.hooks.hypernode_order(part, np.array([0, 1, 2]))
@@ -99,6 +99,6 @@ def test_of_equally_full_hypernodes_the_one_with_more_of_the_job_scores_higher()
         ("{hypernode.binpack.resources: [a]}", "separated by commas"),
     ],
 )
-def test_a_wrong_argument_is_refused(arguments: str, complaint: str) -> None:
+def test_an_invalid_argument_is_rejected(arguments: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         session(WORLD, f"    arguments: {arguments}")

@@ -66,11 +66,11 @@ def asked(seen: Snapshot, hierarchy: bool = False, **arguments: bool) -> tuple[l
         (None, [], [0, 0, 0, 0]),
     ],
 )
-def test_a_queue_names_its_groups(rules: dict[str, Any] | None, allowed: list[str], scores: list[float]) -> None:
+def test_a_queue_runs_in_its_node_groups(rules: dict[str, Any] | None, allowed: list[str], scores: list[float]) -> None:
     assert asked(snapshot("job a: 1 x cpu=1", {"default": rules})) == (allowed, scores)
 
 
-def test_a_queue_without_rules_has_the_unlabelled_nodes_unless_that_is_strict() -> None:
+def test_a_queue_without_rules_uses_unlabelled_nodes_unless_strict() -> None:
     assert asked(snapshot("job a: 1 x cpu=1", {}), strict=False)[0] == ["n4"]
 
 
@@ -79,7 +79,7 @@ def test_of_ordered_preferences_the_first_counts_most() -> None:
     assert asked(seen, enablePreferredOrder=True)[1] == [25, 50, 0, 0]
 
 
-def test_in_a_tree_the_nearest_rules_hold() -> None:
+def test_in_a_tree_the_nearest_rules_apply() -> None:
     text = "queue root\nqueue team parent=root\nqueue lab parent=team\njob a queue=lab: 1 x cpu=1"
     seen = snapshot(text, {"team": affinity(required=("g2",)), "root": affinity(required=("g1",))})
     assert asked(seen, hierarchy=True)[0] == ["n2"]
@@ -91,13 +91,13 @@ def decide(text: str, limits: str) -> Plan:
     return schedule(seen, config("gang, nodegroup, predicates"))
 
 
-def test_a_queue_uses_no_more_of_a_group_than_it_may() -> None:
+def test_the_use_of_a_node_group_is_limited() -> None:
     made = decide("job r: 1 x cpu=1 on=n1\njob a min=1: 6 x cpu=1", '{"g1": {"cpu": "2"}}')
     nodes = [effect.node for effect in made.of(Bind)]
     assert (nodes.count("n1"), nodes.count("n2")) == (1, 4)
 
 
-def test_limits_that_cannot_be_read_are_told() -> None:
+def test_unreadable_limits_are_reported() -> None:
     made = decide("job a: 1 x cpu=1", "lots")
     assert made.of(Bind) == []
     assert LIMITS in made.of(Explain)[0].message

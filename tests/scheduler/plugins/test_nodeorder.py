@@ -26,7 +26,7 @@ def scores(order: NodeOrder, stage: Stage, *names: str) -> list[float]:
     return list(order.node_order(TasksView([stage.task("new")]), NodesView(stage.ledger, np.array(rows)))[0])
 
 
-def test_the_usual_weights_are_volcanos() -> None:
+def test_the_default_weights_are_those_of_volcano() -> None:
     assert NodeOrderArguments().model_dump(by_alias=True) == {
         "leastrequested.weight": 1,
         "mostrequested.weight": 0,
@@ -39,7 +39,7 @@ def test_the_usual_weights_are_volcanos() -> None:
     }
 
 
-def test_an_even_request_on_a_node_scores_what_the_rules_say() -> None:
+def test_a_balanced_request_scores_by_the_definition() -> None:
     """Half of both is left (50), evenness stays as it is (75), and no taint is disliked (3 times 100)."""
     stage = Stage([node("n1"), pod("old", on="n1", cpu="1", memory="2Gi"), pod("new", cpu="1", memory="2Gi")])
     assert scores(plugin(stage), stage) == [50 + 75 + 300]
@@ -49,14 +49,14 @@ def test_an_even_request_on_a_node_scores_what_the_rules_say() -> None:
     ("only", "expected"),
     [("leastrequested", [87, 0, 50]), ("mostrequested", [12, 100, 50])],
 )
-def test_free_and_taken_room_in_whole_percents(only: str, expected: list[float]) -> None:
+def test_free_and_used_resources_in_whole_percent(only: str, expected: list[float]) -> None:
     """n2 is asked for more than it has; n3 has no memory at all, so only cpu counts there."""
     nodes = [node("n1"), node("n2", cpu="100m", memory="100Mi"), node("n3", cpu="1", memory="0")]
     stage = Stage([*nodes, pod("new", cpu="500m", memory="1Gi")])
     assert scores(plugin(stage, only), stage) == expected
 
 
-def test_a_task_that_evens_resources_out_is_preferred_where_it_does() -> None:
+def test_balanced_allocation_prefers_the_node_that_becomes_even() -> None:
     """Of n1 the memory is in use already, of n2 the cpu; the task wants cpu."""
     old = [pod("m", on="n1", memory="4Gi"), pod("c", on="n2", cpu="2")]
     stage = Stage([node("n1"), node("n2"), *old, pod("new", cpu="2")])
@@ -68,7 +68,7 @@ def test_best_effort_tasks_are_not_balanced() -> None:
     assert scores(plugin(stage, "balancedresource"), stage) == [0]
 
 
-def test_gpus_are_balanced_where_they_are_asked_for() -> None:
+def test_gpus_are_balanced_if_requested() -> None:
     """One gpu of two beside an eighth of the cpu and nothing of the memory is rather uneven."""
     stage = Stage([node("n1", more={"nvidia.com/gpu": "2"}), pod("new", cpu="500m", more={"nvidia.com/gpu": "1"})])
     deviation = float(np.std([0.125, 0.0, 0.5]))
@@ -89,7 +89,7 @@ def test_preferred_labels_are_relative_to_the_best_candidate() -> None:
     assert order.scope(stage.task("new")) is Scope.CLUSTER
 
 
-def test_disliked_taints_are_relative_to_the_worst_candidate() -> None:
+def test_untolerated_taints_are_relative_to_the_worst_candidate() -> None:
     taints = tuple(core.Taint(key=key, effect="PreferNoSchedule") for key in "ab")
     stage = Stage([node("n1"), node("n2", taints=taints[:1]), node("n3", taints=taints), pod("new")])
     order = plugin(stage, "tainttoleration")
@@ -98,7 +98,7 @@ def test_disliked_taints_are_relative_to_the_worst_candidate() -> None:
     assert order.scope(stage.task("new")) is Scope.CLUSTER
 
 
-def test_pods_attract_and_repel_in_both_directions() -> None:
+def test_pod_affinity_and_anti_affinity_count_in_both_directions() -> None:
     """The task likes db; the pod on n3 dislikes the task's app."""
 
     def liking(app: str, weight: int) -> core.PodAffinity:
@@ -113,7 +113,7 @@ def test_pods_attract_and_repel_in_both_directions() -> None:
     assert scores(plugin(stage, "podaffinity"), stage) == [100, 50, 0]
 
 
-def test_all_preferences_of_a_pod_that_is_there_count() -> None:
+def test_all_preferences_of_an_existing_pod_count() -> None:
     def liking(*weights: int) -> core.Affinity:
         terms = [core.WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term("web")) for weight in weights]
         return core.Affinity(pod_affinity=core.PodAffinity(preferred=tuple(terms)))
@@ -123,7 +123,7 @@ def test_all_preferences_of_a_pod_that_is_there_count() -> None:
     assert scores(plugin(stage, "podaffinity"), stage) == [100, 50, 0]
 
 
-def test_optional_spreading_prefers_the_emptier_domain_and_passes_over_the_unlabelled() -> None:
+def test_preferred_spreading_selects_the_emptier_domain_and_skips_unlabelled_nodes() -> None:
     zones = [node(f"n{number}", labels={"zone": zone}) for number, zone in enumerate("aab")]
     old = [pod("old-1", on="n0", app="web"), pod("old-2", on="n1", app="web"), pod("old-3", on="n2", app="web")]
     constraint = spread("web", when_unsatisfiable="ScheduleAnyway")
@@ -141,12 +141,12 @@ def test_images_count_by_size_and_by_how_many_nodes_have_them() -> None:
     assert order.scope(stage.task("new")) is Scope.COLUMNS
 
 
-def test_a_plain_task_couples_nothing() -> None:
+def test_a_task_without_terms_does_not_affect_others() -> None:
     stage = Stage([node("n1"), node("n2"), pod("new", cpu="1", spread=(spread("x"),))])
     assert plugin(stage).scope(stage.task("new")) is Scope.COLUMNS
 
 
-def test_others_preferences_couple_only_those_that_they_speak_of() -> None:
+def test_preferences_of_others_affect_only_matching_pods() -> None:
     liking = core.WeightedPodAffinityTerm(weight=1, pod_affinity_term=term("web"))
     other = pod("other", affinity=core.Affinity(pod_affinity=core.PodAffinity(preferred=(liking,))))
     for app, scope in (("web", Scope.CLUSTER), ("db", Scope.COLUMNS)):
@@ -154,7 +154,7 @@ def test_others_preferences_couple_only_those_that_they_speak_of() -> None:
         assert plugin(stage).scope(stage.task("new")) is scope
 
 
-def test_a_weight_multiplies_and_zero_leaves_out() -> None:
+def test_a_weight_multiplies_and_zero_disables() -> None:
     stage = Stage([node("n1"), pod("new", cpu="1", memory="2Gi")])
     assert scores(plugin(stage, "leastrequested", 7), stage) == [7 * 75]
     assert scores(plugin(stage, "leastrequested", 0), stage) == [0]
@@ -168,7 +168,7 @@ def test_large_amounts_are_divided_exactly(memory: int) -> None:
         assert scores(plugin(stage, "mostrequested"), stage) == [percent]
 
 
-def test_an_empty_selector_spreads_nobody() -> None:
+def test_an_empty_selector_counts_no_pods() -> None:
     """kube-scheduler counts no pods for a constraint whose selector is empty."""
     constraint = spread("web", when_unsatisfiable="ScheduleAnyway", label_selector=core.LabelSelector())
     zones = [node("n1", labels={"zone": "a"}), node("n2", labels={"zone": "b"})]

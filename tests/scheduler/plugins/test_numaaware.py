@@ -32,7 +32,7 @@ def refused(text: str, task: str = "a-0") -> dict[str, str]:
     return Scene(seen(text), {"numa-aware": {}}).refused(task)
 
 
-def test_a_pod_goes_to_the_node_whose_numa_node_can_take_it_whole() -> None:
+def test_a_pod_is_placed_where_it_fits_one_numa_node() -> None:
     plan = made(
         seen(f"""
             node n1 cpu=8
@@ -85,7 +85,7 @@ def test_more_cpus_than_one_numa_node_has_fit_with_restricted_but_never_with_sin
         ("numa n1 cpus=2x4", numaaware.OTHER_POLICY),
     ],
 )
-def test_a_pod_that_asks_for_a_policy_needs_a_node_that_has_it(report: str, answer: str) -> None:
+def test_a_requested_policy_requires_a_node_with_it(report: str, answer: str) -> None:
     text = f"""
         node n0 cpu=8
         numa n0 cpus=2x4 policy=single-numa-node
@@ -96,12 +96,12 @@ def test_a_pod_that_asks_for_a_policy_needs_a_node_that_has_it(report: str, answ
     assert refused(text) == {"n1": answer}
 
 
-def test_a_pod_that_asks_for_a_policy_waits_where_no_node_reports_any() -> None:
+def test_a_requested_policy_is_unschedulable_without_reports() -> None:
     assert refused(f"node n1 cpu=8\njob a: 1 x cpu=4 {SINGLE}") == {"n1": numaaware.UNREPORTED}
     assert refused("node n1 cpu=8\njob a: 1 x cpu=4 memory=1Gi guaranteed") == {}
 
 
-def test_a_pod_that_asks_for_none_is_still_kept_from_nodes_that_would_not_take_it() -> None:
+def test_the_node_policy_also_rejects_pods_that_request_none() -> None:
     text = """
         node n1 cpu=8
         numa n1 cpus=2x4 policy=single-numa-node free=0-2,4-6
@@ -114,7 +114,7 @@ def test_a_pod_that_asks_for_none_is_still_kept_from_nodes_that_would_not_take_i
 
 
 @pytest.mark.parametrize("task", ["cpu=4", "cpu=4 memory=1Gi", "cpu=3500m memory=1Gi guaranteed"])
-def test_pods_that_get_no_cpus_of_their_own_go_anywhere(task: str) -> None:
+def test_pods_without_exclusive_cpus_fit_any_node(task: str) -> None:
     text = f"""
         node n1 cpu=8
         numa n1 cpus=2x4 policy=single-numa-node free=0
@@ -134,7 +134,7 @@ def test_a_fraction_of_a_cpu_needs_no_alignment_but_the_policy() -> None:
     assert refused(text) == {"n2": numaaware.OTHER_POLICY}
 
 
-def test_reserved_cpus_are_given_to_nobody() -> None:
+def test_reserved_cpus_are_not_assigned() -> None:
     text = f"""
         node n1 cpu=8
         numa n1 cpus=2x4 policy=single-numa-node reserved=1500m free=0-7
@@ -163,7 +163,7 @@ def list_of(said: str) -> list[int]:
     return [cpu for part in said.split(",") for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)]
 
 
-def test_what_a_gang_that_cannot_start_had_taken_is_free_again() -> None:
+def test_a_gang_that_cannot_start_releases_its_assignments() -> None:
     """Two of the three members of gang a find cpus; it takes nothing, and b gets what they had."""
     text = f"""
         node n1 cpu=16
@@ -213,12 +213,12 @@ def told(pod: str, what: str, report: nodeinfo_read.PodAllocation | None = None)
     return state
 
 
-def test_what_a_bound_pod_was_told_is_taken_until_the_node_reports_it() -> None:
+def test_assigned_cpus_count_until_the_node_reports_them() -> None:
     state = told("old-0", '{"cpus":{"main":"0-3"}}')
     assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "4-7")}
 
 
-def test_what_the_node_reports_counts_more_than_what_the_pod_was_told() -> None:
+def test_the_report_of_the_node_overrides_the_annotation() -> None:
     allocation = nodeinfo_read.ContainerAllocation(name="main", allocations={"cpu": "4-7"})
     report = nodeinfo_read.PodAllocation(uid="uid-default-old-0", container_allocations=(allocation,))
     state = told("old-0", '{"cpus":{"main":"0-3"}}', report)
@@ -226,11 +226,11 @@ def test_what_the_node_reports_counts_more_than_what_the_pod_was_told() -> None:
 
 
 @pytest.mark.parametrize("what", ["", "{", "[]", '{"cpus": 3}', '{"cpus": {"main": "x"}}'])
-def test_an_annotation_that_cannot_be_read_takes_nothing(what: str) -> None:
+def test_an_unreadable_annotation_uses_no_cpus(what: str) -> None:
     assert cpus(made(told("old-0", what).snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
 
 
-def test_a_bind_that_is_on_its_way_holds_its_cpus() -> None:
+def test_a_pending_bind_reserves_its_cpus() -> None:
     state = State()
     text = f"""
         node n1 cpu=8
@@ -250,7 +250,7 @@ def test_a_bind_that_is_on_its_way_holds_its_cpus() -> None:
     assert sorted(again.values()) == [("n1", "0-3"), ("n1", "4-7")]
 
 
-def test_cpus_of_an_evicted_pod_are_meant_for_its_preemptor_and_not_given_before_it_has_left() -> None:
+def test_cpus_of_a_victim_are_nominated_until_it_terminates() -> None:
     text = f"""
         class high value=10
         node n1 cpu=16
@@ -284,5 +284,5 @@ def test_a_terminating_pods_cpus_are_nominated_not_bound() -> None:
     assert not plan.of(Bind)
 
 
-def test_a_wrong_weight_is_refused() -> None:
+def test_an_invalid_weight_is_rejected() -> None:
     assert complaint("numa-aware", {"weight": -1}) == "weight: input should be greater than or equal to 0, not -1"

@@ -92,7 +92,7 @@ def wants(operator: str, *values: str, key: str = "zone") -> core.Affinity:
         ),
     ],
 )
-def test_each_filter_refuses_in_kube_schedulers_words(
+def test_each_filter_rejects_with_the_message_of_kube_scheduler(
     things: list[core.Node | core.Pod], reason: str, nodes: list[str], final: bool
 ) -> None:
     stage = Stage(things)
@@ -101,7 +101,7 @@ def test_each_filter_refuses_in_kube_schedulers_words(
     assert [one.final for one in predicates.predicate(stage.task("new"), stage.cluster.nodes())] == [final]
 
 
-def test_a_node_is_refused_by_the_first_filter_only_so_that_counts_add_up() -> None:
+def test_only_the_first_filter_counts_for_a_rejected_node() -> None:
     tainted = node("n1", unschedulable=True, taints=(GPU_ONLY,))
     stage = Stage([tainted, node("n2", taints=(GPU_ONLY,)), node("n3"), pod("new", ports=[80])])
     assert refused(plugin(stage), stage) == {
@@ -110,7 +110,7 @@ def test_a_node_is_refused_by_the_first_filter_only_so_that_counts_add_up() -> N
     }
 
 
-def test_what_no_eviction_helps_is_said_before_what_one_could() -> None:
+def test_unresolvable_reasons_come_before_resolvable_ones() -> None:
     """The port could be freed, the missing pod to be near to could not."""
     stage = Stage([node("n1"), pod("old", on="n1", ports=[80]), pod("new", ports=[80], affinity=near(term("db")))])
     (refusal,) = plugin(stage).predicate(stage.task("new"), stage.cluster.nodes())
@@ -156,7 +156,7 @@ def test_numbers_in_labels_are_compared_as_numbers(operator: str, bound: str, fi
         (("", "TCP", 80), ("", "TCP", 81), False),
     ],
 )
-def test_a_port_is_taken_on_its_address_or_on_all(
+def test_host_ports_conflict_on_one_address_or_all(
     held: tuple[str, str, int], wanted: tuple[str, str, int], conflict: bool
 ) -> None:
     def with_port(name: str, port: tuple[str, str, int], on: str = "") -> core.Pod:
@@ -169,7 +169,7 @@ def test_a_port_is_taken_on_its_address_or_on_all(
     assert bool(refused(plugin(stage), stage)) is conflict
 
 
-def test_the_first_pod_of_a_group_that_is_near_itself_goes_anywhere_and_the_second_to_the_first() -> None:
+def test_the_first_pod_with_affinity_to_itself_fits_anywhere() -> None:
     mates = near(term("web", "zone"))
     stage = Stage([*ZONES, *(pod(name, app="web", affinity=mates) for name in ("first", "new"))])
     predicates = plugin(stage)
@@ -180,7 +180,7 @@ def test_the_first_pod_of_a_group_that_is_near_itself_goes_anywhere_and_the_seco
     assert refused(predicates, stage) == {}, "taken back, nobody is there"
 
 
-def test_terminating_pods_still_hold_their_ports_and_repel_but_do_not_count_as_spread() -> None:
+def test_terminating_pods_keep_ports_and_anti_affinity_but_do_not_count_for_spreading() -> None:
     old = pod("old", on="n1", app="web", ports=[80], leaving=True)
     stage = Stage(
         [
@@ -197,7 +197,7 @@ def test_terminating_pods_still_hold_their_ports_and_repel_but_do_not_count_as_s
     assert refused(predicates, stage) == {}
 
 
-def test_what_this_session_evicts_is_no_longer_in_the_way() -> None:
+def test_victims_of_the_session_no_longer_conflict() -> None:
     stage = Stage([node("n1"), pod("old", on="n1", ports=[80]), pod("new", ports=[80])])
     predicates = plugin(stage)
     assert refused(predicates, stage)
@@ -238,7 +238,7 @@ def test_too_few_domains_count_as_an_empty_one() -> None:
         ([pod("other", affinity=near(term("web"))), pod("new", app="web")], Scope.STATIC),
     ],
 )
-def test_how_far_a_placement_reaches(things: list[core.Pod], scope: Scope) -> None:
+def test_the_scope_of_a_placement(things: list[core.Pod], scope: Scope) -> None:
     stage = Stage([*ZONES, *things])
     assert plugin(stage).scope(stage.task("new")) is scope
 
@@ -260,14 +260,14 @@ def test_each_filter_can_be_turned_off(argument: str, asking: dict[str, Any]) ->
     assert refused(plugin(stage, **{argument: False}), stage) == {}
 
 
-def test_volcanos_arguments_are_read_and_others_refused() -> None:
+def test_arguments_of_volcano_are_read_and_others_rejected() -> None:
     said = {"predicate.CacheEnable": "true", "volumebinding.shape": [{"utilization": 0, "score": 10}]}
     assert PredicatesArguments.model_validate(said).cache
     with pytest.raises(ValidationError, match="Extra inputs"):
         PredicatesArguments.model_validate({"predicate.NodeAffinity": True})
 
 
-def test_a_living_anti_affinity_binds_and_a_finished_one_does_not() -> None:
+def test_anti_affinity_of_running_pods_counts_and_of_ended_pods_does_not() -> None:
     over = core.Pod(
         metadata=pod("over").metadata,
         spec=pod("over", on="n1", affinity=away(term("web", HOSTNAME))).spec,

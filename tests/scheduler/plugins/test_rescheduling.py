@@ -41,43 +41,43 @@ def test_a_busy_node_is_relieved_until_it_is_no_busier_than_the_target() -> None
         {"n1": (90.0, 50.0)},  # nothing is known of the other
     ],
 )
-def test_nothing_moves_unless_one_is_busy_and_another_quiet(loads: dict[str, tuple[float, float]]) -> None:
+def test_no_eviction_without_both_busy_and_quiet_nodes(loads: dict[str, tuple[float, float]]) -> None:
     assert leave(f"{NODES}job a: 8 x cpu=1 role=w on=n1", loads) == []
 
 
-def test_with_the_limits_that_nobody_set_nothing_moves() -> None:
+def test_no_eviction_with_default_thresholds() -> None:
     snapshot = seen(f"{NODES}job a: 8 x cpu=1 role=w on=n1", BUSY, previous=BEFORE)
     assert evicted(snapshot, {"rescheduling": {}}) == []
 
 
 @pytest.mark.parametrize(("minutes", "moves"), [(4, 0), (5, 3), (6, 0)])
-def test_it_happens_once_an_interval_and_not_at_the_first_look(minutes: int, moves: int) -> None:
+def test_rescheduling_runs_once_per_interval_and_not_in_the_first_cycle(minutes: int, moves: int) -> None:
     now = NOW + timedelta(minutes=minutes)
     text = f"{NODES}job a: 8 x cpu=1 role=w on=n1"
     assert len(evicted(seen(text, BUSY, now=now, previous=now - timedelta(minutes=1)), low())) == moves
     assert evicted(seen(text, BUSY, now=now), low()) == []
 
 
-def test_old_measurements_move_nothing() -> None:
+def test_no_eviction_with_old_measurements() -> None:
     snapshot = seen(f"{NODES}job a: 8 x cpu=1 role=w on=n1", BUSY, previous=BEFORE, age=timedelta(minutes=6))
     assert evicted(snapshot, low()) == []
 
 
-def test_a_cordoned_node_is_no_place_to_go() -> None:
+def test_a_cordoned_node_is_no_target() -> None:
     assert leave("node n1 cpu=10\nnode n2 cpu=10 unschedulable\njob a: 8 x cpu=1 role=w on=n1") == []
 
 
-def test_the_least_important_leave_first_then_the_youngest() -> None:
+def test_the_lowest_priority_is_evicted_first_then_the_youngest() -> None:
     text = f"{NODES}job a: 1 x cpu=3 on=n1 priority=2, 1 x cpu=3 on=n1 priority=1, 1 x cpu=3 on=n1 priority=3"
     assert leave(text) == ["a-1"]
     assert leave(f"{NODES}job a: 1 x cpu=3 on=n1\njob b: 1 x cpu=3 on=n1") == ["b-0"]
 
 
-def test_who_asks_for_nothing_that_is_short_stays() -> None:
+def test_pods_without_requests_of_the_busy_resource_stay() -> None:
     assert leave(f"{NODES}job a: 1 x cpu=3 on=n1, 1 x cpu=0 on=n1, 1 x memory=1Gi on=n1") == ["a-0"]
 
 
-def test_of_equals_those_that_burst_leave_before_those_whose_resources_are_guaranteed() -> None:
+def test_of_equals_burstable_pods_are_evicted_before_guaranteed_ones() -> None:
     """The pod that is the younger one is guaranteed what it has: it stays."""
 
     def running(name: str, limits: core.Quantities, age: int) -> core.Pod:
@@ -102,23 +102,23 @@ def test_of_equals_those_that_burst_leave_before_those_whose_resources_are_guara
     assert evicted(state.snapshot(NOW, "test"), low()) == ["burst"]
 
 
-def test_members_that_their_gang_can_spare_leave_before_those_that_it_cannot() -> None:
+def test_surplus_members_of_gangs_are_evicted_first() -> None:
     text = f"{NODES}job a min=1: 2 x cpu=3 role=w on=n1\njob b min=1: 1 x cpu=3 on=n1"
     assert leave(text) == ["a-w-1"]
 
 
-def test_who_is_as_important_as_the_class_says_stays() -> None:
+def test_pods_at_the_priority_threshold_stay() -> None:
     text = f"class vip value=10\n{NODES}job a: 1 x cpu=3 on=n1 priority=10, 1 x cpu=3 on=n1 priority=9"
     assert leave(text, thresholdPriorityClassName="vip") == ["a-1"]
     assert leave(text.replace("priority=9", "priority=11"), thresholdPriorityClassName="vip") == []
 
 
-def test_no_more_moves_than_the_quiet_nodes_can_take() -> None:
+def test_evictions_are_limited_by_the_quiet_nodes() -> None:
     """n2 may go from 10 % to 60 %: five cores of ten, so that of pods of three only one moves."""
     assert leave(f"{NODES}job a: 3 x cpu=3 role=w on=n1", {"n1": (100, 0), "n2": (10, 0)}) == ["a-w-2"]
 
 
-def test_nobody_leaves_who_would_not_find_room() -> None:
+def test_no_eviction_of_pods_that_fit_no_quiet_node() -> None:
     """The quiet node is full of requests, however little is used; or it is not one for the pod."""
     full = f"{NODES}job a: 8 x cpu=1 role=w on=n1\njob b: 8 x cpu=1 on=n2"
     assert leave(full) == ["a-w-6", "a-w-7"]
@@ -127,7 +127,7 @@ def test_nobody_leaves_who_would_not_find_room() -> None:
     assert leave(f"{NODES}job a: 4 x cpu=1 on=n1 selector.kubernetes.io/hostname=n1") == []
 
 
-def test_enough_nodes_must_be_quiet() -> None:
+def test_a_minimum_of_quiet_nodes_is_required() -> None:
     assert leave(f"{NODES}job a: 8 x cpu=1 role=w on=n1", numberOfNodes=1) == []
 
 
@@ -138,7 +138,7 @@ def test_the_number_of_pods_is_a_dimension_under_either_name() -> None:
         assert leave(text, {"n1": (5, 5), "n2": (5, 5)}, **limits) == ["a-w-7", "a-w-8"]
 
 
-def test_who_is_not_preemptable_and_critical_pods_stay() -> None:
+def test_unpreemptable_and_critical_pods_stay() -> None:
     text = f"{NODES}job a: 4 x cpu=1 on=n1 note.volcanopy.io/preemptable=false\njob b namespace=kube-system: 1 x cpu=1 on=n1"
     snapshot = seen(text, BUSY, previous=BEFORE)
     assert evicted(snapshot, low() | {"conformance": {}}) == []
@@ -172,7 +172,7 @@ def test_pods_of_one_name_in_two_namespaces_are_two_pods() -> None:
         ({"strategy": []}, "unknown argument 'strategy', did you mean 'strategies'?"),
     ],
 )
-def test_wrong_arguments_are_refused_in_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
     assert sentence in complaint("rescheduling", arguments)
 
 
@@ -181,7 +181,7 @@ nodes = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2
 
 @settings(max_examples=60, deadline=None)
 @given(nodes, st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=8))
-def test_each_that_leaves_a_node_finds_it_above_the_target_and_all_of_them_find_room(
+def test_each_victim_is_above_the_target_and_fits_a_quiet_node(
     loads: list[tuple[int, int]], pods: list[tuple[int, int]]
 ) -> None:
     measured = {f"n{i}": (float(cpu), float(memory)) for i, (cpu, memory) in enumerate(loads)}

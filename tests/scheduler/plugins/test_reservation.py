@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.passing_time import PassingTime
+from tests.scheduler.plugins.passing_time import ClusterOverTime
 from tests.scheduler.plugins.scene import complaint
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
@@ -30,7 +30,7 @@ def configured(arguments: Mapping[str, Any] | None = KEPT, actions: str = "enque
     return parse(msgspec.json.encode(document).decode(), builtin())
 
 
-def stream(time: PassingTime, minutes: int = 6, words: str = "", waiting: int = 6) -> Callable[[], None]:
+def stream(time: ClusterOverTime, minutes: int = 6, words: str = "", waiting: int = 6) -> Callable[[], None]:
     """There are always some jobs of one cpu that wait, each of which runs some minutes."""
     count = 0
 
@@ -46,7 +46,7 @@ def stream(time: PassingTime, minutes: int = 6, words: str = "", waiting: int = 
 
 @pytest.mark.parametrize(("arguments", "starts"), [(None, False), (KEPT, True)])
 def test_a_reservation_prevents_starvation_of_a_large_gang(arguments: Mapping[str, Any] | None, starts: bool) -> None:
-    time = PassingTime(FULL, configured(arguments))
+    time = ClusterOverTime(FULL, configured(arguments))
     small = stream(time)
     for _ in range(8):
         small()
@@ -90,13 +90,13 @@ def test_a_pod_that_may_end_later_does_not_use_the_reservation() -> None:
     assert said(plan, "small").blocked_by == ("job default/big",)
 
 
-def test_without_the_plugin_it_is_placed() -> None:
+def test_without_the_plugin_a_small_job_is_placed() -> None:
     assert bound(decide(f"{HALF}job small: 1 x cpu=2", configured(None))) == {"small-0": "n2"}
 
 
 def test_a_deadline_counts_like_the_annotation() -> None:
     text = f"{HALF}job small: 1 x cpu=2"
-    time = PassingTime(text, configured({"after": "0s"}))
+    time = ClusterOverTime(text, configured({"after": "0s"}))
     pod = time.pods["default/small-0"]
     spec = msgspec.structs.replace(pod.spec, active_deadline_seconds=29 * 60)
     time.pods["default/small-0"] = msgspec.structs.replace(pod, spec=spec)
@@ -104,7 +104,7 @@ def test_a_deadline_counts_like_the_annotation() -> None:
     assert time.runs_on("small-0") == "n2"
 
 
-def test_a_waiting_job_shows_its_reservation_and_the_certain_start() -> None:
+def test_a_waiting_job_reports_its_reservation_and_latest_start() -> None:
     numbers = said(decide(HALF, configured()), "big").numbers
     assert (numbers["reserved"], numbers["expected"]) == ("n1, n2", "2030-01-02T00:30:00Z")
     guessed = said(decide(HALF.replace(f" {LIMITED}=30m", ""), configured()), "big").numbers
@@ -119,7 +119,7 @@ def test_resources_above_the_reservation_are_free() -> None:
     assert bound(plan) == {"long-0": "n2"}
 
 
-def test_the_first_job_to_wait_gets_the_nodes_that_are_ready_first() -> None:
+def test_the_first_waiting_job_reserves_the_first_free_nodes() -> None:
     world = f"""
     node n1 cpu=4
     node n2 cpu=4
@@ -137,7 +137,7 @@ def test_preemptable_pods_use_the_reservation_if_preempt_is_configured() -> None
     world = f"{HALF}job small priority=low: 1 x cpu=2"
     assert bound(decide(world, configured(), "enqueue, allocate")) == {}
     text = HALF.replace("job run:", "job run priority=high:")
-    time = PassingTime(text, configured(actions="enqueue, allocate, preempt"))
+    time = ClusterOverTime(text, configured(actions="enqueue, allocate, preempt"))
     time.runs["default/run-0"] = 30
     for _ in range(6):
         time.cycle()
@@ -148,7 +148,7 @@ def test_preemptable_pods_use_the_reservation_if_preempt_is_configured() -> None
 
 
 def test_only_old_jobs_of_the_named_queues_have_reservations() -> None:
-    time = PassingTime(HALF, configured({"after": "5m"}))
+    time = ClusterOverTime(HALF, configured({"after": "5m"}))
     time.come("job small: 1 x cpu=2")
     time.cycle()
     assert time.runs_on("small-0") == "n2"
@@ -158,7 +158,7 @@ def test_only_old_jobs_of_the_named_queues_have_reservations() -> None:
 
 
 def test_a_reservation_ends_with_its_job() -> None:
-    time = PassingTime(HALF, configured({"after": "0s"}))
+    time = ClusterOverTime(HALF, configured({"after": "0s"}))
     time.come("job small: 1 x cpu=2")
     time.cycle()
     assert time.runs_on("small-0") == ""
@@ -190,7 +190,7 @@ def test_a_job_that_never_fits_has_no_reservation() -> None:
 
 def test_jobs_of_higher_priority_use_the_reservation() -> None:
     world = HALF.replace("job big priority=high", "job big") + "job urgent priority=high: 1 x cpu=2"
-    time = PassingTime(world, configured())
+    time = ClusterOverTime(world, configured())
     time.minute = 1
     assert bound(decide(world, configured({"after": "0s", "heads": 1}))) == {"urgent-0": "n2"}
 

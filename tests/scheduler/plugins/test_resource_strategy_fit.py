@@ -40,12 +40,12 @@ def test_each_resource_has_its_own_strategy() -> None:
     }
 
 
-def test_what_a_node_lacks_counts_nothing_and_what_does_not_fit_makes_the_score_zero() -> None:
+def test_missing_resources_do_not_count_and_insufficient_ones_score_zero() -> None:
     stage = scene("node n1 cpu=4\nnode n2 cpu=4 gpu=1\njob new: 1 x cpu=2 gpu=2", resources=MOST_GPU)
     assert stage.scores("new-0") == {"n1": round(1000 * 0.5 / 3, 6), "n2": 0.0}
 
 
-def test_the_exact_name_goes_before_the_longest_beginning() -> None:
+def test_an_exact_name_precedes_the_longest_prefix() -> None:
     resources = {
         "example.com/*": {"type": "LeastAllocated"},
         "example.com/big*": {"type": "MostAllocated"},
@@ -57,7 +57,7 @@ def test_the_exact_name_goes_before_the_longest_beginning() -> None:
         assert stage.scores("new-0") == {"n1": score}, name
 
 
-def test_a_pod_brings_its_own_weights() -> None:
+def test_a_pod_annotation_overrides_the_weights() -> None:
     note = f"note.{SCORING_KEY}=MostAllocated 'note.{WEIGHT_KEY}={{\"cpu\": 1}}'"
     stage = scene(f"node n1 cpu=4\njob new: 1 x cpu=1 {note}, 1 x cpu=1", resources={"cpu": {"type": "LeastAllocated"}})
     assert stage.scores("new-0") == {"n1": 250.0}
@@ -67,12 +67,12 @@ def test_a_pod_brings_its_own_weights() -> None:
 @pytest.mark.parametrize(
     "weights", ["", "note.X={}", f"'note.{WEIGHT_KEY}=[1]'", f"'note.{WEIGHT_KEY}={{\"cpu\": 0}}'"]
 )
-def test_own_weights_that_make_no_sense_prefer_no_node(weights: str) -> None:
+def test_invalid_weights_of_a_pod_score_zero(weights: str) -> None:
     stage = scene(f"node n1 cpu=4\njob new: 1 x cpu=1 note.{SCORING_KEY}=MostAllocated {weights}")
     assert stage.scores("new-0") == {"n1": 0.0}
 
 
-def test_equal_tasks_that_want_different_things_are_not_placed_as_one_run() -> None:
+def test_equal_tasks_with_different_weights_are_not_placed_as_one_run() -> None:
     """The first two want the full node, the other two the empty one, all in one role."""
     note = f"note.{SCORING_KEY}=MostAllocated 'note.{WEIGHT_KEY}={{\"cpu\": 1}}'"
     text = f"node n1 cpu=8\nnode n2 cpu=8\njob old: 1 x cpu=1 on=n1\njob new: 2 x cpu=1 {note}, 2 x cpu=1"
@@ -84,7 +84,7 @@ def test_equal_tasks_that_want_different_things_are_not_placed_as_one_run() -> N
     assert binds == {"default/new-0": "n1", "default/new-1": "n1", "default/new-2": "n2", "default/new-3": "n2"}
 
 
-def test_scarce_devices_are_left_to_those_who_ask_for_them() -> None:
+def test_scarce_devices_are_left_to_pods_that_request_them() -> None:
     sra = {
         "enable": True,
         "resources": "a.io/t4, a.io/a10",
@@ -107,7 +107,7 @@ def test_scarce_devices_are_left_to_those_who_ask_for_them() -> None:
     assert stage.scores("t4-0") == {"n1": 0.0, "n2": 300.0, "n3": 0.0, "n4": 0.0}
 
 
-def test_cpu_and_memory_are_kept_beside_idle_devices() -> None:
+def test_cpu_and_memory_are_reserved_for_idle_devices() -> None:
     """Two gpus are idle on both nodes, and each keeps four cores: n1 has one core to spare, n2 none."""
     proportional = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.cpu": 4}}
     stage = scene(
@@ -118,7 +118,7 @@ def test_cpu_and_memory_are_kept_beside_idle_devices() -> None:
     assert stage.refused("new-1") == {}
 
 
-def test_what_is_kept_counts_room_that_is_being_freed() -> None:
+def test_the_reservation_counts_resources_being_freed() -> None:
     """An eviction could make room beside the devices: the refusal is not for good."""
     proportional = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.memory": 0}}
     stage = scene("node n1 cpu=4 gpu=2\njob old: 1 x cpu=2 on=n1\njob new: 1 x cpu=1", proportional=proportional)
@@ -147,7 +147,7 @@ def test_what_is_kept_counts_room_that_is_being_freed() -> None:
         ({"resource": {}}, "unknown argument 'resource', did you mean 'resources'?"),
     ],
 )
-def test_wrong_arguments_are_refused_in_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
     assert sentence in complaint(FIT, arguments)
 
 
@@ -162,7 +162,7 @@ amounts = st.integers(0, 6)
     st.sampled_from(["LeastAllocated", "MostAllocated"]),
     st.tuples(st.integers(1, 5), st.integers(1, 5)),
 )
-def test_the_columns_say_what_reckoning_node_by_node_says(
+def test_vectorised_scores_equal_scores_per_node(
     nodes: list[tuple[int, int, int]], asked: tuple[int, int], cpu: str, gpu: str, weights: tuple[int, int]
 ) -> None:
     lines = [f"node n{i} cpu={room} gpu={devices}" for i, (room, devices, _) in enumerate(nodes)]

@@ -29,7 +29,7 @@ def places(snapshot: Snapshot) -> dict[str, str]:
     return {effect.pod.removeprefix("default/a-"): effect.node for effect in made(snapshot, PLUGINS).of(Bind)}
 
 
-def test_who_talks_to_each_other_is_placed_together_and_who_competes_apart() -> None:
+def test_affine_tasks_are_placed_together_and_anti_affine_tasks_apart() -> None:
     """Two servers that avoid each other, each with the workers that fit beside it."""
     snapshot = seen(
         f"""
@@ -45,18 +45,18 @@ def test_who_talks_to_each_other_is_placed_together_and_who_competes_apart() -> 
     assert sorted(found.values()).count(found["ps-0"]) == sorted(found.values()).count(found["ps-1"]) == 3
 
 
-def test_tasks_that_like_their_own_kind_fill_one_node() -> None:
+def test_tasks_with_self_affinity_fill_one_node() -> None:
     text = f"node n1 cpu=2\nnode n2 cpu=4\nnode n3 cpu=4\njob a {KEY}-affinity=worker: 4 x cpu=1 role=worker"
     assert set(places(seen(text)).values()) == {"n2"}
 
 
-def test_tasks_join_those_of_theirs_that_run_already() -> None:
+def test_tasks_join_running_tasks_of_their_bucket() -> None:
     text = f"node n1 cpu=4\nnode n2 cpu=4\njob a min=1 '{NEAR}': 1 x cpu=1 role=ps on=n2, 2 x cpu=1 role=worker"
     assert scene(text).scores("a-worker-0") == {"n1": round(100 * 2 / 3, 6), "n2": 100.0}
     assert places(seen(text)) == {"worker-0": "n2", "worker-1": "n2"}
 
 
-def test_a_node_with_room_for_only_some_of_the_bucket_counts_only_those() -> None:
+def test_only_the_part_of_a_bucket_that_fits_a_node_counts() -> None:
     text = f"node n1 cpu=2\nnode n2 cpu=4\nnode n3 cpu=1 memory=1Gi\njob a {KEY}-affinity=w: 1 x cpu=2 role=w, 2 x cpu=1 role=w"
     stage = scene(text)
     assert stage.scores("a-w-0") == {"n1": round(100 / 3, 6), "n2": 100.0, "n3": 0.0}
@@ -69,7 +69,7 @@ def test_the_weight_multiplies() -> None:
     assert Scene(seen(text), {"task-topology": {"task-topology.weight": 0}}).scores("a-w-0") == {"n1": 0.0}
 
 
-def test_what_was_placed_and_taken_back_counts_no_more() -> None:
+def test_undone_placements_do_not_count() -> None:
     """A node where a server was tried and withdrawn is as good to the other server as it was before."""
     stage = scene(f"node n1 cpu=4\nnode n2 cpu=4\njob a '{APART}': 2 x cpu=1 role=ps")
     before = stage.scores("a-ps-1")
@@ -81,7 +81,7 @@ def test_what_was_placed_and_taken_back_counts_no_more() -> None:
     assert stage.scores("a-ps-1") == before
 
 
-def test_a_task_in_no_group_and_a_job_that_says_nothing_are_left_alone() -> None:
+def test_tasks_and_jobs_without_groups_are_not_scored() -> None:
     text = (
         f"node n1 cpu=4\njob a '{NEAR}': 1 x cpu=1 role=ps, 1 x cpu=1 role=worker, 1 x cpu=1 role=log\njob b: 1 x cpu=1"
     )
@@ -92,7 +92,7 @@ def test_a_task_in_no_group_and_a_job_that_says_nothing_are_left_alone() -> None
 
 
 @pytest.mark.parametrize("groups", ["ps,nobody", "ps,ps", ";", ""])
-def test_a_topology_that_names_a_stranger_or_one_twice_is_void(groups: str) -> None:
+def test_a_topology_with_unknown_or_repeated_tasks_is_ignored(groups: str) -> None:
     stage = scene(f"node n1 cpu=4\njob a '{KEY}-affinity={groups}': 1 x cpu=1 role=ps, 1 x cpu=1 role=worker")
     assert stage.scores("a-ps-0") == {"n1": 0.0}
 
@@ -106,13 +106,13 @@ def order(text: str) -> list[str]:
     return [str(stage.snapshot.tasks.keys[row]).removeprefix("default/a-") for row in tasks.tolist()]
 
 
-def test_buckets_come_one_after_the_other_and_in_them_the_pickier_templates_first() -> None:
+def test_tasks_are_ordered_by_bucket_and_then_by_affinity() -> None:
     """Servers avoid their own kind (4), workers like servers (3); who is in no group comes last."""
     text = f"node n1 cpu=9\njob a '{NEAR}' '{APART}': 1 x cpu=1 role=log, 3 x cpu=1 role=worker, 2 x cpu=1 role=ps"
     assert order(text) == ["ps-0", "worker-0", "worker-2", "ps-1", "worker-1", "log-0"]
 
 
-def test_the_order_that_the_user_gives_goes_before_that() -> None:
+def test_the_order_given_by_the_user_comes_first() -> None:
     text = f"node n1 cpu=9\njob a '{NEAR}' {KEY}-task-order=worker,ps: 1 x cpu=1 role=ps, 2 x cpu=1 role=worker"
     assert order(text) == ["worker-0", "worker-1", "ps-0"]
 
@@ -121,7 +121,7 @@ def test_jobs_without_a_topology_keep_their_order() -> None:
     assert order("node n1 cpu=9\njob a: 2 x cpu=1 role=ps, 1 x cpu=1 role=worker") == ["ps-0", "worker-0", "ps-1"]
 
 
-def test_templates_weigh_as_much_as_their_pickiest_group() -> None:
+def test_the_weight_of_a_template_is_that_of_its_strictest_group() -> None:
     notes = {
         "volcanopy.io/task-topology-affinity": "a,b;c",
         "volcanopy.io/task-topology-anti-affinity": "b;c,d",
@@ -134,7 +134,7 @@ def test_templates_weigh_as_much_as_their_pickiest_group() -> None:
     assert said.apart == {frozenset("b"), frozenset("cd")}
 
 
-def test_wrong_arguments_are_refused_in_a_sentence() -> None:
+def test_invalid_arguments_are_rejected_with_a_message() -> None:
     assert complaint("task-topology", {"task-topology.weight": -1}).startswith("task-topology.weight: input should be")
     assert "did you mean 'task-topology.weight'?" in complaint("task-topology", {"task-topology.wieght": 1})
 
@@ -150,7 +150,7 @@ counts = st.integers(0, 3)
     st.sampled_from(["", "a", "b,c", "a;b"]),
     st.data(),
 )
-def test_the_columns_say_what_counting_node_by_node_says(
+def test_vectorised_counts_equal_counts_per_node(
     rooms: list[int], sizes: tuple[int, int, int], near: str, away: str, data: st.DataObject
 ) -> None:
     """After any placements: the bucket's tasks there, those it still has room for, and less those that are avoided."""

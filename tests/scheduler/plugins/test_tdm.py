@@ -36,44 +36,44 @@ def at(clock: str, day: int = 2) -> datetime:
         ("0:00-0:00", "13:00", True),
     ],
 )
-def test_a_window_over_midnight_is_open_on_both_sides_of_it(window: str, clock: str, is_open: bool) -> None:
+def test_a_window_over_midnight_is_active_before_and_after_midnight(window: str, clock: str, is_open: bool) -> None:
     assert hours(window).contain(at(clock).time()) is is_open
 
 
 @given(st.times(), st.times(), st.times())
-def test_of_two_windows_that_make_up_a_day_one_is_open(start: time, end: time, now: time) -> None:
+def test_of_two_complementary_windows_one_is_active(start: time, end: time, now: time) -> None:
     start, end = start.replace(second=0, microsecond=0), end.replace(second=0, microsecond=0)
     one, other = (hours(f"{a:%H:%M}-{b:%H:%M}") for a, b in ((start, end), (end, start)))
     assert one.contain(now) + other.contain(now) == (2 if start == end else 1)
 
 
-def test_an_open_zone_takes_revocable_tasks_and_is_what_they_prefer() -> None:
+def test_an_active_zone_accepts_and_attracts_revocable_tasks() -> None:
     scene = Scene(seen(f"{NODES}job a: 1 x cpu=1 {REVOCABLE}", now=at("03:00")), {"tdm": NIGHT})
     assert scene.refused("a-0") == {}
     assert scene.scores("a-0") == {"n1": 100.0, "n2": 0.0}
 
 
-def test_an_open_zone_takes_no_other_tasks() -> None:
+def test_an_active_zone_rejects_other_tasks() -> None:
     scene = Scene(seen(f"{NODES}job a: 1 x cpu=1", now=at("03:00")), {"tdm": NIGHT})
     assert scene.refused("a-0") == {"n1": NOT_REVOCABLE}
     assert scene.scores("a-0") == {"n1": 0.0, "n2": 0.0}
 
 
 @pytest.mark.parametrize("arguments", [NIGHT, {"tdm.revocable-zone.other": "0:00-0:00"}])
-def test_a_closed_zone_and_one_that_nobody_configured_take_nothing(arguments: dict[str, str]) -> None:
+def test_inactive_and_unconfigured_zones_reject_all_tasks(arguments: dict[str, str]) -> None:
     scene = Scene(seen(f"{NODES}job a: 1 x cpu=1 {REVOCABLE}", now=at("12:00")), {"tdm": arguments})
     assert scene.refused("a-0") == {"n1": CLOSED}
     assert scene.session.placement.infeasible_nodes(scene.task("a-0")).tolist() == [True, False]
 
 
-def test_a_pod_that_says_it_is_preemptable_is_revocable() -> None:
+def test_a_preemptable_pod_is_revocable() -> None:
     text = f"{NODES}job a: 1 x cpu=1 note.volcanopy.io/preemptable=true, 1 x cpu=1 note.volcanopy.io/preemptable=false"
     scene = Scene(seen(text, now=at("03:00")), {"tdm": NIGHT})
     assert scene.refused("a-0") == {}
     assert scene.refused("a-1") == {"n1": NOT_REVOCABLE}
 
 
-def test_equal_tasks_of_which_some_are_revocable_each_go_where_they_may() -> None:
+def test_equal_tasks_are_placed_by_their_own_revocability() -> None:
     text = f"{NODES}job a: 2 x cpu=1 {REVOCABLE}, 2 x cpu=1"
     binds = {
         effect.pod: effect.node for effect in made(seen(text, now=at("03:00")), {"tdm": NIGHT, "gang": {}}).of(Bind)
@@ -81,7 +81,7 @@ def test_equal_tasks_of_which_some_are_revocable_each_go_where_they_may() -> Non
     assert binds == {"default/a-0": "n1", "default/a-1": "n1", "default/a-2": "n2", "default/a-3": "n2"}
 
 
-def test_hours_are_read_in_the_time_zone_that_is_configured() -> None:
+def test_hours_are_in_the_configured_time_zone() -> None:
     """At 21:30 in Greenwich it is 22:30 in Berlin, in winter."""
     text = f"{NODES}job a: 1 x cpu=1 {REVOCABLE}"
     berlin = NIGHT | {"tdm.time-zone": "Europe/Berlin"}
@@ -113,28 +113,28 @@ BUDGET = "volcanopy.io/jdb"
         (f"note.{BUDGET}-min-available=many", 0),
     ],
 )
-def test_a_closed_zone_is_left_by_as_many_as_the_budget_allows(budget: str, leave: int) -> None:
+def test_evictions_from_an_inactive_zone_are_limited_by_the_budget(budget: str, leave: int) -> None:
     text = f"{NODES}job a {budget}: 5 x cpu=1 on=n1 {REVOCABLE}"
     assert len(evicted(seen(text, now=at("12:00")), {"tdm": NIGHT})) == leave
 
 
-def test_who_is_missing_already_counts_against_the_budget() -> None:
+def test_missing_pods_count_against_the_budget() -> None:
     text = f"{NODES}job a note.{BUDGET}-max-unavailable=2: 3 x cpu=1 on=n1, 1 x cpu=1 on=n1 releasing, 1 x cpu=1 on=n2 succeeded"
     assert len(evicted(seen(text, now=at("12:00")), {"tdm": NIGHT})) == 1
 
 
-def test_nobody_leaves_an_open_zone_or_a_node_without_one_or_a_zone_that_is_not_configured() -> None:
+def test_no_eviction_outside_inactive_zones() -> None:
     text = f"{NODES}node n3 {ZONE}=strange\njob a: 1 x cpu=1 on=n1\njob b: 1 x cpu=1 on=n2\njob c: 1 x cpu=1 on=n3"
     assert evicted(seen(text, now=at("23:00")), {"tdm": NIGHT}) == []
     assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT}) == ["a-0"]
 
 
-def test_the_least_important_and_of_those_the_last_leave_first() -> None:
+def test_the_lowest_priority_and_latest_are_evicted_first() -> None:
     text = f"{NODES}job a: 1 x cpu=1 on=n1 priority=5, 2 x cpu=1 role=w on=n1 priority=2"
     assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT}) == ["a-w-1"]
 
 
-def test_who_is_not_preemptable_or_keeps_the_cluster_alive_stays() -> None:
+def test_unpreemptable_and_critical_pods_are_not_evicted() -> None:
     text = f"{NODES}job a: 1 x cpu=1 on=n1 note.volcanopy.io/preemptable=false\njob b namespace=kube-system: 1 x cpu=1 on=n1"
     assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT, "conformance": {}}) == []
     assert evicted(seen(text, now=at("12:00")), {"tdm": NIGHT}) == ["kube-system/b-0"]
@@ -144,13 +144,13 @@ def test_who_is_not_preemptable_or_keeps_the_cluster_alive_stays() -> None:
     ("before", "now", "leave"),
     [("12:00", "12:00", 0), ("11:59", "12:00", 1), ("12:01", "12:04", 0), ("12:04", "12:05", 1), ("09:00", "12:03", 1)],
 )
-def test_a_zone_is_left_once_a_period(before: str, now: str, leave: int) -> None:
+def test_a_zone_is_evicted_once_per_period(before: str, now: str, leave: int) -> None:
     """Periods are counted from midnight: of five minutes one begins at 12:00, the next at 12:05."""
     snapshot = seen(f"{NODES}job a: 5 x cpu=1 on=n1", now=at(now), previous=at(before))
     assert len(evicted(snapshot, {"tdm": NIGHT | {"tdm.evict.period": "5m"}})) == leave
 
 
-def test_a_second_look_in_one_cycle_does_not_hide_that_a_period_began() -> None:
+def test_a_repeated_check_in_a_cycle_does_not_hide_a_new_period() -> None:
     """The minute ends between a decision and its check: it is the next cycle that sees a new one."""
     state, minute = State(), timedelta(minutes=1)
     assert state.snapshot(at("11:58"), "first").begins(minute) is False
@@ -160,7 +160,7 @@ def test_a_second_look_in_one_cycle_does_not_hide_that_a_period_began() -> None:
     assert state.snapshot(at("12:00"), "third").begins(minute) is True
 
 
-def test_a_task_that_is_not_on_offer_displaces_those_outside_the_zones_within_their_budgets() -> None:
+def test_unrevocable_tasks_preempt_outside_zones_within_budgets() -> None:
     text = (
         f"{NODES}job old note.{BUDGET}-max-unavailable=2: 3 x cpu=1 on=n2, 1 x cpu=1 on=n1, 1 x cpu=1 on=n2"
         f" note.volcanopy.io/preemptable=false\njob new: 1 x cpu=1, 1 x cpu=1 {REVOCABLE}"
@@ -186,5 +186,5 @@ def test_a_task_that_is_not_on_offer_displaces_those_outside_the_zones_within_th
         ({"tdm.evict.perod": "1m"}, "unknown argument 'tdm.evict.perod', did you mean 'tdm.evict.period'?"),
     ],
 )
-def test_wrong_arguments_are_refused_in_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
     assert sentence in complaint("tdm", arguments)

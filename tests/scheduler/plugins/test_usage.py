@@ -24,19 +24,19 @@ NODES = "node n1 cpu=4 memory=8Gi\nnode n2 cpu=4 memory=8Gi\n"
 TWO: dict[str, dict[str, Any]] = {"usage": {}}
 
 
-def test_the_quieter_node_is_better() -> None:
+def test_the_node_with_lower_usage_scores_higher() -> None:
     """Half of the cpu and 70 % of the memory are left: five times the mean."""
     scene = Scene(seen(f"{NODES}job new: 1 x cpu=1", {"n1": (50, 30), "n2": (60, 30)}), TWO)
     assert scene.scores("new-0") == {"n1": 300.0, "n2": 275.0}
 
 
-def test_weights_say_what_counts() -> None:
+def test_weights_select_the_resources() -> None:
     only_cpu = {"usage": {"usage.weight": 1, "cpu.weight": 2, "memory.weight": 0}}
     scene = Scene(seen(f"{NODES}job new: 1 x cpu=1", {"n1": (50, 90), "n2": (60, 0)}), only_cpu)
     assert scene.scores("new-0") == {"n1": 50.0, "n2": 40.0}
 
 
-def test_a_node_above_a_limit_takes_nothing_and_one_at_it_does() -> None:
+def test_a_node_above_a_threshold_is_rejected() -> None:
     text = "\n".join(f"node n{number} cpu=4" for number in range(1, 5)) + "\njob new: 1 x cpu=1"
     scene = Scene(seen(text, {"n1": (80.5, 0), "n2": (0, 81), "n3": (80, 80)}), TWO)
     assert scene.refused("new-0") == {"n1": CPU, "n2": MEMORY}
@@ -45,19 +45,19 @@ def test_a_node_above_a_limit_takes_nothing_and_one_at_it_does() -> None:
 @pytest.mark.parametrize(
     ("age", "has_opinion"), [(timedelta(minutes=5), True), (timedelta(minutes=5, seconds=1), False)]
 )
-def test_an_old_measurement_says_nothing(age: timedelta, has_opinion: bool) -> None:
+def test_an_old_measurement_is_ignored(age: timedelta, has_opinion: bool) -> None:
     scene = Scene(seen(f"{NODES}job new: 1 x cpu=1", {"n1": (90, 90)}, age=age), TWO)
     assert bool(scene.refused("new-0")) is has_opinion
     assert (scene.scores("new-0")["n1"] > 0) is has_opinion
 
 
-def test_without_measurements_there_is_no_opinion() -> None:
+def test_without_measurements_all_nodes_score_zero() -> None:
     scene = Scene(seen(f"{NODES}job new: 1 x cpu=1"), TWO)
     assert scene.scores("new-0") == {"n1": 0.0, "n2": 0.0}
     assert scene.refused("new-0") == {}
 
 
-def test_a_measurement_holds_until_the_next_and_follows_the_nodes_that_come_and_go() -> None:
+def test_a_measurement_is_valid_until_the_next_and_follows_node_changes() -> None:
     state = State()
     first, second = (thing for thing in world(NODES) if isinstance(thing, core.Node))
     state.upsert(second)
@@ -103,30 +103,30 @@ def beside(*pods: core.Pod, loads: Mapping[str, tuple[float, float]], **estimato
 IDLE = {"n1": (0.0, 0.0), "n2": (0.0, 0.0)}
 
 
-def test_a_pod_that_began_within_an_interval_of_the_measurement_is_reckoned_with_its_request() -> None:
+def test_a_recently_started_pod_counts_with_its_request() -> None:
     """Of two cores of four 70 % are taken to be used."""
     scene = beside(running("young", "n1", 29), running("old", "n2", 31), loads=IDLE)
     assert scene.scores("new-0") == {"n1": 65.0, "n2": 100.0}
 
 
-def test_what_its_limit_allows_counts_by_the_burst_ratio() -> None:
+def test_limits_above_requests_count_by_the_burst_ratio() -> None:
     """Two cores requested and four allowed: 1 of the first, half of the rest, of four cores."""
     scene = beside(running("young", "n1", 1, limit="4"), loads=IDLE, request_ratio=0.5, burst_ratio=0.5)
     assert scene.scores("new-0")["n1"] == 50.0
 
 
-def test_a_pod_without_requests_is_reckoned_with_the_configured_load() -> None:
+def test_a_pod_without_requests_counts_with_the_configured_load() -> None:
     scene = beside(running("young", "n1", 1, cpu="0"), loads=IDLE, be_cpu="400m")
     assert scene.scores("new-0")["n1"] == 90.0
 
 
-def test_on_a_node_at_risk_more_is_expected() -> None:
+def test_estimated_usage_increases_on_a_node_at_risk() -> None:
     """35 % expected beside 30 % measured is above 60 %: a fifth more is expected."""
     scene = beside(running("young", "n1", 1), loads={"n1": (30, 0), "n2": (0, 0)})
     assert scene.scores("new-0")["n1"] == 100 - 30 - 35 * 1.2
 
 
-def test_what_the_session_places_counts_and_what_it_evicts_does_not() -> None:
+def test_placements_of_the_session_count_and_evictions_do_not() -> None:
     scene = beside(running("young", "n1", 1), loads=IDLE)
     assert scene.scores("new-0") == {"n1": 65.0, "n2": 100.0}
     scene.place("new-1", "n2")
@@ -155,7 +155,7 @@ def test_a_run_of_equal_tasks_spreads_as_each_of_them_adds_to_the_load() -> None
         ({"estimator": {"be_mem": -1}}, "estimator.be_mem: must not be negative, not -1"),
     ],
 )
-def test_wrong_arguments_are_refused_in_a_sentence(arguments: dict[str, Any], sentence: str) -> None:
+def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
     assert sentence in complaint("usage", arguments)
 
 
@@ -167,7 +167,7 @@ jobs = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.integers(0, 3
 
 @settings(max_examples=80, deadline=None)
 @given(loads, jobs, jobs)
-def test_runs_placed_at_once_go_where_they_would_go_one_by_one(
+def test_runs_are_placed_as_single_tasks_by_usage(
     measured: dict[str, tuple[int, int]], old: list[tuple[int, int, int]], new: list[tuple[int, int, int]]
 ) -> None:
     lines = [f"node n{number} cpu={4 + number} memory=8Gi" for number in range(3)]

@@ -5,7 +5,7 @@ from volcanopy.testing.notation import plan
 PLUGINS = "gang, priority | predicates, nodeorder, proportion"
 
 
-def test_a_pod_runs_where_its_volume_can_be_reached() -> None:
+def test_a_pod_is_placed_where_its_volume_is_accessible() -> None:
     assert (
         plan(
             """
@@ -21,7 +21,7 @@ def test_a_pod_runs_where_its_volume_can_be_reached() -> None:
     )
 
 
-def test_nobody_runs_where_the_volume_is_not_and_is_told_so() -> None:
+def test_nodes_without_access_to_the_volume_are_rejected_with_a_message() -> None:
     assert (
         plan(
             """
@@ -38,7 +38,7 @@ def test_nobody_runs_where_the_volume_is_not_and_is_told_so() -> None:
     )
 
 
-def test_a_claim_that_waits_gets_the_smallest_volume_that_suits_it_on_the_node() -> None:
+def test_a_delayed_claim_gets_the_smallest_matching_volume_of_the_node() -> None:
     assert (
         plan(
             """
@@ -78,7 +78,7 @@ def test_two_pods_of_a_gang_never_get_one_volume() -> None:
     )
 
 
-def test_a_gang_for_which_there_are_too_few_volumes_takes_none() -> None:
+def test_a_gang_with_insufficient_volumes_is_assigned_none() -> None:
     assert (
         plan(
             """
@@ -99,7 +99,7 @@ def test_a_gang_for_which_there_are_too_few_volumes_takes_none() -> None:
     )
 
 
-def test_claims_of_one_pod_share_the_volumes_out_so_that_each_has_one() -> None:
+def test_claims_of_a_pod_are_matched_so_that_each_gets_a_volume() -> None:
     """The claim that could take either volume leaves the one to the claim that can take no other."""
     assert (
         plan(
@@ -118,7 +118,7 @@ def test_claims_of_one_pod_share_the_volumes_out_so_that_each_has_one() -> None:
     )
 
 
-def test_a_volume_is_made_in_the_topologies_that_its_class_allows() -> None:
+def test_a_volume_is_provisioned_in_the_allowed_topologies_of_its_class() -> None:
     assert (
         plan(
             """
@@ -134,7 +134,7 @@ def test_a_volume_is_made_in_the_topologies_that_its_class_allows() -> None:
     )
 
 
-def test_a_volume_is_made_only_where_its_driver_says_that_there_is_room() -> None:
+def test_a_volume_is_provisioned_where_the_driver_reports_capacity() -> None:
     world = """
         node n1 cpu=4 zone=a
         node n2 cpu=4 zone=b
@@ -154,7 +154,7 @@ def test_a_volume_is_made_only_where_its_driver_says_that_there_is_room() -> Non
     )
 
 
-def test_a_claim_that_should_have_a_volume_by_now_keeps_its_pod_from_every_node() -> None:
+def test_an_unbound_immediate_claim_rejects_every_node() -> None:
     assert (
         plan(
             """
@@ -193,7 +193,7 @@ def test_pods_that_share_a_claim_follow_the_first_of_them() -> None:
     )
 
 
-def test_a_claim_whose_volume_is_being_made_keeps_its_pods_on_that_node() -> None:
+def test_a_claim_with_a_selected_node_restricts_its_pods_to_it() -> None:
     assert (
         plan(
             """
@@ -209,7 +209,7 @@ def test_a_claim_whose_volume_is_being_made_keeps_its_pods_on_that_node() -> Non
     )
 
 
-def test_a_volume_set_apart_for_a_claim_is_its_volume_and_nobody_elses() -> None:
+def test_a_reserved_volume_is_used_by_its_claim_only() -> None:
     assert (
         plan(
             """
@@ -267,7 +267,7 @@ def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
     )
 
 
-def test_a_node_bears_no_more_volumes_than_its_driver_says() -> None:
+def test_volumes_per_node_are_limited_by_the_driver() -> None:
     """One volume is on n1 already, which two pods use: it counts once. Each new pod brings one of its own."""
     assert (
         plan(
@@ -317,7 +317,7 @@ def test_each_pod_has_its_ephemeral_volume() -> None:
     )
 
 
-def test_a_pod_waits_until_its_ephemeral_volume_is_claimed() -> None:
+def test_a_pod_waits_until_its_ephemeral_claim_is_created() -> None:
     assert (
         plan(
             """
