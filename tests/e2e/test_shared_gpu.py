@@ -31,7 +31,7 @@ async def test_pods_share_two_gpus_and_each_is_told_which_it_has() -> None:
         for pod in pods:
             notes = pod["metadata"]["annotations"]
             assert notes[names.VGPU_NODE] == pod["spec"]["nodeName"] == "gpu-1"
-            held = list(gpu_annotations.vgpu_held(notes[names.VGPU_IDS]))
+            held = list(gpu_annotations.vgpu_shares(notes[names.VGPU_IDS]))
             assert len(held) == (2 if "train" in pod["metadata"]["name"] else 1)
             for card in held:
                 memory[card.id] += card.memory

@@ -10,14 +10,14 @@ from volcanopy.api import core
 from volcanopy.scheduler.filters.gpus import gpu_annotations
 from volcanopy.scheduler.filters.gpus.card_selection import (
     CORES,
+    FIRST_RULE,
     MEMORY,
-    NUMBER,
-    PLAIN,
+    PODS,
     Card,
+    CardOrder,
     CardRequest,
-    Order,
+    card_table,
     choose,
-    table,
 )
 
 LOADS = st.builds(
@@ -29,7 +29,7 @@ LOADS = st.builds(
     cores=st.sampled_from([0, 30, 100]),
     allowed=st.booleans(),
 )
-WANTS = st.one_of(
+REQUESTS = st.one_of(
     st.none(),
     st.builds(
         CardRequest,
@@ -43,22 +43,24 @@ WANTS = st.one_of(
 
 
 @given(
-    st.lists(st.lists(LOADS, max_size=4), min_size=1, max_size=4), st.lists(WANTS, max_size=3), st.sampled_from(Order)
+    st.lists(st.lists(LOADS, max_size=4), min_size=1, max_size=4),
+    st.lists(REQUESTS, max_size=3),
+    st.sampled_from(CardOrder),
 )
 def test_cards_of_many_nodes_are_chosen_as_of_each_by_itself(
-    nodes: list[list[Load]], wants: list[CardRequest | None], order: Order
+    nodes: list[list[Load]], requests: list[CardRequest | None], order: CardOrder
 ) -> None:
-    cards = table([[Card(str(place), one.memory, one.slots) for place, one in enumerate(node)] for node in nodes])
+    cards = card_table([[Card(str(place), one.memory, one.slots) for place, one in enumerate(node)] for node in nodes])
     flat = [one for node in nodes for one in node]
-    taken = np.zeros((PLAIN, len(flat)), dtype=np.int64)
-    taken[NUMBER], taken[MEMORY], taken[CORES] = (
+    taken = np.zeros((FIRST_RULE, len(flat)), dtype=np.int64)
+    taken[PODS], taken[MEMORY], taken[CORES] = (
         [getattr(one, name) for one in flat] for name in ("pods", "used", "cores")
     )
     allowed = np.array([one.allowed for one in flat], dtype=np.bool_)
     rows = np.arange(len(nodes))[::-1]
-    chosen = choose(cards, (taken,), rows, wants, allowed, order, np.empty(0, dtype=np.intp))
+    chosen = choose(cards, (taken,), rows, requests, allowed, order, np.empty(0, dtype=np.intp))
     for place, row in enumerate(rows.tolist()):
-        expected = reference_cards.place(nodes[row], wants, order)
+        expected = reference_cards.place(nodes[row], requests, order)
         assert bool(chosen.fits[place]) == (expected is not None)
         if expected is not None:
             start = int(cards.start[row])
@@ -67,17 +69,19 @@ def test_cards_of_many_nodes_are_chosen_as_of_each_by_itself(
 
 
 def test_a_node_tells_of_its_vgpus_in_one_line() -> None:
-    found = gpu_annotations.register(
+    found = gpu_annotations.parse_register(
         "GPU-a,10,8192,NVIDIA-T4,true,hami-core:GPU-b,5,16384,NVIDIA-A100,false,hami-core:"
     )
-    assert found.cards == (Card("GPU-a", 8192, 10, "NVIDIA-T4"), Card("GPU-b", 16384, 5, "NVIDIA-A100", sound=False))
+    assert found.cards == (Card("GPU-a", 8192, 10, "NVIDIA-T4"), Card("GPU-b", 16384, 5, "NVIDIA-A100", healthy=False))
     assert (found.mode, found.readable) == ("hami-core", True)
 
 
 def test_a_line_that_cannot_be_read_offers_nothing() -> None:
-    assert gpu_annotations.register("GPU-a,ten,8192,NVIDIA-T4,true") == gpu_annotations.VgpuRegister(readable=False)
-    assert gpu_annotations.register("GPU-a,10") == gpu_annotations.VgpuRegister(readable=False)
-    assert gpu_annotations.register("") == gpu_annotations.VgpuRegister()
+    assert gpu_annotations.parse_register("GPU-a,ten,8192,NVIDIA-T4,true") == gpu_annotations.VgpuRegister(
+        readable=False
+    )
+    assert gpu_annotations.parse_register("GPU-a,10") == gpu_annotations.VgpuRegister(readable=False)
+    assert gpu_annotations.parse_register("") == gpu_annotations.VgpuRegister()
 
 
 @given(
@@ -92,7 +96,7 @@ def test_a_line_that_cannot_be_read_offers_nothing() -> None:
     )
 )
 def test_what_is_written_to_a_pod_is_what_it_holds(containers: list[list[tuple[str, str, int, int]]]) -> None:
-    held = gpu_annotations.vgpu_held(gpu_annotations.vgpu_text(containers))
+    held = gpu_annotations.vgpu_shares(gpu_annotations.format_vgpus(containers))
     assert list(held) == [
         gpu_annotations.CardShare(uuid, memory, cores) for one in containers for uuid, _, memory, cores in one
     ]

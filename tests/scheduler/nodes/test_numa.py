@@ -15,23 +15,23 @@ def layout(numas: int, cores: int, threads: int, sockets: int | None = None) -> 
     places = tuple(
         (cpu, (node, node * (sockets or numas) // numas, node * cores + core)) for cpu, (node, core) in enumerate(where)
     )
-    return cpu_assignment.layout(places)
+    return cpu_assignment.build_layout(places)
 
 
 @given(st.sets(st.integers(0, 200)))
 def test_a_set_of_cpus_reads_as_it_was_written(cpus: set[int]) -> None:
-    written = cpu_assignment.text(sum(1 << cpu for cpu in cpus))
-    assert set(cpu_assignment.members(cpu_assignment.parse(written))) == cpus
+    written = cpu_assignment.format_cpus(sum(1 << cpu for cpu in cpus))
+    assert set(cpu_assignment.members(cpu_assignment.parse_cpus(written))) == cpus
 
 
 def test_runs_of_cpus_are_written_as_ranges() -> None:
-    assert cpu_assignment.text(0b1_0000_1111) == "0-3,8"
+    assert cpu_assignment.format_cpus(0b1_0000_1111) == "0-3,8"
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "0-99999999", "1-2-3"])
 def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        cpu_assignment.parse(text)
+        cpu_assignment.parse_cpus(text)
 
 
 LAYOUTS = st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 2), st.integers(1, 2)).map(
@@ -79,18 +79,29 @@ def test_containers_of_a_pod_get_cpus_of_their_own(where: Layout, bits: int, cou
 
 
 def test_a_whole_socket_is_taken_whole() -> None:
-    assert cpu_assignment.text(cpu_assignment.take(layout(2, 4, 1), cpu_assignment.parse("2-7"), 4) or 0) == "4-7"
+    assert (
+        cpu_assignment.format_cpus(cpu_assignment.take(layout(2, 4, 1), cpu_assignment.parse_cpus("2-7"), 4) or 0)
+        == "4-7"
+    )
 
 
 def test_a_whole_core_is_preferred_to_threads_of_two() -> None:
-    assert cpu_assignment.text(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse("1,3,4-5"), 2) or 0) == "4-5"
+    assert (
+        cpu_assignment.format_cpus(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse_cpus("1,3,4-5"), 2) or 0)
+        == "4-5"
+    )
 
 
 def test_a_single_thread_is_taken_where_its_core_is_in_use_already() -> None:
-    assert cpu_assignment.text(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse("0-1,3"), 1) or 0) == "3"
+    assert (
+        cpu_assignment.format_cpus(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse_cpus("0-1,3"), 1) or 0)
+        == "3"
+    )
 
 
 def test_two_numa_nodes_are_preferred_only_where_one_could_never_do() -> None:
     where = layout(2, 4, 1)
     assert cpu_assignment.best_hint(where, where.all, 6) == cpu_assignment.Hint((0, 1), True)
-    assert cpu_assignment.best_hint(where, cpu_assignment.parse("0-1,4-5"), 4) == cpu_assignment.Hint((0, 1), False)
+    assert cpu_assignment.best_hint(where, cpu_assignment.parse_cpus("0-1,4-5"), 4) == cpu_assignment.Hint(
+        (0, 1), False
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcanopy.scheduler.filters.gpus.card_selection import ALL_CORES, CardRequest, Order
+from volcanopy.scheduler.filters.gpus.card_selection import ALL_CORES, CardOrder, CardRequest
 
 
 @dataclass
@@ -18,46 +18,46 @@ class Load:
     allowed: bool = True
 
 
-def place(cards: Sequence[Load], wants: Sequence[CardRequest | None], order: Order) -> list[list[int]] | None:
+def place(cards: Sequence[Load], requests: Sequence[CardRequest | None], order: CardOrder) -> list[list[int]] | None:
     """The cards that each container gets, by their places; None if the pod does not fit. The loads take it in."""
     given: list[list[int]] = []
-    for want in wants:
-        if want is None:
+    for request in requests:
+        if request is None:
             given.append([])
             continue
         places = sorted(range(len(cards)), key=lambda place: _key(cards, place, order))
-        result = [place for place in places if _fits(cards[place], want)][: want.number]
-        if len(result) < want.number:
+        result = [place for place in places if _fits(cards[place], request)][: request.number]
+        if len(result) < request.number:
             return None
         for place_ in result:
             cards[place_].pods += 1
-            cards[place_].used += _asked(cards[place_], want)
-            cards[place_].cores += want.cores
+            cards[place_].used += _asked(cards[place_], request)
+            cards[place_].cores += request.cores
         given.append(result)
     return given
 
 
-def _asked(card: Load, want: CardRequest) -> int:
-    if want.whole:
+def _asked(card: Load, request: CardRequest) -> int:
+    if request.whole:
         return card.memory
-    return card.memory * want.percent // 100 if want.percent else want.memory
+    return card.memory * request.percent // 100 if request.percent else request.memory
 
 
-def _fits(card: Load, want: CardRequest) -> bool:
-    if not card.allowed or card.pods >= card.slots or card.used + _asked(card, want) > card.memory:
+def _fits(card: Load, request: CardRequest) -> bool:
+    if not card.allowed or card.pods >= card.slots or card.used + _asked(card, request) > card.memory:
         return False
-    if card.cores + want.cores > ALL_CORES or (want.cores == 0 and card.cores == ALL_CORES):
+    if card.cores + request.cores > ALL_CORES or (request.cores == 0 and card.cores == ALL_CORES):
         return False
-    return card.pods == 0 or not (want.whole or want.cores == ALL_CORES)
+    return card.pods == 0 or not (request.whole or request.cores == ALL_CORES)
 
 
-def _key(cards: Sequence[Load], place: int, order: Order) -> tuple[int, int]:
+def _key(cards: Sequence[Load], place: int, order: CardOrder) -> tuple[int, int]:
     match order:
-        case Order.FIRST:
+        case CardOrder.FIRST:
             return 0, place
-        case Order.LAST:
+        case CardOrder.LAST:
             return 0, -place
-        case Order.FULLEST:
+        case CardOrder.FULLEST:
             return -cards[place].used, place
-        case Order.EMPTIEST:
+        case CardOrder.EMPTIEST:
             return cards[place].pods, place

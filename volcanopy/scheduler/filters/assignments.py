@@ -1,12 +1,11 @@
-"""What the tasks that a session places are given of their nodes: cards, cpus; kept current from the ledger.
+"""Cards and cpus assigned to the tasks that a session places, kept current with the ledger.
 
-The ledger says who is where; it does not say on which card. That is chosen when a task is first seen on its node and
-stays for as long as the ledger has it there: a placement that is taken back gives back what it was given, whoever took
-it back. Nothing is remembered of what was taken back but the choice itself, so that the same placement made again
-gets the same.
+The ledger knows the node of a task, but not its cards or cpus. These are chosen at the first query after the placement
+and released when the ledger no longer has the task there. The choice is remembered, so that the same placement made
+again gets the same assignment.
 
-Two questions are kept apart: what is free *now*, and what is free *later*, when those that leave have left. A task on
-free room takes of both; one that waits for room which is being freed takes of the latter alone.
+Two amounts are distinguished: what is free *now*, and what is free *later*, once terminating pods are gone. An allocated
+task takes from both, a pipelined one only from the latter.
 """
 
 from typing import Generic, Protocol, TypeVar
@@ -25,73 +24,69 @@ _PLACED[[Status.ALLOCATED, Status.BINDING, Status.PIPELINED]] = True
 
 
 class Assigner(Protocol[G]):
-    """What the nodes have to give."""
+    """Chooses and counts the cards or cpus of all nodes."""
 
-    def choose(self, task: int, node: int, waits: bool, before: G | None) -> G | None:
-        """What a task gets of its node, if it can be what it got ``before``; None if there is not enough."""
+    def choose(self, task: int, node: int, pipelined: bool, previous: G | None) -> G | None:
+        """Return the assignment of a task on a node, preferably ``previous``; None if not enough is free."""
 
-    def count(self, node: int, given: G, waits: bool, sign: int) -> None:
-        """Take from the stock of the node, or (-1) give back."""
+    def count(self, node: int, assigned: G, pipelined: bool, sign: int) -> None:
+        """Count an assignment as taken, or (-1) as free."""
 
-    def leaves(self, task: int, sign: int) -> None:
-        """A running task is evicted by this session, or (-1) stays after all."""
+    def count_eviction(self, task: int, sign: int) -> None:
+        """Count a running task as evicted by this session, or (-1) as not evicted any more."""
 
 
 class NodeAssignments(Generic[G]):
-    """What the tasks of one session hold."""
+    """The assignments of the tasks of one session."""
 
-    def __init__(self, cluster: Cluster, tasks: Rows, stock: Assigner[G]) -> None:
-        """``tasks`` are those that wait and will hold something once they have a node."""
+    def __init__(self, cluster: Cluster, tasks: Rows, assigner: Assigner[G]) -> None:
+        """``tasks``: the pending tasks that get an assignment with their node."""
         self._ledger, self._keys = cluster.ledger, cluster.snapshot.tasks.keys
-        self._tasks, self._stock = tasks, stock
+        self._tasks, self._assigner = tasks, assigner
         self._places = np.full(len(tasks), NONE, dtype=np.int64)
+        """Per task: twice the row of its node, plus 1 if it is pipelined."""
         self._evicted: frozenset[int] = frozenset()
-        self._given: dict[int, G] = {}
-        self._before: dict[tuple[int, int], G] = {}
-        self._seen = 0
+        self._assigned: dict[int, G] = {}
+        self._previous: dict[tuple[int, int], G] = {}
+        self._synced = 0
 
-    def of(self, task: int) -> G | None:
-        """What a task was given where it is now."""
-        self.renew()
-        return self._given.get(task)
+    def get(self, task: int) -> G | None:
+        """Return the assignment of a task as of the last :meth:`sync`."""
+        return self._assigned.get(task)
 
-    def given(self, task: int) -> G | None:
-        """What a task was given, as far as the ledger was looked at."""
-        return self._given.get(task)
-
-    def renew(self) -> None:
-        """Take notice of what the ledger has moved since."""
+    def sync(self) -> None:
+        """Follow the changes of the ledger."""
         ledger = self._ledger
         changes = ledger.changes
-        if self._seen == changes:
+        if self._synced == changes:
             return
-        self._seen = changes
+        self._synced = changes
         evicted = frozenset(ledger.evictions)
         for row in sorted(self._evicted - evicted):
-            self._stock.leaves(row, -1)
+            self._assigner.count_eviction(row, -1)
         for row in sorted(evicted - self._evicted):
-            self._stock.leaves(row, +1)
+            self._assigner.count_eviction(row, +1)
         self._evicted = evicted
         status, node = ledger.status[self._tasks], ledger.node[self._tasks]
-        here = _PLACED[status] & (node != NONE)
-        places = np.where(here, 2 * node.astype(np.int64) + (status == Status.PIPELINED), NONE)
+        placed = _PLACED[status] & (node != NONE)
+        places = np.where(placed, 2 * node.astype(np.int64) + (status == Status.PIPELINED), NONE)
         moved = np.flatnonzero(places != self._places)
-        for one in moved[self._places[moved] != NONE].tolist():
-            self._give_back(int(self._tasks[one]), int(self._places[one]))
-        for one in sorted(moved[here[moved]].tolist(), key=lambda one: str(self._keys[self._tasks[one]])):
-            self._give(int(self._tasks[one]), int(places[one]))
+        for index in moved[self._places[moved] != NONE].tolist():
+            self._release(int(self._tasks[index]), int(self._places[index]))
+        for index in sorted(moved[placed[moved]].tolist(), key=lambda index: str(self._keys[self._tasks[index]])):
+            self._assign(int(self._tasks[index]), int(places[index]))
         self._places = places
 
-    def _give(self, task: int, place: int) -> None:
-        node, waits = divmod(place, 2)
-        given = self._stock.choose(task, node, bool(waits), self._before.get((task, place)))
-        if given is not None:
-            self._given[task] = given
-            self._stock.count(node, given, bool(waits), +1)
+    def _assign(self, task: int, place: int) -> None:
+        node, pipelined = divmod(place, 2)
+        assigned = self._assigner.choose(task, node, bool(pipelined), self._previous.get((task, place)))
+        if assigned is not None:
+            self._assigned[task] = assigned
+            self._assigner.count(node, assigned, bool(pipelined), +1)
 
-    def _give_back(self, task: int, place: int) -> None:
-        given = self._given.pop(task, None)
-        if given is not None:
-            node, waits = divmod(place, 2)
-            self._stock.count(node, given, bool(waits), -1)
-            self._before[task, place] = given
+    def _release(self, task: int, place: int) -> None:
+        assigned = self._assigned.pop(task, None)
+        if assigned is not None:
+            node, pipelined = divmod(place, 2)
+            self._assigner.count(node, assigned, bool(pipelined), -1)
+            self._previous[task, place] = assigned

@@ -10,8 +10,21 @@ from pydantic import Field, field_validator, model_validator
 from volcanopy.api import core, names
 from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.gpus import gpu_annotations
-from volcanopy.scheduler.filters.gpus.card_selection import PLAIN, Card, CardRequest, Cards, Order, table
-from volcanopy.scheduler.filters.gpus.card_usage import AssignedCards, CardCriteria, CardUsage, SessionCards, by_rule
+from volcanopy.scheduler.filters.gpus.card_selection import (
+    FIRST_RULE,
+    Card,
+    CardOrder,
+    CardRequest,
+    CardTable,
+    card_table,
+)
+from volcanopy.scheduler.filters.gpus.card_usage import (
+    AssignedCards,
+    CardCriteria,
+    CardUsage,
+    SessionCards,
+    matching_rules,
+)
 from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -73,8 +86,7 @@ class DeviceShareArguments(Arguments):
             why = _UNBUILT.get(field.alias or "")
             if why and getattr(self, name):
                 raise ValueError(f"{field.alias} must be false: {why}")
-        chosen = [self.sharing, self.number, self.vgpu]
-        if sum(chosen) > 1:
+        if sum([self.sharing, self.number, self.vgpu]) > 1:
             raise ValueError(
                 "GPUs are shared by memory, by number or as vGPUs: switch on only one of "
                 "deviceshare.GPUSharingEnable, deviceshare.GPUNumberEnable and deviceshare.VGPUEnable"
@@ -95,7 +107,7 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         self._requests: dict[Hashable, CardCriteria] = {}
         if args.sharing or args.number or args.vgpu:
             self._requested = cached_by_shapes(
-                self.cluster.traits, f"cards requested: {self._way}", shapes, self._read_requests
+                self.cluster.traits, f"cards requested: {self._mode}", shapes, self._read_requests
             )
 
     def scope(self, task: TaskView) -> Scope:
@@ -106,20 +118,24 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
         if task.shape not in self._requested:
             return None
-        return self._choosiness(task), by_rule(self.args.rules, task.pod.metadata.labels), self._apart(task)
+        return (
+            self._card_annotations(task),
+            matching_rules(self.args.rules, task.pod.metadata.labels),
+            self._job_to_avoid(task),
+        )
 
     def predicate(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes without enough cards for the pod, container by container."""
         if task.shape not in self._requested:
             return []
-        self._holdings.renew()
+        self._assignments.sync()
         rows, request = nodes.rows, self._request_of(task)
-        rejected = ~self._session_cards.ask(rows, request, waits=False).fits
+        rejected = ~self._session_cards.evaluate(rows, request, pipelined=False).fits
         if not rejected.any():
             return []
         bad = rows[rejected]
-        later = self._session_cards.ask(bad, request, waits=True).fits
-        possible = self._session_cards.ask_empty(bad, request)
+        later = self._session_cards.evaluate(bad, request, pipelined=True).fits
+        possible = self._session_cards.fits_empty_nodes(bad, request)
         none = self._cards.start[bad + 1] == self._cards.start[bad]
         unreadable = ~self._readable[bad]
         unwilling = ~none & ~self._in_mode(task)[bad]
@@ -140,12 +156,12 @@ class DeviceShare(Plugin[DeviceShareArguments]):
     def _score(self, task: TaskView, nodes: NodesView) -> Floats:
         if task.shape not in self._requested or not self.args.weight or not self.args.policy:
             return np.zeros(len(nodes), dtype=np.float64)
-        self._holdings.renew()
+        self._assignments.sync()
         request = self._request_of(task)
-        now = self._session_cards.ask(nodes.rows, request, waits=False)
+        now = self._session_cards.evaluate(nodes.rows, request, pipelined=False)
         scores = now.score.copy()
         if not now.fits.all():
-            scores[~now.fits] = self._session_cards.ask(nodes.rows[~now.fits], request, waits=True).score
+            scores[~now.fits] = self._session_cards.evaluate(nodes.rows[~now.fits], request, pipelined=True).score
         scores[:] = self.args.weight * np.rint(scores)
         return scores
 
@@ -153,14 +169,15 @@ class DeviceShare(Plugin[DeviceShareArguments]):
         """The cards, in the form that the node's device plugin reads."""
         if task.shape not in self._requested:
             return {}
-        given = self._holdings.of(task.row)
-        if given is None:
+        self._assignments.sync()
+        assigned = self._assignments.get(task.row)
+        if assigned is None:
             return {}
         moment = self.cluster.now.timestamp()
         if not self.args.vgpu:
-            ids = ",".join(self._cards.ids[card] for card in given.part.cards.tolist())
+            ids = ",".join(self._cards.ids[card] for card in assigned.pod_usage.cards.tolist())
             return {names.GPU_INDEX: ids, names.PREDICATE_TIME: str(int(moment * 1000) * 1_000_000)}
-        cards = self._vgpu_text(self._requested[task.shape], given)
+        cards = self._vgpu_text(self._requested[task.shape], assigned)
         seconds = str(int(moment))
         return {
             names.VGPU_NODE: self.cluster.snapshot.nodes.names[node],
@@ -171,20 +188,20 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             names.BIND_TIME: seconds,
         }
 
-    def _vgpu_text(self, requests: Sequence[CardRequest | None], given: AssignedCards) -> str:
+    def _vgpu_text(self, requests: Sequence[CardRequest | None], assigned: AssignedCards) -> str:
         ids, types = self._cards.ids, self._cards.types
-        return gpu_annotations.vgpu_text(
+        return gpu_annotations.format_vgpus(
             [
                 (ids[card], types[card], units, request.cores if request else 0)
                 for card, units in zip(cards.tolist(), memory.tolist(), strict=True)
             ]
-            for request, cards, memory in zip(requests, given.chosen.cards, given.chosen.memory, strict=True)
+            for request, cards, memory in zip(requests, assigned.choice.cards, assigned.choice.memory, strict=True)
         )
 
     # Requests of pods
 
     @property
-    def _way(self) -> str:
+    def _mode(self) -> str:
         return "memory" if self.args.sharing else "number" if self.args.number else "vgpu"
 
     def _read_requests(self) -> dict[int, tuple[CardRequest | None, ...]]:
@@ -192,48 +209,48 @@ class DeviceShare(Plugin[DeviceShareArguments]):
             "memory": gpu_annotations.shared_memory_requests,
             "number": gpu_annotations.whole_card_requests,
             "vgpu": gpu_annotations.vgpu_requests,
-        }[self._way]
+        }[self._mode]
         return {
             number: requests
             for number, spec in enumerate(self.cluster.snapshot.shapes.specs)
             if (requests := read(spec))
         }
 
-    def _choosiness(self, task: TaskView) -> tuple[str, ...]:
+    def _card_annotations(self, task: TaskView) -> tuple[str, ...]:
         """The pod's annotations about cards."""
         value = task.pod.metadata.annotations
         keys = (names.VGPU_MODE, names.VGPU_USE, names.VGPU_AVOID, names.GPU_TYPE_USE, names.GPU_TYPE_AVOID)
         return tuple(value.get(key, "") for key in keys) if self.args.vgpu else ("",) * len(keys)
 
-    def _apart(self, task: TaskView) -> int | None:
+    def _job_to_avoid(self, task: TaskView) -> int | None:
         """The row of the job whose other pods' cards the task avoids, if it does."""
-        alone = self.args.vgpu and task.pod.metadata.annotations.get(names.VGPU_GROUP_POLICY) == _ALONE
-        return task.job.row if alone and task.job is not None else None
+        spread = self.args.vgpu and task.pod.metadata.annotations.get(names.VGPU_GROUP_POLICY) == _ALONE
+        return task.job.row if spread and task.job is not None else None
 
     def _request_of(self, task: TaskView) -> CardCriteria:
         key = (task.shape, self.cache_key(task))
         known = self._requests.get(key)
         if known is None:
-            rules = by_rule(self.args.rules, task.pod.metadata.labels)
-            rows = np.array([PLAIN + rule for rule in rules], dtype=np.intp)
+            rules = matching_rules(self.args.rules, task.pod.metadata.labels)
+            rows = np.array([FIRST_RULE + rule for rule in rules], dtype=np.intp)
             known = self._requests[key] = CardCriteria(self._requested[task.shape], self._allowed(task), rows)
-        job = self._apart(task)
+        job = self._job_to_avoid(task)
         if job is None:
             return known
         allowed = known.allowed.copy()
         # The task itself as well: where it has cards already, it stands for another of equal shape.
         for row in self.cluster.job(job).tasks().tolist():
             allowed[self._cards_of(row)] = False
-        return CardCriteria(known.wants, allowed, known.rules)
+        return CardCriteria(known.requests, allowed, known.rules)
 
     def _cards_of(self, row: int) -> Rows:
-        given = self._holdings.given(row)
-        return self._session_cards.running(row) if given is None else given.part.cards
+        assigned = self._assignments.get(row)
+        return self._session_cards.running(row) if assigned is None else assigned.pod_usage.cards
 
     def _allowed(self, task: TaskView) -> Mask:
         """(C,): healthy cards of nodes in the right mode, of the ids and types that the pod accepts."""
         cards = self._cards
-        _, use, avoid, types, no_types = self._choosiness(task)
+        _, use, avoid, types, no_types = self._card_annotations(task)
 
         def by_name() -> Mask:
             mask = np.ones(len(cards), dtype=np.bool_)
@@ -246,83 +263,85 @@ class DeviceShare(Plugin[DeviceShareArguments]):
                 )
             return mask
 
-        allowed = cards.sound & self._in_mode(task)[cards.node]
+        allowed = cards.healthy & self._in_mode(task)[cards.node]
         if use or avoid or types or no_types:
             allowed &= cached(self.cluster.traits, "cards by name", (use, avoid, types, no_types), by_name)
         return allowed
 
     def _in_mode(self, task: TaskView) -> Mask:
         """(N,): the nodes whose cards are in the mode that the pod requests, if that mode is supported."""
-        mode = self._choosiness(task)[0] or gpu_annotations.HAMI_CORE
-        return self._served if mode == gpu_annotations.HAMI_CORE else np.zeros_like(self._served)
+        mode = self._card_annotations(task)[0] or gpu_annotations.HAMI_CORE
+        return self._supported if mode == gpu_annotations.HAMI_CORE else np.zeros_like(self._supported)
 
-    # What nodes have
+    # Cards of nodes
 
     @cached_property
     def _registers(self) -> tuple[gpu_annotations.VgpuRegister, ...]:
         snapshot = self.cluster.snapshot
         notes = [node.metadata.annotations for node in snapshot.nodes.traits.objects]
         if self.args.vgpu:
-            return tuple(gpu_annotations.register(register.get(names.VGPU_REGISTER, "")) for register in notes)
+            return tuple(
+                gpu_annotations.parse_register(annotations.get(names.VGPU_REGISTER, "")) for annotations in notes
+            )
         offers = [
             snapshot.nodes.allocatable[name].tolist() if name in snapshot.axis.index else [0] * len(notes)
             for name in (names.GPU_MEMORY, names.GPU_NUMBER)
         ]
         return tuple(
             gpu_annotations.VgpuRegister(
-                gpu_annotations.shared_cards(memory, number, register.get(names.GPU_UNHEALTHY, ""))
+                gpu_annotations.shared_cards(memory, number, annotations.get(names.GPU_UNHEALTHY, ""))
             )
-            for register, memory, number in zip(notes, *offers, strict=True)
+            for annotations, memory, number in zip(notes, *offers, strict=True)
         )
 
     @cached_property
-    def _cards(self) -> Cards:
-        """The cards of all nodes, in one table for as long as they stay the same."""
+    def _cards(self) -> CardTable:
+        """The cards of all nodes, in one table until they change."""
         lasting = self.cluster.traits.lasting
-        known: tuple[tuple[tuple[Card, ...], ...], Cards] | None = lasting.get(f"cards: {self._way}")
-        offered = tuple(register.cards for register in self._registers)
+        known: tuple[tuple[tuple[Card, ...], ...], CardTable] | None = lasting.get(f"cards: {self._mode}")
+        offered = tuple(node.cards for node in self._registers)
         if known is None or known[0] != offered:
-            known = lasting[f"cards: {self._way}"] = (offered, table(offered))
+            known = lasting[f"cards: {self._mode}"] = (offered, card_table(offered))
         return known[1]
 
     @cached_property
-    def _served(self) -> Mask:
-        """(N,): the nodes whose cards are in a mode that can be served."""
-        return np.array([register.mode == gpu_annotations.HAMI_CORE for register in self._registers], dtype=np.bool_)
+    def _supported(self) -> Mask:
+        """(N,): the nodes whose cards are in a supported mode."""
+        return np.array([node.mode == gpu_annotations.HAMI_CORE for node in self._registers], dtype=np.bool_)
 
     @cached_property
     def _readable(self) -> Mask:
-        return np.array([register.readable for register in self._registers], dtype=np.bool_)
+        return np.array([node.readable for node in self._registers], dtype=np.bool_)
 
     @cached_property
     def _session_cards(self) -> SessionCards:
-        orders = {"binpack": Order.FULLEST, "spread": Order.EMPTIEST}
-        order = orders.get(self.args.policy, Order.LAST if self.args.vgpu else Order.FIRST)
+        orders = {"binpack": CardOrder.FULLEST, "spread": CardOrder.EMPTIEST}
+        order = orders.get(self.args.policy, CardOrder.LAST if self.args.vgpu else CardOrder.FIRST)
         lasting, cards = self.cluster.traits.lasting, self._cards
         rules = tuple(tuple(sorted(rule.items())) for rule in self.args.rules)
-        known: tuple[Cards, object, CardUsage] | None = lasting.get(f"cards taken: {self._way}")
+        known: tuple[CardTable, object, CardUsage] | None = lasting.get(f"cards taken: {self._mode}")
         if known is None or known[0] is not cards or known[1] != rules:
-            known = lasting[f"cards taken: {self._way}"] = (cards, rules, CardUsage(cards, len(rules)))
-        known[2].renew(self.cluster, self._held)
+            known = lasting[f"cards taken: {self._mode}"] = (cards, rules, CardUsage(cards, len(rules)))
+        known[2].sync(self.cluster, self._shares)
         return SessionCards(self.cluster, cards, known[2], order, lambda row: self._request_of(self.cluster.task(row)))
 
     @cached_property
-    def _holdings(self) -> NodeAssignments[AssignedCards]:
+    def _assignments(self) -> NodeAssignments[AssignedCards]:
         tasks = self.cluster.snapshot.tasks
-        wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
-        wanting[list(self._requested)] = True
-        waiting = np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape])
+        requesting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
+        requesting[list(self._requested)] = True
+        waiting = np.flatnonzero((tasks.status == Status.PENDING) & requesting[tasks.shape])
         return NodeAssignments(self.cluster, waiting, self._session_cards)
 
-    def _held(self, holder: AssignedPod) -> tuple[tuple[gpu_annotations.CardShare, ...], tuple[int, ...]]:
+    def _shares(self, pod: AssignedPod) -> tuple[tuple[gpu_annotations.CardShare, ...], tuple[int, ...]]:
         """The shares of cards allocated to a pod on a node."""
-        notes = holder.notes
+        notes = pod.notes
         if self.args.vgpu:
-            held = gpu_annotations.vgpu_held(notes.get(names.VGPU_IDS, ""))
+            shares = gpu_annotations.vgpu_shares(notes.get(names.VGPU_IDS, ""))
         else:
-            requests = self._requested.get(int(self.cluster.snapshot.tasks.shape[holder.row]), (None,))
-            held = gpu_annotations.shared_held(notes.get(names.GPU_INDEX, ""), requests[0])
-        return held, by_rule(self.args.rules, holder.pod.metadata.labels)
+            requests = self._requested.get(int(self.cluster.snapshot.tasks.shape[pod.row]), (None,))
+            shares = gpu_annotations.shared_gpu_shares(notes.get(names.GPU_INDEX, ""), requests[0])
+        return shares, matching_rules(self.args.rules, pod.pod.metadata.labels)
 
 
 def _split(value: str) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from volcanopy.api import core, names, quantity
 from volcanopy.scheduler.filters.assignments import NodeAssignments
 from volcanopy.scheduler.filters.cpus import cpu_assignment
-from volcanopy.scheduler.filters.cpus.free_cpus import CPU, AssignedCpus, Report, SessionCpus, decision
+from volcanopy.scheduler.filters.cpus.free_cpus import CPU, AssignedCpus, NumaReport, SessionCpus, format_decision
 from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -66,7 +66,7 @@ class NumaAware(Plugin[NumaAwareArguments]):
         counts = self._counts_of(task)
         if counts is None:
             return []
-        self._holdings.renew()
+        self._assignments.sync()
         rejected: dict[tuple[str, bool, bool], Mask] = {}
         for place, node in enumerate(nodes.rows.tolist()):
             why = self._rejection(node, counts, policy)
@@ -86,12 +86,14 @@ class NumaAware(Plugin[NumaAwareArguments]):
         counts = self._counts_of(task)
         if not self._policy(task) or counts is None or not self.args.weight:
             return scores
-        self._holdings.renew()
+        self._assignments.sync()
         most = max((len(report.layout.numa) for report in self._reports.values()), default=0)
         for place, node in enumerate(nodes.rows.tolist()):
             if not self._aligns(node):
                 continue
-            cpus = self._free_cpus.ask(node, counts, waits=False) or self._free_cpus.ask(node, counts, waits=True)
+            cpus = self._free_cpus.evaluate(node, counts, pipelined=False) or self._free_cpus.evaluate(
+                node, counts, pipelined=True
+            )
             if cpus is not None:
                 used = len(self._reports[node].layout.used(cpu_assignment.union(cpus)))
                 scores[place] = self.args.weight * (100.0 - 100.0 * used / most)
@@ -101,11 +103,12 @@ class NumaAware(Plugin[NumaAwareArguments]):
         """The cpus that the pod is counted upon to get."""
         if self._counts_of(task) is None:
             return {}
-        given = self._holdings.of(task.row)
-        if given is None or not any(given.cpus):
+        self._assignments.sync()
+        assigned = self._assignments.get(task.row)
+        if assigned is None or not any(assigned.cpus):
             return {}
-        named = dict(zip([container.name for container in task.pod.spec.containers], given.cpus, strict=True))
-        return {names.TOPOLOGY_DECISION: decision(self._reports[node].layout, named)}
+        named = dict(zip([container.name for container in task.pod.spec.containers], assigned.cpus, strict=True))
+        return {names.TOPOLOGY_DECISION: format_decision(self._reports[node].layout, named)}
 
     def _rejection(self, node: int, counts: tuple[int, ...], policy: str) -> tuple[str, bool, bool] | None:
         """Why a node does not take a pod: the reason, whether it is final, and whether it passes."""
@@ -119,11 +122,11 @@ class NumaAware(Plugin[NumaAwareArguments]):
                 return OTHER_POLICY, True, False
         if not self._aligns(node):
             return None
-        if self._free_cpus.ask(node, counts, waits=False) is not None:
+        if self._free_cpus.evaluate(node, counts, pipelined=False) is not None:
             return None
-        if self._free_cpus.ask(node, counts, waits=True) is not None:
+        if self._free_cpus.evaluate(node, counts, pipelined=True) is not None:
             return BUSY, False, True
-        return (BUSY, False, False) if self._free_cpus.ask_empty(node, counts) else (TOO_SMALL, True, False)
+        return (BUSY, False, False) if self._free_cpus.fits_empty_node(node, counts) else (TOO_SMALL, True, False)
 
     def _aligns(self, node: int) -> bool:
         """Whether the node hands out cpus of its own to containers and looks where they are."""
@@ -146,14 +149,14 @@ class NumaAware(Plugin[NumaAwareArguments]):
         return counts
 
     @cached_property
-    def _reports(self) -> Mapping[int, Report]:
+    def _reports(self) -> Mapping[int, NumaReport]:
         """What the agents of the nodes report, by the nodes' rows."""
-        memo: dict[str, Report] = self.cluster.traits.memo.setdefault("numa reports", {})
+        memo: dict[str, NumaReport] = self.cluster.traits.memo.setdefault("numa reports", {})
         rows, reports = self.cluster.snapshot.nodes.index, {}
         for name, source in self.cluster.snapshot.numa.items():
             known = memo.get(name)
             if known is None or known.source is not source:
-                known = memo[name] = Report(source)
+                known = memo[name] = NumaReport(source)
             if name in rows:
                 reports[rows[name]] = known
         return reports
@@ -164,12 +167,12 @@ class NumaAware(Plugin[NumaAwareArguments]):
         return SessionCpus(self.cluster, self._reports, lambda task: self._counts[int(shape[task])])
 
     @cached_property
-    def _holdings(self) -> NodeAssignments[AssignedCpus]:
+    def _assignments(self) -> NodeAssignments[AssignedCpus]:
         tasks = self.cluster.snapshot.tasks
-        wanting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
-        wanting[list(self._counts)] = True
+        requesting = np.zeros(len(self.cluster.snapshot.shapes.specs), dtype=np.bool_)
+        requesting[list(self._counts)] = True
         return NodeAssignments(
-            self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & wanting[tasks.shape]), self._free_cpus
+            self.cluster, np.flatnonzero((tasks.status == Status.PENDING) & requesting[tasks.shape]), self._free_cpus
         )
 
 

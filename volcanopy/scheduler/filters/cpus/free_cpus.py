@@ -1,4 +1,4 @@
-"""Which cpus of the nodes are free: by what their agents report, by what bound pods were told to have, and by the session."""
+"""Free cpus of the nodes, from the reports of their agents, the annotations of bound pods, and the session."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,19 +17,19 @@ CPU = "cpu"
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
-    """What the agent of a node reports."""
+class NumaReport:
+    """The NUMA topology reported by the agent of a node."""
 
     source: nodeinfo_read.NumaTopology
 
     @cached_property
     def layout(self) -> Layout:
-        """Where the cpus are; empty if the report cannot be read."""
-        places = []
-        for number, one in self.source.spec.cpu_detail.items():
-            if number.isascii() and number.isdigit() and int(number) < cpu_assignment.MOST:
-                places.append((int(number), (one.numa, one.socket, one.core)))
-        return cpu_assignment.layout(tuple(sorted(places)))
+        """The layout of the cpus; empty if the report is invalid."""
+        locations = []
+        for number, detail in self.source.spec.cpu_detail.items():
+            if number.isascii() and number.isdigit() and int(number) < cpu_assignment.MAX_CPUS:
+                locations.append((int(number), (detail.numa, detail.socket, detail.core)))
+        return cpu_assignment.build_layout(tuple(sorted(locations)))
 
     @cached_property
     def policy(self) -> str:
@@ -38,12 +38,12 @@ class Report:
 
     @cached_property
     def is_static(self) -> bool:
-        """Whether containers are given cpus of their own."""
+        """Whether containers get exclusive cpus."""
         return self.source.spec.policies.get("CPUManagerPolicy") == "static"
 
     @cached_property
     def reserved(self) -> Cpus:
-        """What the kubelet keeps for the system."""
+        """The cpus that the kubelet reserves for the system."""
         try:
             units = quantity.amount(CPU, self.source.spec.res_reserved.get(CPU, 0))
         except quantity.QuantityError:
@@ -51,45 +51,45 @@ class Report:
         return cpu_assignment.reserved(self.layout, -(-units // 1000))
 
     @cached_property
-    def given(self) -> Mapping[str, Cpus]:
-        """What each pod has been given, by its uid."""
+    def assigned(self) -> Mapping[str, Cpus]:
+        """The cpus of each pod, by its uid."""
         result: dict[str, Cpus] = {}
         for pod in self.source.spec.pod_allocations:
-            texts = [one.allocations.get(CPU, "") for one in pod.container_allocations]
+            texts = [container.allocations.get(CPU, "") for container in pod.container_allocations]
             result[pod.uid] = cpu_assignment.union(_read(text) for text in texts)
         return result
 
     @cached_property
     def free(self) -> Cpus:
-        """What nobody was given, as far as the agent knows."""
-        said = self.source.spec.numares.get(CPU)
-        left = self.layout.all & _read(said.allocatable) if said else 0
-        return left & ~self.reserved & ~cpu_assignment.union(self.given.values())
+        """The cpus that are not assigned according to the agent."""
+        resource = self.source.spec.numares.get(CPU)
+        allocatable = self.layout.all & _read(resource.allocatable) if resource else 0
+        return allocatable & ~self.reserved & ~cpu_assignment.union(self.assigned.values())
 
 
 def _read(text: str) -> Cpus:
-    """A list of cpus; what cannot be read is none."""
+    """Parse a list of cpus; an invalid list has none."""
     try:
-        return cpu_assignment.parse(text)
+        return cpu_assignment.parse_cpus(text)
     except ValueError:
         return 0
 
 
-def decision(layout: Layout, cpus: Mapping[str, Cpus]) -> str:
-    """The annotation that says what containers were given: the cpus of each, and how many on each NUMA node."""
+def format_decision(layout: Layout, cpus: Mapping[str, Cpus]) -> str:
+    """Return the annotation with the cpus of each container and their number on each NUMA node."""
     used = layout.used(cpu_assignment.union(cpus.values()))
-    said = {
-        "cpus": {name: cpu_assignment.text(own) for name, own in cpus.items() if own},
+    content = {
+        "cpus": {name: cpu_assignment.format_cpus(own) for name, own in cpus.items() if own},
         "numa": {str(number): {CPU: str(count)} for number, count in used.items()},
     }
-    return json.dumps(said, separators=(",", ":"), sort_keys=True)
+    return json.dumps(content, separators=(",", ":"), sort_keys=True)
 
 
-def decided(note: str) -> Cpus:
-    """The cpus that such an annotation names; what cannot be read names none."""
+def parse_decision(annotation: str) -> Cpus:
+    """Return the cpus in such an annotation; none if it is invalid."""
     try:
-        said = json.loads(note)["cpus"]
-        return cpu_assignment.union(_read(text) for text in said.values())
+        by_container = json.loads(annotation)["cpus"]
+        return cpu_assignment.union(_read(text) for text in by_container.values())
     except (ValueError, KeyError, TypeError, AttributeError):
         return 0
 
@@ -105,83 +105,83 @@ class SessionCpus:
     """The cpus of all nodes in a session."""
 
     def __init__(
-        self, cluster: Cluster, reports: Mapping[int, Report], counts: Callable[[int], tuple[int, ...]]
+        self, cluster: Cluster, reports: Mapping[int, NumaReport], counts: Callable[[int], tuple[int, ...]]
     ) -> None:
-        """``reports`` by the rows of nodes; ``counts`` tells how many cpus each container of a task wants."""
+        """``reports`` by row of the node; ``counts`` returns the requested cpus of each container of a task."""
         self._cluster, self._reports, self._counts = cluster, reports, counts
-        self._now: dict[int, Cpus] = {}
-        self._later: dict[int, Cpus] = {}
-        self._bases: dict[int, tuple[Cpus, Cpus]] = {}
-        self._returning: dict[int, Cpus] = {}
+        self._taken_now: dict[int, Cpus] = {}
+        self._taken_later: dict[int, Cpus] = {}
+        self._initial_by_node: dict[int, tuple[Cpus, Cpus]] = {}
+        self._evicted: dict[int, Cpus] = {}
 
-    def free(self, node: int, waits: bool) -> Cpus:
-        """The free cpus of a node, now or (``waits``) when those that leave have left."""
-        base, coming = self._base(node)
-        later = (base | coming | self._returning.get(node, 0)) & ~self._later.get(node, 0)
-        return later if waits else later & base & ~self._now.get(node, 0)
+    def free(self, node: int, pipelined: bool) -> Cpus:
+        """Return the free cpus of a node, now or (``pipelined``) once terminating pods are gone."""
+        initial, releasing = self._initial(node)
+        later = (initial | releasing | self._evicted.get(node, 0)) & ~self._taken_later.get(node, 0)
+        return later if pipelined else later & initial & ~self._taken_now.get(node, 0)
 
-    def ask(self, node: int, counts: tuple[int, ...], waits: bool) -> tuple[Cpus, ...] | None:
-        """What containers that want so many cpus would be given; None if the node's policy does not admit them."""
+    def evaluate(self, node: int, counts: tuple[int, ...], pipelined: bool) -> tuple[Cpus, ...] | None:
+        """Return the cpus that the containers would get; None if the node's policy does not admit them."""
         report = self._reports[node]
-        return cpu_assignment.assign(report.layout, self.free(node, waits), counts, report.policy)
+        return cpu_assignment.assign(report.layout, self.free(node, pipelined), counts, report.policy)
 
-    def ask_empty(self, node: int, counts: tuple[int, ...]) -> bool:
-        """Whether they would be admitted if nobody else were there."""
+    def fits_empty_node(self, node: int, counts: tuple[int, ...]) -> bool:
+        """Return whether the containers would be admitted on the empty node."""
         report = self._reports[node]
         return (
             cpu_assignment.assign(report.layout, report.layout.all & ~report.reserved, counts, report.policy)
             is not None
         )
 
-    def choose(self, task: int, node: int, waits: bool, before: AssignedCpus | None) -> AssignedCpus | None:
-        """The cpus for a task; none on a node that does not align."""
+    def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCpus | None) -> AssignedCpus | None:
+        """Return the cpus for a task; None on a node without static cpu and topology policies."""
         report = self._reports.get(node)
         if report is None or not report.is_static or report.policy == cpu_assignment.NONE:
             return None
-        if before is not None and not cpu_assignment.union(before.cpus) & ~self.free(node, waits):
-            return before
-        cpus = self.ask(node, self._counts(task), waits)
+        if previous is not None and not cpu_assignment.union(previous.cpus) & ~self.free(node, pipelined):
+            return previous
+        cpus = self.evaluate(node, self._counts(task), pipelined)
         return None if cpus is None else AssignedCpus(cpus, report.policy)
 
-    def count(self, node: int, given: AssignedCpus, waits: bool, sign: int) -> None:
-        """Take the cpus, or (-1) give them back."""
-        cpus = cpu_assignment.union(given.cpus)
-        for taken in (self._later,) if waits else (self._later, self._now):
+    def count(self, node: int, assigned: AssignedCpus, pipelined: bool, sign: int) -> None:
+        """Count cpus as taken, or (-1) as free."""
+        cpus = cpu_assignment.union(assigned.cpus)
+        for taken in (self._taken_later,) if pipelined else (self._taken_later, self._taken_now):
             known = taken.get(node, 0)
             taken[node] = known | cpus if sign > 0 else known & ~cpus
 
-    def leaves(self, task: int, sign: int) -> None:
-        """What an evicted pod has is free later."""
+    def count_eviction(self, task: int, sign: int) -> None:
+        """Count the cpus of an evicted pod as free later, or (-1) as taken."""
         tasks = self._cluster.snapshot.tasks
         node = int(tasks.node[task])
         if node not in self._reports or tasks.status[task] == Status.RELEASING:
             return
-        cpus = self._of(node, task)
-        known = self._returning.get(node, 0)
-        self._returning[node] = known | cpus if sign > 0 else known & ~cpus
+        cpus = self._cpus_of(node, task)
+        known = self._evicted.get(node, 0)
+        self._evicted[node] = known | cpus if sign > 0 else known & ~cpus
 
-    def _of(self, node: int, task: int) -> Cpus:
-        """What a pod on a node has been given: by its agent's report, else by what it was told."""
-        pod = self._cluster.snapshot.tasks.pods[task]
-        cpus = self._reports[node].given.get(pod.metadata.uid, 0)
-        for one in self._holders(node):
-            if one.row == task:
-                cpus |= decided(one.notes.get(names.TOPOLOGY_DECISION, ""))
+    def _cpus_of(self, node: int, task: int) -> Cpus:
+        """Return the cpus of a pod on a node, by the agent's report and by its annotation."""
+        uid = self._cluster.snapshot.tasks.pods[task].metadata.uid
+        cpus = self._reports[node].assigned.get(uid, 0)
+        for pod in self._assigned_pods(node):
+            if pod.row == task:
+                cpus |= parse_decision(pod.notes.get(names.TOPOLOGY_DECISION, ""))
         return cpus & ~self._reports[node].reserved
 
-    def _holders(self, node: int) -> tuple[AssignedPod, ...]:
+    def _assigned_pods(self, node: int) -> tuple[AssignedPod, ...]:
         return self._cluster.snapshot.nodes.holders[node] or ()
 
-    def _base(self, node: int) -> tuple[Cpus, Cpus]:
-        """What is free at the start of the session, and what those have that are on their way out."""
-        known = self._bases.get(node)
+    def _initial(self, node: int) -> tuple[Cpus, Cpus]:
+        """Return the cpus free at the start of the session, and those of terminating pods."""
+        known = self._initial_by_node.get(node)
         if known is None:
             report, status = self._reports[node], self._cluster.snapshot.tasks.status
-            free, coming = report.free, 0
-            for one in self._holders(node):
-                if one.pod.metadata.uid not in report.given:
-                    free &= ~decided(one.notes.get(names.TOPOLOGY_DECISION, ""))
-                if status[one.row] == Status.RELEASING:
-                    coming |= self._of(node, one.row)
-            known = self._bases[node] = (free, coming)
+            free, releasing = report.free, 0
+            for pod in self._assigned_pods(node):
+                if pod.pod.metadata.uid not in report.assigned:
+                    free &= ~parse_decision(pod.notes.get(names.TOPOLOGY_DECISION, ""))
+                if status[pod.row] == Status.RELEASING:
+                    releasing |= self._cpus_of(node, pod.row)
+            known = self._initial_by_node[node] = (free, releasing)
         return known

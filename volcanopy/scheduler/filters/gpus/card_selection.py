@@ -1,4 +1,4 @@
-"""Cards of nodes as columns, and the choice among them: which cards of a node a pod gets, of many nodes at once."""
+"""GPU cards of nodes as columns, and the selection of cards for a pod on many nodes at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
-NUMBER, MEMORY, CORES = 0, 1, 2
-"""The rows of a table of what is taken of cards: pods, memory, percent of the cores; rows after these count pods by rule."""
-PLAIN = 3
+PODS, MEMORY, CORES = 0, 1, 2
+"""Rows of a usage table: pods, memory, percent of the cores; the rows from FIRST_RULE count pods by exclusive rule."""
+FIRST_RULE = 3
 ALL_CORES = 100
 
 
-class Order(Enum):
-    """Which of the cards that fit a pod gets."""
+class CardOrder(Enum):
+    """The order in which fitting cards are selected."""
 
     FIRST = "first"
     LAST = "last"
@@ -25,22 +25,22 @@ class Order(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Cards:
-    """C cards of N nodes, those of a node together, in the order of the nodes."""
+class CardTable:
+    """C cards of N nodes, grouped by node in the order of the nodes."""
 
     ids: tuple[str, ...]
     types: tuple[str, ...]
     node: Rows
     """(C,): the row of each card's node."""
     start: Rows
-    """(N + 1,): the number of each node's first card."""
+    """(N + 1,): the number of the first card of each node."""
     slots: Ints
-    """(C,): how many pods may share the card."""
+    """(C,): the maximum number of pods per card."""
     memory: Ints
-    sound: Mask
-    """(C,): whether the card works."""
+    healthy: Mask
+    """(C,): whether the card is healthy."""
     index: Mapping[tuple[int, str], int]
-    """The number of a card by its node's row and its id."""
+    """The number of a card by the row of its node and its id."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -48,36 +48,36 @@ class Cards:
 
 @dataclass(frozen=True)
 class Card:
-    """One card as its node tells of it."""
+    """One card as reported by its node."""
 
     id: str
     memory: int
     slots: int
     type: str = ""
-    sound: bool = True
+    healthy: bool = True
 
 
-def table(of_nodes: Sequence[Sequence[Card]]) -> Cards:
-    """The cards of all nodes, given in the order of the nodes."""
+def card_table(of_nodes: Sequence[Sequence[Card]]) -> CardTable:
+    """Return the table of the cards of all nodes, given in the order of the nodes."""
     flat = [(row, card) for row, cards in enumerate(of_nodes) for card in cards]
     counts = [len(cards) for cards in of_nodes]
-    return Cards(
+    return CardTable(
         ids=tuple(card.id for _, card in flat),
         types=tuple(card.type for _, card in flat),
         node=np.array([row for row, _ in flat], dtype=np.intp),
         start=np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).astype(np.intp),
         slots=np.array([card.slots for _, card in flat], dtype=np.int64),
         memory=np.array([card.memory for _, card in flat], dtype=np.int64),
-        sound=np.array([card.sound for _, card in flat], dtype=np.bool_),
+        healthy=np.array([card.healthy for _, card in flat], dtype=np.bool_),
         index={(row, card.id): number for number, (row, card) in enumerate(flat)},
     )
 
 
 @dataclass(frozen=True)
 class CardRequest:
-    """What one container wants: so many different cards, and of each so much memory and so many percent of its cores.
+    """The request of one container: the number of cards, and the memory and percent of cores of each.
 
-    Memory is an amount, or with ``percent`` a part of the card's. ``whole`` cards are shared with nobody.
+    Memory is an amount, or with ``percent`` a part of the card's memory. ``whole`` cards are not shared.
     """
 
     number: int = 1
@@ -87,100 +87,104 @@ class CardRequest:
     whole: bool = False
 
     def memory_of(self, cards: Ints) -> Ints:
-        """How much of cards with so much memory."""
+        """Return the requested memory on cards with these amounts of memory."""
         if self.whole:
             return cards
         return cards * self.percent // 100 if self.percent else np.full_like(cards, self.memory)
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
-    """The answer for M nodes: where the pod fits, how good that is, and the cards that each of its containers gets."""
+class CardChoice:
+    """The choice for M nodes: whether the pod fits, the score, and the cards of each container."""
 
     fits: Mask
     score: Floats
     cards: tuple[Rows, ...]
-    """For each container the numbers of its cards, node after node."""
+    """For each container the numbers of its cards, node by node."""
     memory: tuple[Ints, ...]
-    """For each container how much of the memory of each of its cards."""
+    """For each container the requested memory of each of its cards."""
 
 
 def choose(
-    cards: Cards,
+    cards: CardTable,
     taken: Sequence[Ints],
     nodes: Rows,
-    wants: Sequence[CardRequest | None],
+    requests: Sequence[CardRequest | None],
     allowed: Mask,
-    order: Order,
+    order: CardOrder,
     rules: Rows,
-) -> Chosen:
-    """Give a pod cards of each of the (M,) nodes, container after container.
+) -> CardChoice:
+    """Choose cards for a pod on each of the (M,) nodes, one container after the other.
 
-    ``taken`` are (PLAIN + rules, C) tables of what others hold, the larger number of all is what counts; ``allowed`` is
-    the (C,) mask of the cards that the pod may have at all, ``rules`` the rows of the tables that must be 0 on its cards.
+    ``taken`` are (FIRST_RULE + rules, C) tables of the usage by other pods, of which the maximum counts; ``allowed`` is the
+    (C,) mask of the cards that the pod may use, ``rules`` are the rows of the tables that must be 0 on its cards.
     """
     counts = cards.start[nodes + 1] - cards.start[nodes]
     first = np.cumsum(counts) - counts
-    where = np.repeat(np.arange(len(nodes)), counts)
-    numbers = np.arange(len(where)) - first[where] + cards.start[nodes][where]
+    node_of = np.repeat(np.arange(len(nodes)), counts)
+    numbers = np.arange(len(node_of)) - first[node_of] + cards.start[nodes][node_of]
     memory, slots = cards.memory[numbers], cards.slots[numbers]
-    whole = np.maximum.reduce([one[:, numbers] for one in taken])
-    free_of_rivals = allowed[numbers] & ~whole[rules].any(axis=0)
-    held = whole[:PLAIN]
+    usage = np.maximum.reduce([table[:, numbers] for table in taken])
+    permitted = allowed[numbers] & ~usage[rules].any(axis=0)
+    used = usage[:FIRST_RULE]
     fits: Mask = np.ones(len(nodes), dtype=np.bool_)
     score: Floats = np.zeros(len(nodes), dtype=np.float64)
-    given: list[Rows] = []
-    amounts: list[Ints] = []
-    for want in wants:
-        if want is None:
-            given.append(np.empty(0, dtype=np.intp))
-            amounts.append(np.empty(0, dtype=np.int64))
+    chosen: list[Rows] = []
+    chosen_memory: list[Ints] = []
+    for request in requests:
+        if request is None:
+            chosen.append(np.empty(0, dtype=np.intp))
+            chosen_memory.append(np.empty(0, dtype=np.int64))
             continue
-        asked = want.memory_of(memory)
-        can = free_of_rivals & _has_room(held, memory, slots, asked, want)
-        fits &= np.bincount(where[can], minlength=len(nodes)) >= want.number
-        best_first = np.lexsort((*_keys(held, numbers, order), ~can, where))
-        rank = np.arange(len(where)) - first[where]
-        picked = best_first[(rank < want.number) & can[best_first] & fits[where[best_first]]]
-        score += np.bincount(where[picked], weights=_worth(held, memory, asked, order)[picked], minlength=len(nodes))
-        held[NUMBER, picked] += 1
-        held[MEMORY, picked] += asked[picked]
-        held[CORES, picked] += want.cores
-        given.append(numbers[picked])
-        amounts.append(asked[picked])
-    return Chosen(fits, np.where(fits, score, 0.0), tuple(given), tuple(amounts))
+        memory_requested = request.memory_of(memory)
+        feasible = permitted & _fits(used, memory, slots, memory_requested, request)
+        fits &= np.bincount(node_of[feasible], minlength=len(nodes)) >= request.number
+        best_first = np.lexsort((*_sort_keys(used, numbers, order), ~feasible, node_of))
+        rank = np.arange(len(node_of)) - first[node_of]
+        selected = best_first[(rank < request.number) & feasible[best_first] & fits[node_of[best_first]]]
+        score += np.bincount(
+            node_of[selected], weights=_scores(used, memory, memory_requested, order)[selected], minlength=len(nodes)
+        )
+        used[PODS, selected] += 1
+        used[MEMORY, selected] += memory_requested[selected]
+        used[CORES, selected] += request.cores
+        chosen.append(numbers[selected])
+        chosen_memory.append(memory_requested[selected])
+    return CardChoice(fits, np.where(fits, score, 0.0), tuple(chosen), tuple(chosen_memory))
 
 
-def _has_room(held: Ints, memory: Ints, slots: Ints, asked: Ints, want: CardRequest) -> Mask:
-    """A card has a place, memory and cores left; one whose cores are all taken is full for those that want none, too."""
-    can: Mask = (held[NUMBER] < slots) & (memory - held[MEMORY] >= asked) & (held[CORES] + want.cores <= ALL_CORES)
-    if want.cores == 0:
-        can &= held[CORES] < ALL_CORES
-    if want.whole or want.cores == ALL_CORES:
-        can &= held[NUMBER] == 0
-    return can
+def _fits(used: Ints, memory: Ints, slots: Ints, memory_requested: Ints, request: CardRequest) -> Mask:
+    """Return which cards have a free slot, memory and cores; without free cores no pod fits, even if it requests none."""
+    feasible: Mask = (
+        (used[PODS] < slots) & (memory - used[MEMORY] >= memory_requested) & (used[CORES] + request.cores <= ALL_CORES)
+    )
+    if request.cores == 0:
+        feasible &= used[CORES] < ALL_CORES
+    if request.whole or request.cores == ALL_CORES:
+        feasible &= used[PODS] == 0
+    return feasible
 
 
-def _keys(held: Ints, numbers: Rows, order: Order) -> tuple[NDArray[np.int64], ...]:
-    """What cards are sorted by, the last first."""
+def _sort_keys(used: Ints, numbers: Rows, order: CardOrder) -> tuple[NDArray[np.int64], ...]:
+    """Return the keys for ``np.lexsort``, the primary key last."""
     match order:
-        case Order.FIRST:
+        case CardOrder.FIRST:
             return (numbers,)
-        case Order.LAST:
+        case CardOrder.LAST:
             return (-numbers,)
-        case Order.FULLEST:
-            return (numbers, -held[MEMORY])
-        case Order.EMPTIEST:
-            return (numbers, held[NUMBER])
+        case CardOrder.FULLEST:
+            return (numbers, -used[MEMORY])
+        case CardOrder.EMPTIEST:
+            return (numbers, used[PODS])
 
 
-def _worth(held: Ints, memory: Ints, asked: Ints, order: Order) -> Floats:
-    """How good a choice each card is, up to 100: how full it will be, or whether nobody is on it."""
-    if order is Order.FULLEST:
+def _scores(used: Ints, memory: Ints, memory_requested: Ints, order: CardOrder) -> Floats:
+    """Return the score of each card, 0..100: the share of its memory in use with the pod, or whether it is empty."""
+    if order is CardOrder.FULLEST:
         fullness: Floats = np.divide(
-            100.0 * (held[MEMORY] + asked), memory, out=np.zeros(len(memory)), where=memory > 0
+            100.0 * (used[MEMORY] + memory_requested), memory, out=np.zeros(len(memory)), where=memory > 0
         )
         return fullness
-    if order is Order.EMPTIEST:
-        return np.where(held[NUMBER] == 0, 100.0, 0.0)
+    if order is CardOrder.EMPTIEST:
+        return np.where(used[PODS] == 0, 100.0, 0.0)
     return np.zeros(len(memory), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What is taken of the cards, by the pods that run and by the session: the stock that cards are given from."""
+"""Usage of GPU cards by running pods and by the session, and the assignment of cards."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 
 from volcanopy.scheduler.filters.gpus.card_selection import (
     CORES,
+    FIRST_RULE,
     MEMORY,
-    NUMBER,
-    PLAIN,
+    PODS,
+    CardChoice,
+    CardOrder,
     CardRequest,
-    Cards,
-    Chosen,
-    Order,
+    CardTable,
     choose,
 )
 from volcanopy.scheduler.filters.gpus.gpu_annotations import CardShare
@@ -25,25 +25,25 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
 Reader = Callable[[AssignedPod], tuple[Iterable[CardShare], tuple[int, ...]]]
-"""What a pod holds of the cards of its node, and the exclusive rules that it falls under, by number."""
+"""Returns the shares of cards of a pod on its node, and the numbers of the exclusive rules that match it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """What one pod takes: entries of a table of what is taken, to add to it or to subtract."""
+class PodUsage:
+    """The usage of one pod: entries to add to a usage table or to subtract from it."""
 
     cards: Rows
-    """The numbers of its cards, as often as it holds something of one."""
+    """The numbers of its cards, once per share."""
     amounts: Ints
-    """(PLAIN + rules, cards): what it takes of each."""
+    """(FIRST_RULE + rules, cards): the usage of each."""
 
     def add_to(self, table: Ints, sign: int) -> None:
-        """Add the part to a table, or (-1) subtract it."""
+        """Add the usage to a table, or (-1) subtract it."""
         np.add.at(table.T, self.cards, sign * self.amounts.T)
 
 
-class _Piece(NamedTuple):
-    """What a pod takes of one card, by the card's number, and the rules that the pod falls under."""
+class _NumberedShare(NamedTuple):
+    """A share of the card with this number, and the exclusive rules that match the pod."""
 
     card: int
     memory: int
@@ -52,153 +52,163 @@ class _Piece(NamedTuple):
 
 
 class CardUsage:
-    """What the running pods take of all cards; kept from session to session, renewed where the holders of a node changed."""
+    """The usage of all cards by running pods, kept across sessions and updated for nodes whose assigned pods changed."""
 
-    def __init__(self, cards: Cards, rules: int) -> None:
+    def __init__(self, cards: CardTable, rules: int) -> None:
         self._cards, self._rules = cards, rules
-        self._read: dict[int, tuple[AssignedPods, dict[int, list[_Piece]]]] = {}
-        self.now: Ints = np.zeros((PLAIN + rules, len(cards)), dtype=np.int64)
+        self._synced: dict[int, tuple[AssignedPods, dict[int, list[_NumberedShare]]]] = {}
+        self.now: Ints = np.zeros((FIRST_RULE + rules, len(cards)), dtype=np.int64)
         self.later: Ints = np.zeros_like(self.now)
-        """The same without pods that are on their way out."""
+        """The same without terminating pods."""
 
-    def renew(self, cluster: Cluster, reader: Reader) -> None:
-        """Bring it up to a snapshot."""
+    def sync(self, cluster: Cluster, reader: Reader) -> None:
+        """Update the usage to a snapshot."""
         status = cluster.snapshot.tasks.status
-        staying: list[_Piece] = []
-        leaving: list[_Piece] = []
-        for node, holders in enumerate(cluster.snapshot.nodes.holders):
-            known = self._read.get(node)
-            if holders is (known[0] if known else None):
+        staying: list[_NumberedShare] = []
+        terminating: list[_NumberedShare] = []
+        for node, pods in enumerate(cluster.snapshot.nodes.holders):
+            known = self._synced.get(node)
+            if pods is (known[0] if known else None):
                 continue
-            pieces = {one.row: self._pieces(node, *reader(one)) for one in holders or ()}
-            self._read[node] = (holders or (), pieces)
+            shares = {pod.row: self._numbered(node, *reader(pod)) for pod in pods or ()}
+            self._synced[node] = (pods or (), shares)
             own = slice(int(self._cards.start[node]), int(self._cards.start[node + 1]))
             self.now[:, own] = 0
             self.later[:, own] = 0
-            staying += [piece for row, result in pieces.items() if status[row] != Status.RELEASING for piece in result]
-            leaving += [piece for row, result in pieces.items() if status[row] == Status.RELEASING for piece in result]
-        stays = self._part(staying)
+            staying += [share for row, result in shares.items() if status[row] != Status.RELEASING for share in result]
+            terminating += [
+                share for row, result in shares.items() if status[row] == Status.RELEASING for share in result
+            ]
+        stays = self._sum(staying)
         stays.add_to(self.now, +1)
         stays.add_to(self.later, +1)
-        self._part(leaving).add_to(self.now, +1)
+        self._sum(terminating).add_to(self.now, +1)
 
-    def part(self, node: int, row: int) -> Part | None:
-        """What a running pod takes."""
-        known = self._read.get(node)
+    def pod_usage(self, node: int, row: int) -> PodUsage | None:
+        """Return the usage of a running pod."""
+        known = self._synced.get(node)
         result = None if known is None else known[1].get(row)
-        return None if result is None else self._part(result)
+        return None if result is None else self._sum(result)
 
-    def _pieces(self, node: int, held: Iterable[CardShare], rules: tuple[int, ...]) -> list["_Piece"]:
+    def _numbered(self, node: int, shares: Iterable[CardShare], rules: tuple[int, ...]) -> list[_NumberedShare]:
         index, memory = self._cards.index, self._cards.memory
         result = []
-        for one in held:
-            number = index.get((node, one.id))
+        for share in shares:
+            number = index.get((node, share.id))
             if number is not None:
-                result.append(_Piece(number, int(memory[number]) if one.whole else one.memory, one.cores, rules))
+                amount = int(memory[number]) if share.whole else share.memory
+                result.append(_NumberedShare(number, amount, share.cores, rules))
         return result
 
-    def _part(self, pieces: Sequence["_Piece"]) -> Part:
-        amounts = np.zeros((PLAIN + self._rules, len(pieces)), dtype=np.int64)
-        amounts[NUMBER] = 1
-        amounts[MEMORY] = [one.memory for one in pieces]
-        amounts[CORES] = [one.cores for one in pieces]
+    def _sum(self, shares: Sequence[_NumberedShare]) -> PodUsage:
+        amounts = np.zeros((FIRST_RULE + self._rules, len(shares)), dtype=np.int64)
+        amounts[PODS] = 1
+        amounts[MEMORY] = [share.memory for share in shares]
+        amounts[CORES] = [share.cores for share in shares]
         for rule in range(self._rules):
-            amounts[PLAIN + rule] = [rule in one.rules for one in pieces]
-        return Part(np.array([one.card for one in pieces], dtype=np.intp), amounts)
+            amounts[FIRST_RULE + rule] = [rule in share.rules for share in shares]
+        return PodUsage(np.array([share.card for share in shares], dtype=np.intp), amounts)
 
 
 @dataclass(frozen=True, eq=False)
 class CardCriteria:
-    """All that decides which cards a pod may have."""
+    """The requests of a pod and the restrictions of its cards."""
 
-    wants: tuple[CardRequest | None, ...]
+    requests: tuple[CardRequest | None, ...]
     allowed: Mask
     rules: Rows
-    """The rows of the table of what is taken that must be 0 on its cards, and that it counts in."""
+    """The rows of the usage table that must be 0 on its cards, and in which it counts."""
 
 
 @dataclass(frozen=True, eq=False)
 class AssignedCards:
-    """The cards that a task was given: the choice, and what it takes."""
+    """The cards assigned to a task: the choice, and its usage."""
 
-    chosen: Chosen
-    part: Part
+    choice: CardChoice
+    pod_usage: PodUsage
 
 
 class SessionCards:
     """The cards of all nodes in a session."""
 
     def __init__(
-        self, cluster: Cluster, cards: Cards, tally: CardUsage, order: Order, wish: Callable[[int], CardCriteria]
+        self,
+        cluster: Cluster,
+        cards: CardTable,
+        usage: CardUsage,
+        order: CardOrder,
+        criteria: Callable[[int], CardCriteria],
     ) -> None:
-        """``wish`` tells what a task wants."""
-        self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, tally, order, wish
-        self._now, self._later = tally.now.copy(), tally.later.copy()
+        """``criteria`` returns the criteria of a task."""
+        self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
+        self._now, self._later = usage.now.copy(), usage.later.copy()
 
-    def choose(self, task: int, node: int, waits: bool, before: AssignedCards | None) -> AssignedCards | None:
-        """The cards for a task on a node."""
-        wish, nodes = self._criteria(task), np.array([node])
-        allowed = wish.allowed
-        if before is not None:
+    def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCards | None) -> AssignedCards | None:
+        """Return the cards for a task on a node; None if they are not free."""
+        criteria, nodes = self._criteria(task), np.array([node])
+        allowed = criteria.allowed
+        if previous is not None:
             same = np.zeros(len(allowed), dtype=np.bool_)
-            same[before.part.cards] = True
-            given = self._given(self.ask(nodes, wish, waits, allowed & same), wish)
-            if given is not None:
-                return given
-        return self._given(self.ask(nodes, wish, waits, allowed), wish)
+            same[previous.pod_usage.cards] = True
+            assigned = self._assignment(self.evaluate(nodes, criteria, pipelined, allowed & same), criteria)
+            if assigned is not None:
+                return assigned
+        return self._assignment(self.evaluate(nodes, criteria, pipelined, allowed), criteria)
 
-    def count(self, node: int, given: AssignedCards, waits: bool, sign: int) -> None:
-        """Take the cards, or (-1) give them back."""
-        given.part.add_to(self._later, sign)
-        if not waits:
-            given.part.add_to(self._now, sign)
+    def count(self, node: int, assigned: AssignedCards, pipelined: bool, sign: int) -> None:
+        """Count cards as taken, or (-1) as free."""
+        assigned.pod_usage.add_to(self._later, sign)
+        if not pipelined:
+            assigned.pod_usage.add_to(self._now, sign)
 
-    def leaves(self, task: int, sign: int) -> None:
-        """What an evicted pod takes is free later."""
+    def count_eviction(self, task: int, sign: int) -> None:
+        """Count the cards of an evicted pod as free later, or (-1) as taken."""
         tasks = self._cluster.snapshot.tasks
-        part = self._usage.part(int(tasks.node[task]), task)
-        if part is not None and tasks.status[task] != Status.RELEASING:
-            part.add_to(self._later, -sign)
+        pod_usage = self._usage.pod_usage(int(tasks.node[task]), task)
+        if pod_usage is not None and tasks.status[task] != Status.RELEASING:
+            pod_usage.add_to(self._later, -sign)
 
     def running(self, task: int) -> Rows:
-        """The cards of a task that was on its node before the session."""
+        """Return the cards of a task that was on its node before the session."""
         node = int(self._cluster.snapshot.tasks.node[task])
-        part = None if node == NONE else self._usage.part(node, task)
-        return np.empty(0, dtype=np.intp) if part is None else part.cards
+        pod_usage = None if node == NONE else self._usage.pod_usage(node, task)
+        return np.empty(0, dtype=np.intp) if pod_usage is None else pod_usage.cards
 
-    def ask(self, nodes: Rows, wish: CardCriteria, waits: bool, allowed: Mask | None = None) -> Chosen:
-        """Where the wish can be fulfilled, now or (``waits``) when those that leave have left."""
-        taken = (self._later,) if waits else (self._now, self._later)
+    def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, allowed: Mask | None = None) -> CardChoice:
+        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
+        taken = (self._later,) if pipelined else (self._now, self._later)
         return choose(
             self.cards,
             taken,
             nodes,
-            wish.wants,
-            wish.allowed if allowed is None else allowed,
+            criteria.requests,
+            criteria.allowed if allowed is None else allowed,
             self._order,
-            wish.rules,
+            criteria.rules,
         )
 
-    def ask_empty(self, nodes: Rows, wish: CardCriteria) -> Mask:
-        """Where the wish could be fulfilled if nobody else were there."""
+    def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
+        """Return on which nodes the pod would fit without any other pod."""
         nothing = np.zeros_like(self._now)
-        return choose(self.cards, (nothing,), nodes, wish.wants, wish.allowed, Order.FIRST, wish.rules).fits
+        return choose(
+            self.cards, (nothing,), nodes, criteria.requests, criteria.allowed, CardOrder.FIRST, criteria.rules
+        ).fits
 
-    def _given(self, chosen: Chosen, wish: CardCriteria) -> AssignedCards | None:
-        if not chosen.fits.all():
+    def _assignment(self, choice: CardChoice, criteria: CardCriteria) -> AssignedCards | None:
+        if not choice.fits.all():
             return None
-        numbers = np.concatenate([np.empty(0, dtype=np.intp), *chosen.cards])
+        numbers = np.concatenate([np.empty(0, dtype=np.intp), *choice.cards])
         amounts = np.zeros((len(self._now), len(numbers)), dtype=np.int64)
-        amounts[NUMBER] = 1
-        amounts[MEMORY] = np.concatenate([np.empty(0, dtype=np.int64), *chosen.memory])
-        cores = [request.cores if request else 0 for request in wish.wants]
-        amounts[CORES] = np.repeat(cores, [len(one) for one in chosen.cards])
-        amounts[wish.rules] = 1
-        return AssignedCards(chosen, Part(numbers, amounts))
+        amounts[PODS] = 1
+        amounts[MEMORY] = np.concatenate([np.empty(0, dtype=np.int64), *choice.memory])
+        cores = [request.cores if request else 0 for request in criteria.requests]
+        amounts[CORES] = np.repeat(cores, [len(cards) for cards in choice.cards])
+        amounts[criteria.rules] = 1
+        return AssignedCards(choice, PodUsage(numbers, amounts))
 
 
-def by_rule(rules: Sequence[Mapping[str, str]], labels: Mapping[str, str]) -> tuple[int, ...]:
-    """The numbers of the rules whose labels a pod has, all of them."""
+def matching_rules(rules: Sequence[Mapping[str, str]], labels: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the numbers of the rules all of whose labels the pod has."""
     return tuple(
         number for number, rule in enumerate(rules) if all(labels.get(key) == value for key, value in rule.items())
     )

@@ -1,9 +1,8 @@
-"""How GPUs are told of: by nodes, by what pods ask for, and by the annotations of pods that have been given some.
+"""Parsing of GPUs: the cards of nodes, the requests of pods, and the annotations with assigned cards.
 
-There are two ways, and a cluster uses one of them. *Shared GPUs*: a node offers an amount of GPU memory and a number of
-cards, a pod asks for memory of one card, or for whole cards; a card is known by its number. *vGPUs*: a node's device
-plugin lists its cards in an annotation, each container asks for memory and cores of one card or of several; a card is
-known by its UUID.
+A cluster uses one of two modes. *Shared GPUs*: a node has an allocatable amount of GPU memory and a number of cards, a pod
+requests memory of one card, or whole cards; cards are identified by number. *vGPUs*: the device plugin of a node lists its
+cards in an annotation, a container requests memory and cores of one or several cards; cards are identified by UUID.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,11 +14,11 @@ from volcanopy.scheduler.filters.gpus.card_selection import Card, CardRequest
 
 HAMI_CORE = "hami-core"
 _SLOTS = 1 << 31
-"""How many pods may share a card where only its memory limits them."""
+"""The number of pods per card where only its memory limits them."""
 
 
 class CardShare(NamedTuple):
-    """What a pod holds of one card, by the card's id; all of its memory if ``whole``."""
+    """The share of a pod in one card, by the card's id; all of its memory if ``whole``."""
 
     id: str
     memory: int
@@ -28,7 +27,7 @@ class CardShare(NamedTuple):
 
 
 class VgpuRegister(NamedTuple):
-    """What a node says of its vGPUs: its cards, the mode that they are in, and whether what it says can be read."""
+    """The vGPUs registered by a node: its cards, their mode, and whether the annotation is valid."""
 
     cards: tuple[Card, ...] = ()
     mode: str = HAMI_CORE
@@ -40,52 +39,52 @@ class VgpuRegister(NamedTuple):
 
 @lru_cache(maxsize=16384)
 def shared_cards(memory: int, number: int, unhealthy: str) -> tuple[Card, ...]:
-    """The cards of a node that offers so much memory on so many cards, all alike."""
+    """Return the cards of a node with this total memory on this number of equal cards."""
     if number <= 0:
         return ()
-    broken = {one.strip() for one in unhealthy.split(",")}
-    return tuple(Card(str(one), memory // number, _SLOTS, sound=str(one) not in broken) for one in range(number))
+    ids = {name.strip() for name in unhealthy.split(",")}
+    return tuple(Card(str(card), memory // number, _SLOTS, healthy=str(card) not in ids) for card in range(number))
 
 
 def shared_memory_requests(spec: core.PodSpec) -> tuple[CardRequest | None, ...]:
-    """The memory that a pod wants of one card; nothing if it wants none."""
-    units = _of_pod(spec, names.GPU_MEMORY)
+    """Return the memory that a pod requests of one card; empty without a request."""
+    units = _pod_limit(spec, names.GPU_MEMORY)
     return (CardRequest(memory=units),) if units else ()
 
 
 def whole_card_requests(spec: core.PodSpec) -> tuple[CardRequest | None, ...]:
-    """How many cards a pod wants for itself; nothing if it wants none."""
-    number = _of_pod(spec, names.GPU_NUMBER)
+    """Return the number of whole cards that a pod requests; empty without a request."""
+    number = _pod_limit(spec, names.GPU_NUMBER)
     return (CardRequest(number=number, whole=True),) if number else ()
 
 
 @lru_cache(maxsize=16384)
-def shared_held(said: str, want: CardRequest | None) -> tuple[CardShare, ...]:
-    """What a pod with this wish holds of the cards that its annotation numbers; all of them if it names no amount."""
-    whole = want is None or want.whole
-    memory = 0 if want is None or whole else want.memory
-    return tuple(CardShare(one.strip(), memory, whole=whole) for one in said.split(",") if one.strip())
+def shared_gpu_shares(annotation: str, request: CardRequest | None) -> tuple[CardShare, ...]:
+    """Return the shares of a pod in the cards of its annotation; whole cards without a request for memory."""
+    whole = request is None or request.whole
+    memory = 0 if request is None or whole else request.memory
+    return tuple(CardShare(card.strip(), memory, whole=whole) for card in annotation.split(",") if card.strip())
 
 
-def _of_pod(spec: core.PodSpec, resource: str) -> int:
-    """What a pod's containers want together, or its greediest init container alone."""
-    together = sum(_limit(one, resource) for one in spec.containers)
-    return max([together, *(_limit(one, resource) for one in spec.init_containers)])
+def _pod_limit(spec: core.PodSpec, resource: str) -> int:
+    """Return the sum of the limits of the containers, or the largest limit of an init container."""
+    total = sum(_limit(container, resource) for container in spec.containers)
+    return max([total, *(_limit(container, resource) for container in spec.init_containers)])
 
 
 def _limit(container: core.Container, resource: str) -> int:
-    said = container.resources.limits.get(resource, container.resources.requests.get(resource, 0))
-    return quantity.amount(resource, said)
+    limit = container.resources.limits.get(resource, container.resources.requests.get(resource, 0))
+    return quantity.amount(resource, limit)
 
 
 # vGPUs
 
 
 @lru_cache(maxsize=16384)
-def register(said: str) -> VgpuRegister:
-    """The cards of a node: ``uuid,pods,memory,type,health,mode`` of each, a colon after each."""
+def parse_register(annotation: str) -> VgpuRegister:
+    """Parse the cards of a node: ``uuid,pods,memory,type,health,mode`` of each, terminated by colons."""
     cards, mode = [], HAMI_CORE
-    for text in said.split(":"):
+    for text in annotation.split(":"):
         if not text.strip():
             continue
         fields = [field.strip() for field in text.split(",")]
@@ -99,9 +98,9 @@ def register(said: str) -> VgpuRegister:
 
 
 def vgpu_requests(spec: core.PodSpec) -> tuple[CardRequest | None, ...]:
-    """What each container wants, None for one that wants none; nothing if none of them wants any."""
-    wants = tuple(_vgpu_request(container) for container in spec.containers)
-    return wants if any(wants) else ()
+    """Return the request of each container, None without one; empty if no container has one."""
+    requests = tuple(_vgpu_request(container) for container in spec.containers)
+    return requests if any(requests) else ()
 
 
 def _vgpu_request(container: core.Container) -> CardRequest | None:
@@ -114,19 +113,19 @@ def _vgpu_request(container: core.Container) -> CardRequest | None:
     return CardRequest(number, memory, 0 if memory else percent, _limit(container, names.VGPU_CORES))
 
 
-def vgpu_text(containers: Iterable[Sequence[tuple[str, str, int, int]]]) -> str:
-    """The cards of each container, as id, type, memory and cores, for the annotation that the device plugin reads."""
+def format_vgpus(containers: Iterable[Sequence[tuple[str, str, int, int]]]) -> str:
+    """Format the cards of each container (id, type, memory, cores) as the annotation read by the device plugin."""
     return ";".join(
         "".join(f"{uuid},{kind},{memory},{cores}:" for uuid, kind, memory, cores in cards) for cards in containers
     )
 
 
 @lru_cache(maxsize=65536)
-def vgpu_held(said: str) -> tuple[CardShare, ...]:
-    """What a pod holds, by such an annotation; what cannot be read in it is left out."""
-    fields = [text.split(",") for text in said.replace(";", ":").split(":")]
+def vgpu_shares(annotation: str) -> tuple[CardShare, ...]:
+    """Return the shares of a pod in such an annotation; invalid entries are ignored."""
+    fields = [text.split(",") for text in annotation.replace(";", ":").split(":")]
     return tuple(
-        CardShare(one[0], int(one[2]), int(one[3]))
-        for one in fields
-        if len(one) == 4 and one[2].isdigit() and one[3].isdigit()
+        CardShare(entry[0], int(entry[2]), int(entry[3]))
+        for entry in fields
+        if len(entry) == 4 and entry[2].isdigit() and entry[3].isdigit()
     )
