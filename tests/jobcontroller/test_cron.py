@@ -5,11 +5,11 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.jobcontroller.flowworld import START, CronWorld
+from tests.jobcontroller.flow_world import START, CronWorld
 from volcanopy.api import names
 
 
-def test_a_job_is_made_at_its_time_and_once() -> None:
+def test_a_job_is_created_on_schedule_once() -> None:
     world = CronWorld("30 * * * *").settle()
     assert world.born == []
     assert world.look().again == START + timedelta(minutes=30)
@@ -32,7 +32,7 @@ def test_a_job_carries_its_time_its_owner_and_the_template() -> None:
     assert job.metadata.owner_references[0].kind == "CronBatchJob"
 
 
-def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
+def test_only_the_last_of_many_missed_times_is_run() -> None:
     world = CronWorld("* * * * *").settle()
     world.pass_time(days=1)
     assert len(world.settle().born) == 1
@@ -40,7 +40,7 @@ def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
     assert "more than 100 scheduled times missed" in world.events[0]
 
 
-def test_a_time_that_is_too_long_ago_is_not_made_up_for() -> None:
+def test_a_time_before_the_starting_deadline_is_not_run() -> None:
     world = CronWorld("0 9 * * *", startingDeadlineSeconds=600).settle()
     world.pass_time(hours=1, minutes=11)
     assert world.settle().born == []
@@ -48,7 +48,7 @@ def test_a_time_that_is_too_long_ago_is_not_made_up_for() -> None:
     assert len(world.settle().born) == 1
 
 
-def test_with_forbid_the_next_job_waits_for_the_end_of_the_last() -> None:
+def test_forbid_delays_the_next_job_until_the_last_ends() -> None:
     world = CronWorld("0 * * * *", concurrencyPolicy="Forbid").settle()
     world.pass_time(hours=1)
     first = world.settle().born[0]
@@ -64,7 +64,7 @@ def test_with_forbid_the_next_job_waits_for_the_end_of_the_last() -> None:
     assert world.cron.status.last_successful_time == world.now
 
 
-def test_with_replace_the_next_job_takes_the_place_of_the_last() -> None:
+def test_replace_deletes_the_last_job() -> None:
     world = CronWorld("0 * * * *", concurrencyPolicy="Replace").settle()
     world.pass_time(hours=1)
     first = world.settle().born[0]
@@ -74,7 +74,7 @@ def test_with_replace_the_next_job_takes_the_place_of_the_last() -> None:
     assert world.born[1] != first
 
 
-def test_with_allow_jobs_run_beside_each_other() -> None:
+def test_allow_runs_jobs_concurrently() -> None:
     world = CronWorld("0 * * * *").settle()
     for _ in range(3):
         world.pass_time(hours=1)
@@ -95,7 +95,7 @@ def test_only_the_latest_jobs_are_kept() -> None:
     assert world.born[-1] in world.jobs
 
 
-def test_a_suspended_cron_job_makes_nothing_and_one_resumed_makes_up_for_the_last_time() -> None:
+def test_a_suspended_cron_job_creates_no_jobs_and_runs_the_last_missed_time_when_resumed() -> None:
     world = CronWorld("0 * * * *", suspend=True).settle()
     world.pass_time(hours=5)
     assert world.settle().born == []
@@ -104,7 +104,7 @@ def test_a_suspended_cron_job_makes_nothing_and_one_resumed_makes_up_for_the_las
     assert len(world.settle().born) == 1
 
 
-def test_a_schedule_or_time_zone_that_cannot_be_read_is_told() -> None:
+def test_an_invalid_schedule_or_time_zone_is_reported() -> None:
     assert "invalid hour" in CronWorld("0 25 * * *").settle().cron.status.message
     told = CronWorld("@daily", timeZone="Mars/Olympus").settle().cron.status.message
     assert (
@@ -128,7 +128,7 @@ def test_a_changed_schedule_counts_from_now_on() -> None:
         st.tuples(st.integers(1, 5000), st.sampled_from(["", "Completed", "Failed", "forget"])), max_size=15
     ),
 )
-def test_no_time_is_served_twice_even_if_the_status_is_lost(
+def test_no_time_is_run_twice_even_if_the_status_is_lost(
     schedule: str, policy: str, steps: list[tuple[int, str]]
 ) -> None:
     world = CronWorld(schedule, concurrencyPolicy=policy, successfulJobsHistoryLimit=99, failedJobsHistoryLimit=99)

@@ -10,11 +10,11 @@ from volcanopy.admission.jobs import job_problems
 from volcanopy.api.bus import Command
 
 
-def test_the_diagram_is_that_of_the_table() -> None:
+def test_the_diagram_is_generated_from_the_table() -> None:
     assert PAGE.read_text() == page(PAGE.read_text()), "run `make golden`"
 
 
-def test_the_manifests_of_the_page_are_good() -> None:
+def test_the_manifests_of_the_page_are_valid() -> None:
     job, command = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL))
     assert list(job_problems(job, no_plugins)) == []
     assert Command.read(command, unknown="forbid").target.name == job["metadata"]["name"]

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.jobcontroller.flowworld import FlowWorld, job_spec
+from tests.jobcontroller.flow_world import FlowWorld, job_spec
 from volcanopy.api import names
 from volcanopy.api.core import Pod
 from volcanopy.jobcontroller.flow_jobs import merged
@@ -45,7 +45,7 @@ def test_a_job_knows_its_flow_and_its_template() -> None:
     assert job.metadata.owner_references[0].controller
 
 
-def test_a_flow_waits_for_a_template_and_says_so() -> None:
+def test_a_flow_waits_for_a_template_with_a_message() -> None:
     world = FlowWorld({"name": "a"}, templates={"other": job_spec()}).settle()
     assert world.born == []
     assert 'JobTemplate "a" not found in namespace "ns": create it' in world.message
@@ -73,14 +73,14 @@ def test_a_patch_changes_the_template_for_one_job_only() -> None:
     assert one.tasks[0].template == other.tasks[0].template
 
 
-def test_a_patch_that_makes_no_job_is_named() -> None:
+def test_a_patch_with_an_invalid_result_is_named() -> None:
     patch = {"jobSpec": {"tasks": [{"name": "main", "replica": 3}]}}
     world = FlowWorld({"name": "a", "patch": patch}).settle()
     assert world.born == []
     assert world.message.endswith("tasks[0].replica: Unknown field: correct its name or remove it")
 
 
-def test_merging_goes_by_name_and_takes_away_what_is_null() -> None:
+def test_lists_merge_by_name_and_null_removes() -> None:
     base = {"a": 1, "b": {"c": 2, "d": 3}, "l": [{"name": "x", "v": 1}, {"name": "y", "v": 2}], "p": [1, 2]}
     patch = {"a": None, "b": {"c": 4}, "l": [{"name": "y", "v": 5}, {"name": "z"}], "p": [3]}
     assert merged(base, patch) == {
@@ -90,7 +90,7 @@ def test_merging_goes_by_name_and_takes_away_what_is_null() -> None:
     }
 
 
-def test_when_a_job_fails_no_further_ones_are_made() -> None:
+def test_a_failed_job_stops_the_flow() -> None:
     world = FlowWorld({"name": "a"}, {"name": "b"}, after("c", "b")).settle()
     world.set("f-a", "Failed", "out of luck")
     assert world.settle().phase == "Failed"
@@ -100,7 +100,7 @@ def test_when_a_job_fails_no_further_ones_are_made() -> None:
     assert world.flow.status.completed_jobs == ["f-b"]
 
 
-def test_a_flow_that_continues_runs_what_does_not_wait_for_the_failed_job() -> None:
+def test_continue_runs_jobs_that_do_not_depend_on_the_failed_one() -> None:
     world = FlowWorld({"name": "a"}, {"name": "b"}, after("c", "b"), after("d", "a"), failurePolicy="continue").settle()
     world.set("f-a", "Failed", "out of luck")
     world.set("f-b", "Completed")
@@ -112,14 +112,14 @@ def test_a_flow_that_continues_runs_what_does_not_wait_for_the_failed_job() -> N
     assert world.born == ["f-a", "f-b", "f-c"]
 
 
-def test_a_flow_that_terminates_ends_what_runs() -> None:
+def test_terminate_ends_running_jobs() -> None:
     world = FlowWorld({"name": "a"}, {"name": "b"}, failurePolicy="terminate").settle()
     world.set("f-b", "Running")
     world.set("f-a", "Failed")
     assert world.settle().commands == ["TerminateJob f-b: another job of its flow has failed"]
 
 
-def test_a_failed_job_is_made_anew_as_often_as_is_said() -> None:
+def test_a_failed_job_is_recreated_up_to_its_retry_limit() -> None:
     world = FlowWorld({"name": "a", "maxRetry": 2}).settle()
     for attempt in (1, 2):
         world.set("f-a", "Failed", "bad node")
@@ -140,7 +140,7 @@ def test_a_completed_job_stays_completed_when_it_is_deleted() -> None:
     assert world.settle().born == ["f-a", "f-b", "f-c"]
 
 
-def test_a_job_that_is_deleted_before_its_end_is_made_again() -> None:
+def test_a_job_deleted_before_its_end_is_recreated() -> None:
     world = FlowWorld({"name": "a"}).settle()
     world.set("f-a", "Running")
     world.settle()
@@ -148,7 +148,7 @@ def test_a_job_that_is_deleted_before_its_end_is_made_again() -> None:
     assert world.settle().born == ["f-a", "f-a"]
 
 
-def test_a_flow_that_keeps_no_jobs_deletes_them_when_all_are_completed() -> None:
+def test_the_delete_policy_deletes_jobs_of_a_completed_flow() -> None:
     world = FlowWorld({"name": "a"}, after("b", "a"), jobRetainPolicy="delete").settle()
     world.set("f-a", "Completed")
     assert "f-a" in world.settle().jobs
@@ -158,7 +158,7 @@ def test_a_flow_that_keeps_no_jobs_deletes_them_when_all_are_completed() -> None
     assert world.flow.status.completed_jobs == ["f-a", "f-b"]
 
 
-def test_jobs_that_wait_in_a_circle_are_named() -> None:
+def test_dependency_cycles_are_named() -> None:
     world = FlowWorld(after("a", "b"), after("b", "a")).settle()
     assert world.message == "dependsOn has a cycle: a -> b -> a: create a new flow"
 
@@ -220,13 +220,13 @@ def test_a_job_can_wait_for_a_port() -> None:
     assert world.look().pod_probes == (PodProbe("f-a-server-0", "10.0.0.1", 5432),)
 
 
-def test_a_job_that_is_completed_needs_no_further_sign() -> None:
+def test_a_completed_job_satisfies_all_probes() -> None:
     world = probing({"tcpSocketList": [{"taskName": "server", "port": 5432}]})
     world.set("f-a", "Completed")
     assert world.settle().born == ["f-a", "f-b"]
 
 
-def test_a_probe_of_a_task_that_no_target_has_is_named() -> None:
+def test_a_probe_of_an_unknown_task_is_named() -> None:
     world = probing({"tcpSocketList": [{"taskName": "server", "port": 1}, {"taskName": "sever", "port": 1}]})
     assert "probe task not found in any target: sever: correct the flow" in world.message
 
@@ -256,7 +256,7 @@ STEPS = st.sampled_from(["Running", "Completed", "Failed", "gone", "Aborted", "T
     retries=st.integers(0, 2),
     happens=st.lists(st.tuples(st.integers(0, 4), STEPS), max_size=25),
 )
-def test_whatever_happens_the_order_is_kept_and_retries_are_counted(
+def test_any_history_keeps_the_order_and_counts_retries(
     edges: set[tuple[int, int]], policy: str, retries: int, happens: list[tuple[int, str]]
 ) -> None:
     flows = [

@@ -89,7 +89,7 @@ def test_all_pods_of_a_replica_set_share_one_group() -> None:
     }
 
 
-def test_a_pod_of_its_own_has_a_group_of_its_own_that_goes_with_it() -> None:
+def test_a_standalone_pod_has_its_own_group_owned_by_it() -> None:
     notes = {names.GROUP_MIN_MEMBER: "5"}
     manifest = made(looked(pod("lonely", owner=None, notes=notes), notes=notes))
     assert manifest["metadata"]["name"] == "podgroup-uid-lonely"
@@ -101,7 +101,7 @@ def test_a_pod_of_its_own_has_a_group_of_its_own_that_goes_with_it() -> None:
 @pytest.mark.parametrize(
     ("said", "member", "cpu"), [("4", 4, "2"), ("0", 0, None), ("x", 1, "500m"), ("-2", 1, "500m"), ("²", 1, "500m")]
 )
-def test_the_workload_says_how_many_pods_must_start_at_once(said: str, member: int, cpu: str | None) -> None:
+def test_min_member_comes_from_the_workload(said: str, member: int, cpu: str | None) -> None:
     effects = looked(pod(), notes={names.GROUP_MIN_MEMBER: said})
     spec = made(effects)["spec"]
     assert spec["minMember"] == member
@@ -121,14 +121,14 @@ def test_the_workload_says_how_many_pods_must_start_at_once(said: str, member: i
         (None, None, None),
     ],
 )
-def test_pods_say_how_close_they_must_be(mode: str | None, tier: str | None, made_of_it: Json | None) -> None:
+def test_the_network_topology_comes_from_the_pods(mode: str | None, tier: str | None, made_of_it: Json | None) -> None:
     said = {names.NETWORK_TOPOLOGY_MODE: mode, names.NETWORK_TOPOLOGY_HIGHEST_TIER: tier}
     effects = looked(pod(notes={key: value for key, value in said.items() if value is not None}))
     assert made(effects)["spec"].get("networkTopology") == made_of_it
     assert any(isinstance(effect, RecordEvent) for effect in effects) == (mode == "bogus" or tier == "x")
 
 
-def test_the_pod_says_queue_priority_and_hints_and_wins_over_its_workload() -> None:
+def test_pod_annotations_set_queue_priority_and_hints_before_the_workload() -> None:
     notes = {
         names.POD_QUEUE_NAME: "research",
         names.PREEMPTABLE: "true",
@@ -157,18 +157,18 @@ def test_the_pod_says_queue_priority_and_hints_and_wins_over_its_workload() -> N
 
 
 @pytest.mark.parametrize("key", [names.GROUP_NAME, names.POD_GROUP_NAME])
-def test_pods_that_bring_their_own_group_are_not_ours(key: str) -> None:
+def test_pods_with_their_own_group_are_ignored(key: str) -> None:
     assert not is_ours(pod(notes={key: "mine"}))
     assert is_ours(pod(notes={key: "podgroup-rs-uid"}))
     assert is_ours(pod())
 
 
-def test_nothing_is_done_for_pods_that_end_and_for_owners_that_are_gone() -> None:
+def test_ended_pods_and_deleted_owners_are_ignored() -> None:
     assert looked(pod(phase="Succeeded"), pod(going=True)) == ()
     assert reconcile_group(GroupObserved((pod(),), None, None)) == ()
 
 
-def test_a_group_goes_when_its_workload_has_no_replicas_and_no_pods() -> None:
+def test_a_group_without_replicas_and_pods_is_deleted() -> None:
     group = existing(made(looked(pod())))
     assert looked(pod(going=True), replicas=0, group=group) == ()
     assert looked(replicas=3, group=group) == ()
@@ -177,7 +177,7 @@ def test_a_group_goes_when_its_workload_has_no_replicas_and_no_pods() -> None:
     assert looked(replicas=0) == ()
 
 
-def test_a_group_on_its_way_out_is_waited_for() -> None:
+def test_a_terminating_group_is_awaited() -> None:
     group = existing(made(looked(pod())), deletionTimestamp="2026-03-02T09:00:00Z")
     assert looked(pod(notes=JOINED), group=group) == ()
 
@@ -190,7 +190,7 @@ def change(before: Json, after: Json, pods: tuple[WorkloadPod, ...] = (), **grou
     return patches[0] if patches else {}
 
 
-def test_what_a_workload_says_anew_takes_effect() -> None:
+def test_workload_changes_take_effect() -> None:
     assert change({}, {}) == {}
     patch = change({}, {names.GROUP_MIN_MEMBER: "3"})
     assert patch["spec"]["minMember"] == 3
@@ -210,12 +210,12 @@ def test_a_rollout_takes_effect_with_its_first_pod() -> None:
     assert patch["spec"]["minResources"]["cpu"] == "2"
 
 
-def test_what_others_wrote_on_the_group_stays() -> None:
+def test_fields_of_other_writers_on_the_group_are_kept() -> None:
     metadata: Any = {"annotations": {"other.io/note": "x"}, "labels": {"team": "a"}}
     assert change({}, {}, **metadata) == {}
 
 
-def test_who_asked_for_a_pod_is_with_submitter_of_and_is_not_taken_from_workloads() -> None:
+def test_the_submitter_comes_from_submitter_of_and_not_from_workloads() -> None:
     """Admission writes it into pods; into a workload anybody could."""
     by = {names.SUBMITTED_BY: "ann", names.SUBMITTER_GROUPS: "[]"}
     manifest = made(looked(pod(notes=by), notes={names.SUBMITTED_BY: "root"}))
@@ -224,14 +224,14 @@ def test_who_asked_for_a_pod_is_with_submitter_of_and_is_not_taken_from_workload
     assert made(looked(pod(), notes=by))["metadata"]["annotations"] == {}
 
 
-def test_a_queue_that_nobody_named_is_not_ours_to_choose() -> None:
+def test_no_queue_is_set_by_default() -> None:
     """What admission, or a person, has chosen for the group stays."""
     manifest = made(looked(pod()))
     group = existing(manifest | {"spec": manifest["spec"] | {"queue": "chosen"}})
     assert looked(pod(notes=JOINED), group=group) == ()
 
 
-def test_only_what_a_group_follows_from_is_kept_of_a_pod() -> None:
+def test_only_relevant_pod_fields_are_cached() -> None:
     kept = slim(pod(notes={"a": "b", names.PREEMPTABLE: "true"}, labels={"app": "web", names.PREEMPTABLE: "true"}))
     assert kept.metadata.annotations == {names.PREEMPTABLE: "true"}
     assert kept.metadata.labels == {names.PREEMPTABLE: "true"}
@@ -241,7 +241,7 @@ def test_only_what_a_group_follows_from_is_kept_of_a_pod() -> None:
     }
 
 
-def test_joining_its_group_is_no_news_of_a_pod() -> None:
+def test_the_group_annotation_of_a_pod_is_no_relevant_change() -> None:
     assert not changes_group(pod(), pod(notes=JOINED))
     assert not changes_group(pod(), pod(phase="Running"))
     assert changes_group(pod(), pod(notes={names.PREEMPTABLE: "true"}))

@@ -37,7 +37,7 @@ def test_a_finished_job_keeps_its_counts_when_its_pods_are_gone() -> None:
     assert world.status["taskStatusCount"] == {"a": {"phase": {"Succeeded": 2}}}
 
 
-def test_a_job_says_in_the_schedulers_words_why_it_waits() -> None:
+def test_a_waiting_job_has_the_message_of_the_scheduler() -> None:
     world = World(job(task(replicas=2))).settle().admit().settle()
     world.say_unschedulable("0/2 nodes are available: 2 Insufficient cpu.")
     world.settle()
@@ -46,12 +46,12 @@ def test_a_job_says_in_the_schedulers_words_why_it_waits() -> None:
     assert world.events[-1].reason == "NotEnoughResources"
 
 
-def test_a_settled_job_costs_nothing() -> None:
+def test_a_settled_job_causes_no_requests() -> None:
     world = World(job(task(replicas=2))).started()
     assert world.plan().effects == ()
 
 
-def test_a_burst_of_pod_changes_costs_one_status_write() -> None:
+def test_a_burst_of_pod_changes_causes_one_status_write() -> None:
     world = World(job(task(replicas=500))).settle().admit().settle()
     writes = world.status_writes
     world.run().settle()
@@ -59,7 +59,7 @@ def test_a_burst_of_pod_changes_costs_one_status_write() -> None:
 
 
 class TestRestartJob:
-    def test_all_pods_are_replaced_and_the_group_is_admitted_anew(self) -> None:
+    def test_all_pods_are_replaced_and_the_group_is_admitted_again(self) -> None:
         world = World(job(task(replicas=2), policies=[FAILED_RESTARTS])).started()
         world.fail("job-a-0", exit_code=3)
         plan = world.step()
@@ -79,7 +79,7 @@ class TestRestartJob:
         assert world.run().settle().phase == "Running"
 
     @pytest.mark.parametrize("limit", [1, 2, 3])
-    def test_the_restart_that_reaches_max_retry_fails_the_job_and_keeps_what_has_ended(self, limit: int) -> None:
+    def test_reaching_max_retry_fails_the_job_and_keeps_ended_pods(self, limit: int) -> None:
         world = World(job(task(replicas=2), policies=[FAILED_RESTARTS], maxRetry=limit)).started()
         for _ in range(limit - 1):
             world.fail("job-a-0").again()
@@ -93,14 +93,14 @@ class TestRestartJob:
         world.fail("job-a-0", "job-a-2").settle()
         assert world.retries == 1
 
-    def test_what_the_controller_deletes_is_no_eviction(self) -> None:
+    def test_pods_deleted_by_the_controller_are_not_evicted(self) -> None:
         policies = [FAILED_RESTARTS, {"event": "PodEvicted", "action": "TerminateJob"}]
         world = World(job(task(replicas=3), policies=policies)).started()
         world.fail("job-a-0").again()
         assert (world.phase, world.retries) == ("Running", 1)
 
 
-class TestRestartOfAPart:
+class TestPartialRestart:
     def test_only_the_failed_pod_is_replaced_and_the_group_stays(self) -> None:
         policies = [{"event": "PodFailed", "action": "RestartPod"}]
         world = World(job(task(replicas=3), policies=policies)).started()
@@ -141,14 +141,14 @@ class TestRestartOfAPart:
 
 
 class TestEviction:
-    def test_a_lost_pod_is_made_again_where_no_policy_speaks(self) -> None:
+    def test_a_lost_pod_is_recreated_without_a_policy(self) -> None:
         world = World(job(task(replicas=2))).started()
         world.delete("job-a-1").settle()
         assert sorted(world.pods) == ["job-a-0", "job-a-1"]
         assert world.retries == 0
 
     @pytest.mark.parametrize("grace", [True, False])
-    def test_a_lost_pod_is_an_eviction_even_if_nobody_watched(self, grace: bool) -> None:
+    def test_a_lost_pod_is_an_eviction_even_without_a_watch_event(self, grace: bool) -> None:
         policies = [{"event": "PodEvicted", "action": "RestartJob"}]
         world = World(job(task(replicas=2), policies=policies)).started()
         world.grace = grace
@@ -163,7 +163,7 @@ class TestEviction:
         world.edit(tasks=[task(replicas=2, minAvailable=1)]).settle()
         assert (world.phase, sorted(world.pods)) == ("Running", ["job-a-0", "job-a-1"])
 
-    def test_a_policy_for_failures_and_one_for_evictions_do_not_meet(self) -> None:
+    def test_failure_and_eviction_policies_are_independent(self) -> None:
         policies = [
             {"event": "PodFailed", "action": "RestartPod"},
             {"event": "PodEvicted", "action": "TerminateJob", "timeout": "5m"},
@@ -186,28 +186,28 @@ class TestCommands:
         assert world.phase == "Running"
         assert world.succeed().settle().phase == "Completed"
 
-    def test_suspending_often_costs_no_retry(self) -> None:
+    def test_repeated_suspension_does_not_count_as_retry(self) -> None:
         world = World(job(maxRetry=2)).started()
         for number in range(5):
             world.command("AbortJob", f"a{number}").settle().command("ResumeJob", f"r{number}").again()
         assert (world.phase, world.retries) == ("Running", 0)
 
-    def test_a_restart_is_no_shelter_from_suspending(self) -> None:
+    def test_a_restarting_job_can_be_suspended(self) -> None:
         world = World(job(task(replicas=2), policies=[FAILED_RESTARTS])).started()
         world.fail("job-a-0").step()
         assert world.phase == "Restarting"
         assert world.command("AbortJob").settle().phase == "Aborted"
 
     @pytest.mark.parametrize(("action", "phase"), [("TerminateJob", "Terminated"), ("CompleteJob", "Completed")])
-    def test_a_job_is_ended_by_command(self, action: str, phase: str) -> None:
+    def test_a_job_is_aborted_or_terminated_by_command(self, action: str, phase: str) -> None:
         assert World(job(task(replicas=2))).started().command(action).settle().phase == phase
 
-    def test_commands_are_carried_out_in_turn_each_once(self) -> None:
+    def test_commands_are_executed_in_order_once(self) -> None:
         world = World(job(task(replicas=2), maxRetry=9)).started()
         world.command("RestartJob", "c1").command("AbortJob", "c2").settle()
         assert (world.phase, world.retries, world.commands) == ("Aborted", 1, {})
 
-    def test_a_command_for_an_earlier_job_of_the_name_is_refused(self) -> None:
+    def test_a_command_for_an_earlier_job_of_the_same_name_is_rejected(self) -> None:
         world = World(job()).started().command("AbortJob", uid="old").settle()
         assert (world.phase, world.commands) == ("Running", {})
         assert world.events[-1].message == 'Command "c1" rejected: target.uid does not match the UID of the job'
@@ -239,17 +239,17 @@ class TestEnds:
         world.succeed("job-a-0", "job-a-1").settle()
         assert (world.phase, sorted(world.pods)) == ("Completed", ["job-a-0", "job-a-1"])
 
-    def test_a_finished_job_goes_when_its_time_to_live_is_over(self) -> None:
+    def test_a_finished_job_is_deleted_after_its_ttl(self) -> None:
         world = World(job(ttlSecondsAfterFinished=60)).started().succeed().settle()
         assert (world.plan().again, world.plan().effects) == (world.wait(seconds=60).now, ())
         world.step()
         assert world.job is None
 
-    def test_a_job_without_end_of_life_stays(self) -> None:
+    def test_a_finished_job_without_a_ttl_stays(self) -> None:
         world = World(job()).started().succeed().settle().wait(days=99).settle()
         assert world.phase == "Completed"
 
-    def test_a_job_that_is_being_deleted_is_left_alone(self) -> None:
+    def test_a_terminating_job_is_ignored(self) -> None:
         world = World(job(task(replicas=2))).started()
         assert world.job is not None
         world.job["metadata"]["deletionTimestamp"] = world.now.isoformat()
@@ -261,7 +261,7 @@ PENDING_TOO_LONG = {"event": "PodPending", "action": "RestartJob", "timeout": "1
 
 
 class TestTimeouts:
-    def test_a_pod_that_stays_pending_is_acted_on_when_its_time_is_over(self) -> None:
+    def test_a_pod_pending_timeout_triggers_its_action(self) -> None:
         world = World(job(task(replicas=2), policies=[PENDING_TOO_LONG])).settle().admit().settle()
         world.run("job-a-0").settle()
         again = world.plan().again
@@ -270,7 +270,7 @@ class TestTimeouts:
         world.wait(minutes=10).step()
         assert (world.phase, world.retries) == ("Restarting", 1)
 
-    def test_a_pod_that_starts_in_time_is_left_alone(self) -> None:
+    def test_a_pod_that_starts_before_the_timeout_is_kept(self) -> None:
         world = World(job(task(replicas=2), policies=[PENDING_TOO_LONG])).started().wait(minutes=11).settle()
         assert (world.phase, world.retries) == ("Running", 0)
 
@@ -289,7 +289,7 @@ class TestTimeouts:
         assert (world.phase, world.status.get("delayed")) == ("Running", None)
 
 
-def test_a_job_is_not_called_failed_while_a_restart_waits_for_its_time() -> None:
+def test_a_job_is_not_failed_while_a_restart_is_delayed() -> None:
     policies = [{"event": "PodFailed", "action": "RestartJob", "timeout": "5m"}]
     world = World(job(task(replicas=2), policies=policies)).started().fail().settle()
     assert (world.phase, world.message) == ("Running", "0/2 pods running, 2 failed")
@@ -299,7 +299,7 @@ def test_a_job_is_not_called_failed_while_a_restart_waits_for_its_time() -> None
 
 
 class TestScale:
-    def test_more_replicas_are_more_pods_and_a_larger_gang(self) -> None:
+    def test_scaling_up_adds_pods_and_enlarges_the_gang(self) -> None:
         world = World(job(task(replicas=2))).started()
         world.edit(tasks=[task(replicas=4)]).settle()
         assert len(world.pods) == 4
@@ -307,7 +307,7 @@ class TestScale:
         assert world.pod_group["spec"]["minMember"] == 4
         assert world.pod_group["spec"]["minResources"]["cpu"] == "4"
 
-    def test_to_zero_and_back(self) -> None:
+    def test_scaling_to_zero_and_back(self) -> None:
         world = World(job(task(replicas=2))).started()
         world.edit(tasks=[task(replicas=0)]).settle()
         assert (world.phase, world.pods) == ("Running", {})
@@ -337,7 +337,7 @@ def test_a_task_waits_for_those_it_depends_on_and_the_gang_does_not_wait_for_it(
         ([task("a", minAvailable=0), task("b", dependsOn={"name": ["a"]})], "Running"),
     ],
 )
-def test_a_task_that_waits_in_vain_does_not_keep_its_job_waiting_for_ever(tasks: list[Json], phase: str) -> None:
+def test_a_task_with_an_unsatisfiable_dependency_does_not_block_its_job(tasks: list[Json], phase: str) -> None:
     world = World(job(*tasks)).settle().admit().settle()
     for name in world.going():
         world.succeed(name) if name == "job-x-0" else world.fail(name, exit_code=3)
@@ -351,7 +351,7 @@ def test_a_task_that_waits_in_vain_does_not_keep_its_job_waiting_for_ever(tasks:
         assert world.message == 'task "a": 0/1 required pods succeeded: pod job-a-0 failed with exit code 3'
 
 
-def test_an_admitted_gang_that_grows_is_not_said_to_wait_for_its_first_admission() -> None:
+def test_a_growing_admitted_gang_is_not_reported_as_pending_admission() -> None:
     world = World(job(task("master"), task("worker", 2, dependsOn={"name": ["master"]}))).settle()
     world.admit().settle().run("job-master-0").settle()
     world.admit("Pending").settle()
@@ -361,13 +361,13 @@ def test_an_admitted_gang_that_grows_is_not_said_to_wait_for_its_first_admission
     assert world.admit("Running").settle().message == ('admitted to queue "default": 1/3 required pods started')
 
 
-def test_an_unknown_plugin_keeps_the_job_waiting_and_says_so() -> None:
+def test_an_unknown_plugin_keeps_the_job_pending_with_a_message() -> None:
     world = World(job(plugins={"nope": []})).settle()
     assert (world.phase, world.pod_group) == ("Pending", None)
     assert world.message.startswith('Not found: job plugin "nope": job plugins are "env", "svc", "ssh", ')
 
 
-def test_unknown_reacts_once_to_each_time_the_group_becomes_unknown() -> None:
+def test_the_unknown_policy_applies_once_per_unknown_phase() -> None:
     world = World(job(task(replicas=2), policies=[{"event": "Unknown", "action": "AbortJob"}])).started()
     world.admit("Unknown").settle()
     assert world.phase == "Aborted"
@@ -382,7 +382,7 @@ def test_a_changed_job_can_be_restarted() -> None:
     assert world.retries == 1
 
 
-def test_pods_of_a_past_version_are_taken_away() -> None:
+def test_pods_of_an_old_version_are_deleted() -> None:
     world = World(job(task(replicas=2))).started()
     world.command("AbortJob").settle().command("ResumeJob", "c2").started()
     world.pods["job-a-0"]["metadata"]["annotations"]["volcanopy.io/job-version"] = "0"

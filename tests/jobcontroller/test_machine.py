@@ -59,11 +59,11 @@ def jobs(draw: st.DrawFn) -> Json:
     return job(*tasks, plugins=plugins, **spec)
 
 
-class Life(RuleBasedStateMachine):
+class JobMachine(RuleBasedStateMachine):
     """One job, a scheduler that admits, nodes that run pods, people who interfere, a controller that lags and may die."""
 
     @initialize(manifest=jobs())
-    def born(self, manifest: Json) -> None:
+    def create(self, manifest: Json) -> None:
         self.manifest = manifest
         self.world = LaggingWorld(manifest)
         self.world.step()
@@ -76,7 +76,7 @@ class Life(RuleBasedStateMachine):
         return hasattr(self, "world") and self.world.job is not None
 
     @property
-    def told(self) -> bool:
+    def has_status(self) -> bool:
         return self.exists and "status" in (self.world.job or {})
 
     # The controller.
@@ -86,32 +86,32 @@ class Life(RuleBasedStateMachine):
         self.world.step()
 
     @rule()
-    def hear_everything_and_reconcile(self) -> None:
+    def deliver_all_and_reconcile(self) -> None:
         self.world.deliver_all()
         self.world.step()
 
     @rule(after=st.integers(0, 6))
-    def die_in_the_middle(self, after: int) -> None:
+    def crash_during_a_reconcile(self, after: int) -> None:
         self.world.step(after)
 
     @rule(after=st.integers(0, 6))
-    def lose_an_answer(self, after: int) -> None:
+    def lose_a_response(self, after: int) -> None:
         self.world.step(lost=after)
 
     @rule()
-    def start_anew(self) -> None:
+    def restart_controller(self) -> None:
         self.world.restart()
 
     @rule(kind=st.sampled_from(KINDS), most=st.integers(1, 3))
-    def hear(self, kind: str, most: int) -> None:
+    def deliver_event(self, kind: str, most: int) -> None:
         self.world.deliver(kind, most)
 
     @rule(kind=st.sampled_from(["jobs", "commands"]))
-    def hear_again(self, kind: str) -> None:
+    def redeliver_event(self, kind: str) -> None:
         self.world.repeat(kind)
 
     @rule(kind=st.sampled_from(["pods", "groups"]))
-    def look_at_all_again(self, kind: str) -> None:
+    def resync(self, kind: str) -> None:
         self.world.relist(kind)
 
     # The scheduler and the nodes.
@@ -174,7 +174,7 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: self.exists)
     @rule(least=st.integers(0, 6))
-    def ask_for_less_or_more(self, least: int) -> None:
+    def change_min_available(self, least: int) -> None:
         self._edit(minAvailable=min(least, self.world.read().spec.replicas))
 
     @precondition(lambda self: self.exists)
@@ -216,8 +216,8 @@ class Life(RuleBasedStateMachine):
     # What always holds.
 
     @invariant()
-    def versions_and_retries_only_grow_and_each_retry_has_a_cause(self) -> None:
-        if self.told:
+    def versions_and_retries_grow_and_each_retry_has_a_cause(self) -> None:
+        if self.has_status:
             now = (self.world.status["version"], self.world.status["retryCount"])
             assert now[0] >= self.last[0]
             assert now[1] >= self.last[1]
@@ -226,8 +226,8 @@ class Life(RuleBasedStateMachine):
             assert now[1] <= self.causes + self.world.births
 
     @invariant()
-    def one_phase_is_true_and_says_why(self) -> None:
-        if self.told:
+    def exactly_one_phase_condition_with_a_reason(self) -> None:
+        if self.has_status:
             held = [one for one in self.world.status["conditions"] if one["status"] == "True"]
             assert [one["type"] for one in held] == [self.world.phase]
             assert self.world.message
@@ -277,7 +277,7 @@ class Life(RuleBasedStateMachine):
             assert set(filled) <= kept, filled
 
 
-Life.TestCase.settings = settings(
+JobMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-TestLife = Life.TestCase
+TestLife = JobMachine.TestCase

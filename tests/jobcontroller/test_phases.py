@@ -5,11 +5,11 @@ from volcanopy.api.lifecycle import Action
 from volcanopy.jobcontroller.phases import FINISHED, LEADS_TO, LIVE, STOPPED, TRANSITIONS, Step, Stop
 
 
-def test_every_pair_is_decided() -> None:
+def test_every_pair_has_a_transition() -> None:
     assert set(TRANSITIONS) == {(phase, action) for phase in Phase for action in Action}
 
 
-def test_finished_jobs_stay_what_they_are() -> None:
+def test_finished_jobs_keep_their_phase() -> None:
     assert {TRANSITIONS[phase, action] for phase in FINISHED for action in Action} == {Step()}
 
 
@@ -19,13 +19,13 @@ def test_a_stopped_job_can_only_be_resumed() -> None:
         assert does == {Action.RESUME_JOB: Phase.RESTARTING}
 
 
-def test_only_restarts_cost_a_retry_and_only_they_take_finished_pods() -> None:
+def test_only_restarts_count_as_retry_and_delete_finished_pods() -> None:
     for (_, action), step in TRANSITIONS.items():
         restart = action.startswith("Restart") and step.to is not None
         assert step.costs_retry == restart
         assert (step.stop in {Stop.ALL, Stop.TARGET}) == restart
 
 
-def test_every_phase_but_the_last_ones_is_left_somehow() -> None:
+def test_every_phase_but_the_final_ones_has_an_exit() -> None:
     assert set(LEADS_TO) == set(Phase) - STOPPED
     assert set(Phase) == LIVE | STOPPED | {Phase.ABORTING, Phase.COMPLETING, Phase.TERMINATING}

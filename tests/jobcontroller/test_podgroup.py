@@ -19,7 +19,9 @@ def read(*tasks: Any, **spec: Any) -> BatchJob:
 @pytest.mark.parametrize(
     ("member", "master", "worker", "cpu"), [(3, 1, 1, 200), (3, 1, None, 250), (2, 1, 1, 150), (2, None, 1, 100)]
 )
-def test_the_pods_that_matter_most_are_counted(member: int, master: int | None, worker: int | None, cpu: int) -> None:
+def test_min_resources_count_the_pods_of_highest_priority(
+    member: int, master: int | None, worker: int | None, cpu: int
+) -> None:
     first = task("master", 2, cpu="50m", **({"minAvailable": master} if master else {}))
     first["template"]["spec"]["priorityClassName"] = "high"
     second = task("worker", 2, cpu="100m", **({"minAvailable": worker} if worker else {}))
@@ -112,17 +114,17 @@ def test_partitions_are_sub_groups() -> None:
         ({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "resources": {"requests": {"cpu": "5"}}}, 5000),
     ],
 )
-def test_a_pod_counts_for_what_it_asks_at_its_peak(spec: dict[str, Any], cpu: int) -> None:
+def test_a_pod_counts_with_its_peak_requests(spec: dict[str, Any], cpu: int) -> None:
     assert pod_usage(spec)["cpu"] == cpu
 
 
-def test_a_group_that_is_as_it_should_be_is_left_alone_however_its_quantities_are_written() -> None:
+def test_an_equal_group_is_not_updated_for_another_quantity_format() -> None:
     desired = pod_group_spec(read(task(replicas=2, cpu="1500m")), read(task(replicas=2, cpu="1500m")).spec.tasks, {})
     found = desired | {"minResources": desired["minResources"] | {"cpu": "3000m", "requests.cpu": 3}}
     assert changes(desired, msgspec.convert({"metadata": {}, "spec": found}, PodGroup)) == {}
 
 
-def test_what_is_no_longer_wanted_is_taken_out_by_name() -> None:
+def test_outdated_fields_are_removed_by_name() -> None:
     before = pod_group_spec(read(task("a"), task("b")), read(task("a"), task("b")).spec.tasks, {})
     after = pod_group_spec(read(task("a")), read(task("a")).spec.tasks, {})
     patch = changes(after, msgspec.convert({"metadata": {}, "spec": before}, PodGroup))

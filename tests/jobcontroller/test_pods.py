@@ -85,7 +85,7 @@ def test_the_objects_of_svc() -> None:
     assert world.status["controlledResources"] == {"plugin-svc": "svc"}
 
 
-def test_scaling_renews_the_hosts_and_nothing_else() -> None:
+def test_scaling_updates_only_the_hosts() -> None:
     world = World(job(task(replicas=1), plugins={"svc": ["--disable-network-policy"], "ssh": []})).started()
     config = dict(world.objects["Secret/job-ssh"]["stringData"])
     world.edit(tasks=[task(replicas=2)])
@@ -98,7 +98,7 @@ def test_scaling_renews_the_hosts_and_nothing_else() -> None:
     assert "NetworkPolicy/job" not in world.objects
 
 
-def test_a_fixed_hostname_is_one_host() -> None:
+def test_a_fixed_hostname_gives_one_host() -> None:
     fixed = task("a", 2)
     fixed["template"]["spec"] |= {"hostname": "h", "subdomain": "d"}
     world = World(job(fixed, plugins={"svc": [], "ssh": []})).settle()
@@ -106,7 +106,7 @@ def test_a_fixed_hostname_is_one_host() -> None:
     assert "Host h\n  HostName h.d\n  Port 22\n" in world.objects["Secret/job-ssh"]["stringData"]["config"]
 
 
-def test_ssh_finds_the_longest_task_name_first() -> None:
+def test_ssh_matches_the_longest_task_name_first() -> None:
     world = World(job(task("a"), task("a-b"), plugins={"ssh": ["--ssh-port=2022"]})).settle()
     config = world.objects["Secret/job-ssh"]["stringData"]["config"]
     assert config.index("Host job-a-b-*") < config.index("Host job-a-*")
@@ -128,7 +128,7 @@ def test_partitions_are_labelled() -> None:
     assert ids == ["0", "0", "1", "1", "2", "2"]
 
 
-def test_volumes_are_mounted_in_every_container_and_claims_made_once() -> None:
+def test_volumes_are_mounted_in_every_container_and_claims_created_once() -> None:
     volumes = [
         {"mountPath": "/data", "volumeClaimName": "mine"},
         {"mountPath": "/more", "volumeClaimName": "mine"},
@@ -141,14 +141,14 @@ def test_volumes_are_mounted_in_every_container_and_claims_made_once() -> None:
     assert world.objects["PersistentVolumeClaim/job-volume-2"]["spec"] == {"accessModes": ["ReadWriteOnce"]}
 
 
-def test_what_the_template_says_comes_before_what_the_job_says() -> None:
+def test_template_fields_precede_job_fields() -> None:
     own = task()
     own["template"]["spec"] |= {"schedulerName": "other", "priorityClassName": "low", "restartPolicy": "OnFailure"}
     spec = pods_of(job(own, priorityClassName="high"))["job-a-0"]["spec"]
     assert (spec["schedulerName"], spec["priorityClassName"], spec["restartPolicy"]) == ("other", "low", "OnFailure")
 
 
-def test_a_disruption_budget_is_handed_down_and_one_of_two_only() -> None:
+def test_a_disruption_budget_is_copied_with_one_of_its_two_fields() -> None:
     notes = {"volcanopy.io/jdb-min-available": "1", "volcanopy.io/jdb-max-unavailable": "2"}
     annotations = pods_of(job(annotations=notes))["job-a-0"]["metadata"]["annotations"]
     assert [key for key in annotations if "jdb" in key] == ["volcanopy.io/jdb-min-available"]

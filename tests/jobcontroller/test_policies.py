@@ -41,7 +41,9 @@ RESTART = {"event": "PodFailed", "action": "RestartJob"}
         ([], [{"events": ["PodFailed", "PodEvicted"], "action": "AbortJob"}], "PodEvicted", 0, "AbortJob"),
     ],
 )
-def test_policies_decide(of_task: list[Any], of_job: list[Any], event: str, exit_code: int, action: str | None) -> None:
+def test_policies_give_the_expected_action(
+    of_task: list[Any], of_job: list[Any], event: str, exit_code: int, action: str | None
+) -> None:
     spec = BatchJob.read(job(task("a", policies=of_task), policies=of_job)).spec
     codes = (exit_code,) if exit_code else ()
     response = respond(spec, JobEvent(Event(event), "a", exit_codes=codes))

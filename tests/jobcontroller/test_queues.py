@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.jobcontroller.queueworld import QueueWorld
+from tests.jobcontroller.queue_world import QueueWorld
 from volcanopy.api.scheduling import PodGroupPhase, QueueState
 from volcanopy.jobcontroller.queues import SHUT, TRANSITIONS, QueueAction, QueueObserved, reconcile_queue
 
@@ -15,7 +15,7 @@ OPEN, CLOSING, CLOSED, UNKNOWN = QueueState.OPEN, QueueState.CLOSING, QueueState
 RUNNING, COMPLETED = PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED
 
 
-def test_every_pair_is_decided() -> None:
+def test_every_pair_has_a_transition() -> None:
     assert set(TRANSITIONS) == set(itertools.product(QueueState, QueueAction))
     assert {TRANSITIONS[state, QueueAction.OPEN] for state in QueueState} == {OPEN}
     assert {TRANSITIONS[state, QueueAction.CLOSE] for state in QueueState} == SHUT
@@ -31,7 +31,7 @@ def test_every_pair_is_decided() -> None:
         ("", {OPEN: OPEN, CLOSING: CLOSING, CLOSED: CLOSED, UNKNOWN: UNKNOWN}),
     ],
 )
-def test_what_each_action_does_in_each_state(
+def test_actions_in_each_state(
     state: QueueState | None, busy: bool, action: str, ends: dict[QueueState, QueueState]
 ) -> None:
     world = QueueWorld({"q": "root"})
@@ -45,7 +45,7 @@ def test_what_each_action_does_in_each_state(
     assert not world.commands["q"] if action else True
 
 
-def test_a_queue_is_closed_when_what_is_in_it_has_ended() -> None:
+def test_a_queue_is_closed_when_its_jobs_have_ended() -> None:
     world = QueueWorld({"q": "root"})
     world.fill("q", RUNNING, 2)
     world.ask("CloseQueue", "q", message="maintenance")
@@ -61,7 +61,7 @@ def test_a_queue_is_closed_when_what_is_in_it_has_ended() -> None:
     ]
 
 
-def test_children_close_and_open_with_their_parent_but_not_those_that_were_closed_themselves() -> None:
+def test_children_close_and_open_with_their_parent_unless_closed_explicitly() -> None:
     world = QueueWorld({"q1": "root", "q11": "q1", "q111": "q11", "q12": "q1"})
     world.ask("CloseQueue", "q12")
     world.settle()
@@ -73,7 +73,7 @@ def test_children_close_and_open_with_their_parent_but_not_those_that_were_close
     assert not any(world.marked(name) for name in world.raw)
 
 
-def test_opening_below_a_closed_queue_is_refused_and_says_what_to_do() -> None:
+def test_opening_a_child_of_a_closed_queue_is_rejected_with_the_remedy() -> None:
     world = QueueWorld({"q1": "root", "q11": "q1"})
     world.ask("CloseQueue", "q1")
     world.settle().events.clear()
@@ -84,7 +84,7 @@ def test_opening_below_a_closed_queue_is_refused_and_says_what_to_do() -> None:
     assert world.states() == {"q1": "Closed", "q11": "Closed"}
 
 
-def test_an_order_for_a_child_waits_for_the_orders_of_its_parent() -> None:
+def test_a_command_for_a_child_waits_for_the_commands_of_its_parent() -> None:
     """Both closed by themselves, both told to open at once: whoever is looked at first, both open."""
     world = QueueWorld({"q1": "root", "q11": "q1"})
     for name in ("q11", "q1"):
@@ -98,7 +98,7 @@ def test_an_order_for_a_child_waits_for_the_orders_of_its_parent() -> None:
     assert "CommandRejected" not in "".join(world.events)
 
 
-def test_closing_what_its_parent_has_closed_keeps_it_closed() -> None:
+def test_a_child_closed_explicitly_stays_closed_when_its_parent_opens() -> None:
     world = QueueWorld({"q1": "root", "q11": "q1"})
     world.ask("CloseQueue", "q1")
     world.settle()
@@ -118,7 +118,7 @@ def test_a_queue_that_moves_under_another_follows_that_one() -> None:
     assert world.settle().state("q") is CLOSED
 
 
-def test_the_parent_is_written_down_and_the_root_has_none() -> None:
+def test_the_parent_is_defaulted_and_the_root_has_none() -> None:
     world = QueueWorld({"q": ""}).settle()
     assert world.raw["q"]["spec"] == {"parent": "root"}
     assert world.raw["root"]["spec"] == {}
@@ -132,7 +132,7 @@ def test_the_parent_is_written_down_and_the_root_has_none() -> None:
         ("CloseQueue", "q", "other", "target.uid does not match the UID of the queue"),
     ],
 )
-def test_an_order_that_cannot_be_carried_out_is_refused_in_words(action: str, name: str, uid: str, told: str) -> None:
+def test_an_invalid_command_is_rejected_with_a_message(action: str, name: str, uid: str, told: str) -> None:
     world = QueueWorld({"q": "root"})
     world.ask(action, name, uid)
     world.settle()
@@ -147,7 +147,7 @@ def test_a_command_without_a_uid_is_for_the_queue_of_that_name() -> None:
     assert world.settle().states() == {"q": "Closed"}
 
 
-def test_a_queue_whose_parent_is_missing_stays_as_it_is() -> None:
+def test_a_queue_with_a_missing_parent_is_not_changed() -> None:
     world = QueueWorld({"q": "nowhere"})
     for marked in (False, True):
         world.set_state("q", CLOSED, marked)
@@ -164,7 +164,7 @@ def test_counts_are_written_where_they_differ() -> None:
     assert str(world.plan("q")) == "status: running=0"
 
 
-def test_a_queue_that_is_going_is_left_alone() -> None:
+def test_a_terminating_queue_is_ignored() -> None:
     world = QueueWorld({"q": "root"})
     world.raw["q"]["metadata"]["deletionTimestamp"] = "2026-03-02T08:00:00Z"
     assert reconcile_queue(world.queue("q"), QueueObserved()).effects == ()
@@ -218,7 +218,7 @@ class Tree(RuleBasedStateMachine):
         assert (world.is_shut(name), world.marked(name)) == before
 
     @rule(name=st.sampled_from([*TREE]), action=st.sampled_from([*QueueAction]), crash=st.integers(0, 4))
-    def obeyed_in_spite_of_a_crash(self, name: str, action: QueueAction, crash: int) -> None:
+    def commands_are_executed_despite_a_crash(self, name: str, action: QueueAction, crash: int) -> None:
         world = self.world.settle()
         world.ask(action, name)
         world.look(name, crash)

@@ -22,7 +22,7 @@ from tests.jobcontroller.world import World, job, task
         (job(task(replicas=2)), "UR", "Running"),
     ],
 )
-def test_how_a_running_job_goes_on(spec: dict[str, Any], phases: str, expected: str) -> None:
+def test_the_next_phase_of_a_running_job(spec: dict[str, Any], phases: str, expected: str) -> None:
     words = {"S": "Succeeded", "F": "Failed", "R": "Running", "P": "Pending", "U": "Unknown"}
     world = World(spec).started()
     for name, letter in zip(sorted(world.pods), phases, strict=True):
@@ -30,7 +30,7 @@ def test_how_a_running_job_goes_on(spec: dict[str, Any], phases: str, expected: 
     assert world.settle().phase == expected
 
 
-def test_the_time_that_a_job_ran_does_not_count_its_waiting() -> None:
+def test_the_running_time_of_a_job_excludes_waiting() -> None:
     world = World(job()).settle().wait(minutes=10).admit().settle().run().settle().wait(minutes=5)
     assert world.succeed().settle().status["runningDuration"] == "5m0s"
 
@@ -58,14 +58,14 @@ def test_the_time_that_a_job_ran_does_not_count_its_waiting() -> None:
         (job(task(replicas=3), minSuccess=1), "SRR", "1/1 required pods succeeded"),
     ],
 )
-def test_a_job_says_how_it_ended(spec: dict[str, Any], phases: str, message: str) -> None:
+def test_a_finished_job_has_a_message(spec: dict[str, Any], phases: str, message: str) -> None:
     world = World(spec).started()
     for name, letter in zip(world.pods, phases, strict=True):
         world.set_phase({"S": "Succeeded", "F": "Failed", "R": "Running"}[letter], name, exit_code=137)
     assert world.settle().message == message
 
 
-def test_a_pod_that_its_node_took_away_says_why() -> None:
+def test_a_pod_lost_with_its_node_has_a_reason() -> None:
     world = World(job()).started()
     world.pods["job-a-0"]["status"] = {"phase": "Failed", "reason": "Evicted"}
     assert world.settle().message == 'task "a": 0/1 required pods succeeded: pod job-a-0 failed: Evicted'

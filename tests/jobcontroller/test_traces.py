@@ -32,7 +32,7 @@ def admitted(*pods: str) -> list[str]:
 TWO = ("job-a-0", "job-a-1")
 
 
-def test_a_job_that_goes_well() -> None:
+def test_a_successful_job() -> None:
     world = World(job(task(replicas=2), plugins=SVC))
     assert writes(world) == [
         'status Pending: waiting for admission to queue "default"',
@@ -72,7 +72,7 @@ def test_a_job_that_is_restarted_until_it_has_failed() -> None:
     assert list(world.pods) == ["job-a-0"]
 
 
-def test_a_pod_that_is_restarted_keeps_everything_else() -> None:
+def test_restarting_a_pod_changes_nothing_else() -> None:
     """Its PodGroup stays admitted, its service and its keys are not touched."""
     policies = [{"event": "PodFailed", "action": "RestartPod"}]
     world = World(job(task(replicas=2), plugins={"ssh": [], "svc": []}, policies=policies)).started()
@@ -139,7 +139,7 @@ def test_a_job_that_grows() -> None:
     assert writes(world.run()) == ["status Running: 4/4 pods running"]
 
 
-def test_partitions_are_numbered_through_and_restarted_one_by_one() -> None:
+def test_partitions_are_numbered_and_restarted_individually() -> None:
     policy = {"totalPartitions": 3, "partitionSize": 2}
     policies = [{"event": "PodFailed", "action": "RestartPartition"}]
     world = World(job(task(replicas=6, partitionPolicy=policy, policies=policies))).started()
@@ -162,7 +162,7 @@ def test_how_many_pods_a_task_of_partitions_needs(least: Json, needed: int) -> N
     assert world.pod_group["spec"]["minMember"] == needed
 
 
-class TestOfEarlierTimes:
+class TestEarlierVersions:
     """What happened to pods that the job has done with, or never had, is no reason to act."""
 
     def test_a_pod_of_an_earlier_version_that_fails(self) -> None:

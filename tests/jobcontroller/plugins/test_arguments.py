@@ -57,7 +57,7 @@ def test_arguments_are_those_of_a_command_line(given: list[str], expected: tuple
         ),
     ],
 )
-def test_a_wrong_argument_is_refused_with_the_usage(given: list[str], says: str) -> None:
+def test_an_invalid_argument_is_rejected_with_the_usage(given: list[str], says: str) -> None:
     with pytest.raises(PluginError) as caught:
         read_arguments("ssh", SshArguments, given)
     assert str(caught.value).startswith(says)
@@ -65,7 +65,7 @@ def test_a_wrong_argument_is_refused_with_the_usage(given: list[str], says: str)
 
 
 @pytest.mark.parametrize("name", JOB_PLUGINS)
-def test_every_plugin_refuses_what_it_does_not_know(name: str) -> None:
+def test_every_plugin_rejects_unknown_arguments(name: str) -> None:
     (says,) = problems(job(named("master", 1), plugins={name: ["--colour=red"]}))
     assert says.startswith(f"spec.plugins.{name}: argument --colour of plugin {name} is not known. {name} takes ")
 
@@ -94,17 +94,17 @@ def test_plugins_see_a_pod_in_a_fixed_order() -> None:
         ("hcclrank", set()),
     ],
 )
-def test_a_plugin_brings_those_that_it_needs(name: str, brings: set[str]) -> None:
+def test_a_plugin_enables_its_dependencies(name: str, brings: set[str]) -> None:
     tasks = named("master", 1), named("worker", 1, "worker"), named("head", 1, "head")
     assert {plugin.name for plugin in at_work(job(*tasks, plugins={name: []}))} == {name} | brings
 
 
-def test_what_a_plugin_brings_keeps_the_arguments_that_the_job_gives() -> None:
+def test_an_enabled_dependency_keeps_the_arguments_of_the_job() -> None:
     found = at_work(job(named("master", 1), plugins={"mpi": [], "ssh": ["--ssh-port=2022"]}))
     assert next(plugin for plugin in found if plugin.name == "ssh").arguments.ssh_port == 2022
 
 
-def test_what_was_brought_is_made_listed_and_taken_away() -> None:
+def test_objects_of_dependencies_are_created_listed_and_deleted() -> None:
     world = World(job(task("master"), task("worker", 2), plugins={"mpi": []})).started()
     made = {"ConfigMap/job-svc", "Service/job", "NetworkPolicy/job", "Secret/job-ssh", "ConfigMap/job-mpi"}
     assert set(world.objects) == made
@@ -169,15 +169,15 @@ def test_every_problem_with_plugins_has_its_path() -> None:
         ),
     ],
 )
-def test_a_job_that_a_plugin_cannot_serve_is_refused(manifest: Json, says: str) -> None:
+def test_a_job_that_a_plugin_does_not_support_is_rejected(manifest: Json, says: str) -> None:
     assert problems(manifest) == [says]
 
 
-def test_a_large_job_is_served_without_the_environment() -> None:
+def test_a_large_job_is_accepted_without_the_environment() -> None:
     assert not problems(job(task(replicas=10_000), plugins={"svc": ["--inject-hosts-env=false"]}))
 
 
-def test_a_job_that_was_admitted_all_the_same_waits_and_says_why() -> None:
+def test_an_unsupported_job_in_the_store_waits_with_a_reason() -> None:
     world = World(job(task("worker"), plugins={"mpi": []})).settle()
     assert (world.phase, world.pods, world.objects) == ("Pending", {}, {})
     assert world.message.startswith('Not found: task "master"')
@@ -204,19 +204,19 @@ class Next(Base):
     implies = ("base",)
 
 
-def test_plugins_may_derive_from_each_other_and_bring_each_other() -> None:
+def test_plugins_may_inherit_from_and_depend_on_each_other() -> None:
     registry = {"base": Base, "next": Next}
     found = plugins_of(BatchJob.read(job(plugins={"next": ["--leader=a"]})), registry)
     assert [(plugin.name, plugin.arguments.leader) for plugin in found] == [("base", "leader"), ("next", "a")]
 
 
-def test_only_objects_that_the_controller_can_make_are_asked_for() -> None:
+def test_plugins_create_only_objects_that_the_controller_supports() -> None:
     told = "no Deployment can be made for a job: it must be one of ConfigMap, Secret, Service, NetworkPolicy, "
     with pytest.raises(PluginError, match=told):
         Needed({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}})
     assert set(OBJECT_KINDS) == set(_OBJECTS)
 
 
-def test_a_plugin_that_is_brought_and_missing_is_named() -> None:
+def test_a_missing_dependency_is_named() -> None:
     with pytest.raises(PluginError, match='Not found: job plugin "next": job plugins are "base"'):
         plugins_of(BatchJob.read(job(plugins={"base": []})), {"base": Base})

@@ -115,7 +115,7 @@ def test_an_mpi_job_without_workers_runs_in_its_master() -> None:
     assert "ConfigMap/job-mpi" not in objects(manifest)
 
 
-def test_a_list_of_hosts_that_no_program_could_be_started_with_is_left_to_the_hostfile() -> None:
+def test_a_too_long_host_list_is_only_in_the_hostfile() -> None:
     workers = 8_000
     arguments = {"mpi": [], "svc": ["--inject-hosts-env=false"]}
     manifest = job(task("master"), task("worker", workers), plugins=arguments)
@@ -137,7 +137,7 @@ def test_ray_workers_join_the_head_at_its_own_port() -> None:
     assert "job-head-0.job" in hosts(CASES["ray"])
 
 
-def test_the_service_of_rays_head_reaches_the_head_alone_whatever_its_ports_are_called() -> None:
+def test_the_ray_head_service_selects_only_the_head() -> None:
     manifest = job(named("head", 1, "head"), named("worker", 1, "worker"), plugins={"ray": []})
     container = manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     container["ports"] = [{"name": "redis", "containerPort": 6379}]
@@ -149,7 +149,7 @@ def test_the_service_of_rays_head_reaches_the_head_alone_whatever_its_ports_are_
     assert {port["targetPort"] for port in service["ports"]} == open_ports == {6379, 8265, 10001}
 
 
-def test_every_argument_of_ray_is_heard() -> None:
+def test_every_argument_of_ray_is_used() -> None:
     made = pods(CASES["ray-arguments"])
     head = ray_start(made["job-boss-0"]["spec"]["containers"][0]["command"])
     assert (head["port"], head["dashboard-port"], head["ray-client-server-port"]) == ("6380", "8266", "10002")
@@ -171,7 +171,7 @@ def test_tensorflow_accepts_the_cluster_and_finds_every_pod_in_it(
     assert len(seen) == ps + workers + chief + evaluator
 
 
-def test_the_composed_example_has_this_configuration_to_the_letter() -> None:
+def test_the_composed_example_has_exactly_this_configuration() -> None:
     manifest = job(
         task("ps"), task("gpu-worker", 2), name="tf", plugins={"tensorflow": ["--worker=gpu-worker"], "svc": []}
     )
@@ -181,19 +181,19 @@ def test_the_composed_example_has_this_configuration_to_the_letter() -> None:
     )
 
 
-def test_a_single_pod_is_no_cluster() -> None:
+def test_a_single_pod_has_no_cluster_configuration() -> None:
     (pod,) = pods(job(task("anything"), plugins={"tensorflow": []})).values()
     assert "TF_CONFIG" not in environment(pod)
 
 
-def test_jax_processes_are_counted_through_and_the_first_serves() -> None:
+def test_jax_processes_are_numbered_and_the_first_is_the_coordinator() -> None:
     made = pods(CASES["jax"])
     told = {name: jax_initialize(environment(pod)) for name, pod in made.items()}
     assert told == {f"job-worker-{index}": ("job-worker-0.job:6666", 2, index) for index in (0, 1)}
     assert [bool(pod["spec"]["containers"][0].get("ports")) for pod in made.values()] == [True, False]
 
 
-def test_paddle_serves_on_the_first_node_and_is_found_by_the_others() -> None:
+def test_the_paddle_master_is_the_first_node() -> None:
     made = pods(CASES["paddle"])
     assert paddle_launch(environment(made["job-worker-0"]), "10.0.0.1") == (True, 2, 0)
     assert paddle_launch(environment(made["job-worker-1"]), "10.0.0.2") == (False, 2, 1)
@@ -216,7 +216,7 @@ def test_ascend_ranks_count_masters_then_workers() -> None:
     }
 
 
-def test_ascend_ranks_follow_pytorch_and_what_the_user_says() -> None:
+def test_ascend_ranks_follow_pytorch_and_user_values() -> None:
     tasks = named("master", 1), named("more", 2), named("other", 1), named("said", 1)
     tasks[3]["template"]["metadata"] = {"annotations": {"hccl/rankIndex": "9"}}
     made = pods(job(*tasks, plugins={"hcclrank": [], "pytorch": ["--worker=more"]}))

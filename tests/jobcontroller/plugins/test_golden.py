@@ -11,11 +11,11 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_pods_are_as_the_file_says(name: str) -> None:
+def test_the_pods_equal_the_golden_file(name: str) -> None:
     assert golden(CASES[name]) == (GOLDEN / f"{name}.yaml").read_text()
 
 
-def test_there_is_a_file_for_each_plugin_and_none_besides() -> None:
+def test_each_plugin_has_a_golden_file() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
     assert set(JOB_PLUGINS) <= set(CASES)
 
@@ -25,7 +25,7 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_object_belongs_to_the_job_and_goes_with_it(name: str) -> None:
+def test_every_object_is_owned_by_the_job(name: str) -> None:
     for found in objects(CASES[name]).values():
         (owner,) = found["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("BatchJob", "u1", True)

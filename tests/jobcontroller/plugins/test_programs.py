@@ -46,7 +46,7 @@ def test_ssh_reaches_every_pod_by_its_name_and_by_its_address(host: str, address
 
 
 @needs_ssh
-def test_ssh_leaves_other_hosts_alone(tmp_path: Path) -> None:
+def test_the_ssh_configuration_does_not_affect_other_hosts(tmp_path: Path) -> None:
     manifest = job(named("a", 2), plugins={"ssh": ["--ssh-port=2022"]})
     assert reached(manifest, "example.com", tmp_path) == ("example.com", 22)
 
@@ -57,14 +57,14 @@ def wait(port: int, seconds: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
 
 
-def test_a_worker_starts_when_the_master_answers() -> None:
+def test_a_worker_starts_when_the_master_is_reachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as master:
         port = master.getsockname()[1]
         run = wait(port, 5)
     assert (run.returncode, run.stdout, run.stderr) == (0, f"127.0.0.1:{port} answers\n", "")
 
 
-def test_a_worker_fails_when_the_master_never_answers() -> None:
+def test_a_worker_fails_when_the_master_is_never_reachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     run = wait(port, 1)
@@ -75,7 +75,7 @@ def test_a_worker_fails_when_the_master_never_answers() -> None:
     ]
 
 
-def test_waiting_costs_the_pod_nothing_and_keeps_its_quality_of_service() -> None:
+def test_the_init_container_changes_neither_requests_nor_qos_class() -> None:
     tasks = task("master"), task("worker")
     amounts = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
     tasks[1]["template"]["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
@@ -85,7 +85,7 @@ def test_waiting_costs_the_pod_nothing_and_keeps_its_quality_of_service() -> Non
     assert waiting["resources"] == {kind: {"cpu": "2", "memory": "1Gi"} for kind in ("limits", "requests")}
 
 
-def test_a_pod_that_waits_already_does_not_wait_twice() -> None:
+def test_an_existing_wait_container_is_not_added_again() -> None:
     worker = named("worker", 1, initContainers=[{"name": WAITING, "image": "mine"}])
     made = pods(job(task("master"), worker, plugins={"pytorch": ["--wait-master-enabled"]}))
     assert [one["image"] for one in made["job-worker-0"]["spec"]["initContainers"]] == ["mine"]
