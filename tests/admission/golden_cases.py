@@ -50,7 +50,7 @@ def _queue(said: Json) -> Queue:
 
 
 def world(said: Json) -> Context:
-    """What is known, as a case tells it."""
+    """The cluster state that admission knows in a case."""
     listed = [{"name": "root"}, {"name": "default"}, *said.get("queues", ())]
     queues = {one["name"]: _queue(one) for one in listed}
     groups = [msgspec.convert(one, PodGroup) for one in said.get("podGroups", ())]
@@ -95,7 +95,7 @@ def question(said: Json) -> Json:
 
 
 def answered(said: Json) -> Json:
-    """What admission says, in the form of ``output.yaml``."""
+    """The response of admission, in the form of ``output.yaml``."""
     response = review(question(said), world(said))["response"]
     found: Json = {"allowed": response["allowed"]}
     if not response["allowed"]:

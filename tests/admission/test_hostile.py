@@ -1,4 +1,4 @@
-"""Whatever is sent, there is an answer in JSON that says yes or no. (How fast is measured in bench/admission.py.)"""
+"""Every malformed or hostile review gets a JSON response. (Its duration is measured in bench/admission.py.)"""
 
 import asyncio
 import json

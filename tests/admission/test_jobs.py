@@ -1,4 +1,4 @@
-"""What a job by itself is refused for at admission, beyond its schema; and what it is not refused for."""
+"""Validation of single jobs beyond the schema."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def task(name: str = "a", *, resources: Json | None = None, init: Json | None = 
 
 
 def refusals(*tasks: Json, **spec: Any) -> list[str]:
-    """What is said against a job."""
+    """The problems of a job."""
     metadata = {"name": "j", "namespace": "ns"}
     found = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "metadata": metadata}
     return [str(one) for one in job_problems(found | {"spec": {"tasks": list(tasks), **spec}}, plugin_problems)]

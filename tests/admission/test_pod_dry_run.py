@@ -1,4 +1,4 @@
-"""Which pods the API server is asked about, and what its answers come to: all of it as data."""
+"""Dry runs of pods as pure functions: the requests to the API server and the meaning of its responses."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -125,7 +125,7 @@ POD = {
 
 
 def said(answer: DryRunResult, policy: AdmissionPolicy | None = None, *, immediate: bool = True) -> list[str]:
-    """What is told: problems, and warnings with a mark before them."""
+    """The problems, and the warnings with a mark before them."""
     trial = DryRun("spec.tasks[3].template", TEMPLATE, POD, immediate)
     told = dry_run_findings([(trial, answer)], policy or AdmissionPolicy())
     return [f"warning: {one.problem}" if isinstance(one, AdmissionWarning) else str(one) for one in told]

@@ -1,4 +1,4 @@
-"""What is refused when it is submitted, with the path and the rule, all of it at once."""
+"""Validation at submission: all problems are reported together, with path and rule."""
 
 import base64
 import json
@@ -63,7 +63,7 @@ def ask(found: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io
 
 
 def refusals(found: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io") -> list[str]:
-    """What is said against an object."""
+    """The problems of an object."""
     response = ask(found, operation, group)
     return response["status"]["message"].split("; ") if not response["allowed"] else []
 

@@ -1,4 +1,4 @@
-"""The definitions that are installed say what the models say, and an API server accepts them."""
+"""The CustomResourceDefinitions are generated from the models, and an API server accepts them."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Schedules: the times that they name, also where the clock is changed, and what is said about those that name none."""
+"""Cron schedules: their times, also across clock changes, and the errors of invalid ones."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The requests that both servers must answer alike, in small stories. Each story has a namespace of its own."""
+"""Request sequences that both servers must answer equally. Each has its own namespace."""
 
 from tests.contract.objects import (
     DECODER,

@@ -84,7 +84,7 @@ SCALE = "the real server reads the replicas of a scalable kind a second time, an
 
 
 def widget(name: str = "w", **spec: Any) -> dict[str, Any]:
-    """A widget; small unless said otherwise."""
+    """A widget; small by default."""
     return {
         "apiVersion": "contract.example.io/v1",
         "kind": "Widget",

@@ -1,4 +1,4 @@
-"""The requests about pods that both servers must answer alike, in small stories."""
+"""Request sequences about pods that both servers must answer equally."""
 
 from tests.contract.objects import PODS, binding, demanding, pod
 from tests.contract.servers import MERGE, STRATEGIC, Step

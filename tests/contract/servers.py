@@ -50,7 +50,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said: code, body, and the texts of its warnings."""
+    """The response of a server: code, body, and the texts of its warnings."""
 
     code: int
     body: Any

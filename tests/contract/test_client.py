@@ -211,7 +211,7 @@ class Belated(Client):
 
 
 async def test_an_expired_version_neither_loses_nor_duplicates_changes(connection: Connection, namespace: str) -> None:
-    """One server may still know its history since then, the other says that it is gone: it comes to the same."""
+    """One server may still have its history since then, the other answers 410 Gone: the result is the same."""
     async with Belated(connection) as client:
         await client.create(PODS, namespace, pod("p"))
         async with following(client, FakeTime(), namespace) as (_, follower):

@@ -23,7 +23,7 @@ from tests.controlplane.plane import CONTROLLERS, ControlPlane, StartError
 
 
 def main() -> int:
-    """Start, say where, wait for the end."""
+    """Start the control plane, print its addresses, wait for the end."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.controlplane", description="A real control plane on loopback."
     )

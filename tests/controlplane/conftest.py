@@ -1,4 +1,4 @@
-"""A control plane for the tests of its own harness, with a kind of its own: they hold whatever the chart says."""
+"""A control plane for the tests of the harness, with its own kind, independent of the chart."""
 
 from collections.abc import Iterator
 

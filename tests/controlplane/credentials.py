@@ -1,4 +1,4 @@
-"""Keys, certificates and kubeconfigs of one throw-away cluster: a CA of its own, and whoever that CA vouches for."""
+"""Keys, certificates and kubeconfigs of one temporary cluster: its own CA, and the clients signed by it."""
 
 import base64
 import ipaddress
@@ -88,7 +88,7 @@ class Authority:
         builder = self._builder(subject, key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-        # Python 3.13 and later refuse a chain whose links are not named.
+        # Python 3.13 and later reject a chain without key identifiers.
         issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(issuer_id, critical=False)
         if names:

@@ -51,7 +51,7 @@ class StartError(Exception):
 
 
 class CreateError(Exception):
-    """The API server answered `status`, not 2xx; `body` is what it said, a Status object as a rule."""
+    """The API server answered `status`, not 2xx; `body` is the response, usually a Status object."""
 
     def __init__(self, method: str, path: str, status: int, body: Any) -> None:
         self.status, self.body = status, body

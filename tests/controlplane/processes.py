@@ -79,7 +79,7 @@ class ProcessGroup:
         return {name: process.pid for name, process in self._running.items()}
 
     def log(self, name: str) -> Path:
-        """Return the file that holds what the program wrote, stdout and stderr together."""
+        """Return the file with the output of the program, stdout and stderr together."""
         return self.directory / f"{name}.log"
 
     def tails(self, lines: int = 25) -> str:

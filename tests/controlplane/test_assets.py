@@ -1,4 +1,4 @@
-"""Where the real control plane's programs come from: a given folder, the cache, Go, or nowhere, which is said."""
+"""Sources of the real control plane's programs: a given folder, the cache, a build with Go, or none."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from hack.controlplane import PROGRAMS, assets, cache_folder, kubectl
 
 ROOT = Path(__file__).parents[2]
-# A stand-in for the compiler: it notes that it ran, takes a moment, and writes a program where it is told to.
+# A replacement for the compiler: it records that it ran, waits a moment, and writes a program to the given path.
 GO = """#!/bin/sh
 echo "$@" >> "$GO_NOTES"
 while [ "$1" != -o ]; do shift; done
@@ -69,7 +69,7 @@ def test_without_go_ci_fails(machine: dict[str, str]) -> None:
 
 
 def test_concurrent_callers_build_once(machine: dict[str, str], tmp_path: Path) -> None:
-    """The second finds the first at work, waits, and uses what it built; a third has nothing to say or do."""
+    """The second waits for the build of the first and uses its result; a third builds nothing."""
     program(tmp_path / "bin" / "go", GO)
     callers = [start(machine), start(machine)]
     said = [caller.communicate()[1] for caller in callers]

@@ -111,7 +111,7 @@ def test_the_pods_of_a_deleted_namespace_are_deleted(plane: ControlPlane) -> Non
 
 
 def test_a_user_has_only_the_permissions_of_its_role_bindings(plane: ControlPlane, namespace: str) -> None:
-    """Someone without a role is refused; the group's binding to `view` lets them read, and not write."""
+    """A user without a role is forbidden; the group's binding to `view` allows reading, and not writing."""
     config = plane.kubeconfig_for("jane", ["readers"])
 
     def jane(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -115,7 +115,7 @@ class FlowWorld(Jobs):
         return self.flow.status.state.message
 
     def said(self, name: str) -> str:
-        """What the status says of one job."""
+        """The status of one job."""
         return next(one.message for one in self.flow.status.job_status_list if one.name == name)
 
 

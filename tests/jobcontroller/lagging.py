@@ -79,7 +79,7 @@ class LaggingWorld(World):
                 yield kind, "MODIFIED", deepcopy(new)
 
     def deliver(self, kind: str, most: int = 1) -> None:
-        """The controller hears of so many changes of a kind."""
+        """Deliver the next changes of a kind to the controller."""
         self.record()
         line = self._lines[kind]
         for news in line[:most]:
@@ -87,7 +87,7 @@ class LaggingWorld(World):
         del line[:most]
 
     def deliver_all(self) -> None:
-        """The controller hears of everything."""
+        """Deliver all changes to the controller."""
         for kind in KINDS:
             self.deliver(kind, 10_000)
 
@@ -97,7 +97,7 @@ class LaggingWorld(World):
             self._tell(self._told[kind])
 
     def relist(self, kind: str) -> None:
-        """What waits in line is lost, and how things stand is told instead."""
+        """Drop the queued changes of a kind and deliver its current state instead."""
         self.record()
         for news in list(self._differences(kind, self._shown[kind])):
             self._tell(news)
@@ -236,7 +236,7 @@ class LaggingWorld(World):
         self.delete(effect.name)
 
     def _has_reason(self, found: Json) -> None:
-        """A pod is stopped only if the status, as it is written, says that it must go."""
+        """A pod is deleted only if the written status has a reason for it."""
         job = self.read()
         if job.status.state.phase not in LIVE:
             return
@@ -249,7 +249,7 @@ class LaggingWorld(World):
         ), f"{one.name} is stopped without reason"
 
     def settle(self, limit: int = 40) -> "LaggingWorld":
-        """Everything is heard of and done, until there is nothing to do."""
+        """Deliver and reconcile until there is nothing to do."""
         for _ in range(limit):
             self.collect()
             self.deliver_all()
@@ -287,7 +287,7 @@ class LaggingWorld(World):
 
 
 def _asleep(key: str, burst: bool) -> None:
-    """Nobody is woken: the test says when the controller looks."""
+    """No timers: the test decides when the controller reconciles."""
 
 
 def _key(found: Json) -> str:

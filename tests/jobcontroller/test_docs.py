@@ -1,4 +1,4 @@
-"""The page about jobs says what the table says, and its manifests are good."""
+"""The page about jobs agrees with the transition table, and its manifests are valid."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""PodGroups for pods that are no job's: whose they are, what they ask for, and that pods bring their own if they have one."""
+"""PodGroups for pods without a job: their owner, their requirements, and pods with their own group."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ JOINED = {names.GROUP_NAME: "podgroup-rs-uid"}
 
 
 def pod(name: str = "web-1-a", made: int = 0, owner: Json | None = REPLICA_SET, **more: Any) -> WorkloadPod:
-    """A pod; ``cpu``, ``notes``, ``labels``, ``phase`` and ``priority`` are what it says."""
+    """A pod with these requests, annotations, labels, phase and priority."""
     metadata: Json = {
         "name": name,
         "namespace": "ns",
@@ -216,7 +216,7 @@ def test_fields_of_other_writers_on_the_group_are_kept() -> None:
 
 
 def test_the_submitter_comes_from_submitter_of_and_not_from_workloads() -> None:
-    """Admission writes it into pods; into a workload anybody could."""
+    """Admission writes the submitter into pods; into a workload any user could write it."""
     by = {names.SUBMITTED_BY: "ann", names.SUBMITTER_GROUPS: "[]"}
     manifest = made(looked(pod(notes=by), notes={names.SUBMITTED_BY: "root"}))
     assert manifest["metadata"]["annotations"] == by

@@ -1,4 +1,4 @@
-"""The life of a job, told as one would tell it: what happens, what the controller does, where the job stands."""
+"""The lifecycle of a job: events, actions of the controller, and the resulting phase."""
 
 from typing import Any
 

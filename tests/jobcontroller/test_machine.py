@@ -213,7 +213,7 @@ class JobMachine(RuleBasedStateMachine):
         self.world.record()
         self.last, self.causes = (0, 0), 0
 
-    # What always holds.
+    # Invariants.
 
     @invariant()
     def versions_and_retries_grow_and_each_retry_has_a_cause(self) -> None:

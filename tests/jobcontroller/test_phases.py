@@ -1,4 +1,4 @@
-"""The table is whole, and says what the specification says."""
+"""The transition table is complete and agrees with the specification."""
 
 from volcanopy.api.batch import Phase
 from volcanopy.api.lifecycle import Action

@@ -1,4 +1,4 @@
-"""Queues open and close, alone and with those above them; nobody is left in a state that contradicts another's."""
+"""Opening and closing of queues and their children, without contradicting states."""
 
 import itertools
 
@@ -85,7 +85,7 @@ def test_opening_a_child_of_a_closed_queue_is_rejected_with_the_remedy() -> None
 
 
 def test_a_command_for_a_child_waits_for_the_commands_of_its_parent() -> None:
-    """Both closed by themselves, both told to open at once: whoever is looked at first, both open."""
+    """Both were closed explicitly and get a command to open at once: both open, in any order of reconciling."""
     world = QueueWorld({"q1": "root", "q11": "q1"})
     for name in ("q11", "q1"):
         world.ask("CloseQueue", name)

@@ -194,7 +194,7 @@ class World:
         return self
 
     def say_unschedulable(self, message: str) -> None:
-        """The scheduler says why the gang waits."""
+        """The scheduler reports why the gang is unschedulable."""
         assert self.pod_group is not None
         condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": message}
         self.pod_group["status"]["conditions"] = [condition | {"lastTransitionTime": self.now.isoformat()}]

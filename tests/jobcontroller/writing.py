@@ -15,7 +15,7 @@ BEGIN, END = "<!-- from the table of phases: begin -->", "<!-- end -->"
 
 
 def diagram() -> str:
-    """The state diagram: what actions do, and (dotted in words as "by itself") where a phase leads of its own accord."""
+    """The state diagram: the effects of actions, and (dotted, "by itself") the automatic transitions."""
     lines = ["```mermaid", "stateDiagram-v2", "    [*] --> Pending", *sorted(_arrows()), "```", "", *_table()]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""An applier at work on a cluster whose every request is counted, and fails where the test says so."""
+"""An applier on a cluster whose requests are counted and fail as the test specifies."""
 
 import asyncio
 from collections.abc import AsyncIterator

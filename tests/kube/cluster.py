@@ -86,7 +86,7 @@ class Cluster:
         return sorted(entry for entry in found if not reason or entry[1] == reason)
 
     async def until(self, holds: Callable[[], Awaitable[bool]], *kinds: Kind[Any], deadline: float = 20.0) -> None:
-        """Wait until something holds that can only come to hold with a change of one of these kinds (pods)."""
+        """Wait for a condition that can become true only with a change of one of these kinds (pods)."""
         async with asyncio.timeout(deadline):
             version = (await self.client.list(kinds[0] if kinds else PODS)).resource_version
             while not await holds():

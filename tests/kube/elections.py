@@ -32,7 +32,7 @@ class _Leaping(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock moves only when nobody has anything to do."""
+    """An event loop whose clock advances only when all tasks wait."""
 
     def __init__(self) -> None:
         self.moment = 0.0
@@ -99,7 +99,7 @@ class Server:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may be there any more to hear of it
+            task.exception()  # the waiting task may have ended already
 
     async def _carry(self, what: Callable[[], T]) -> T:
         await asyncio.sleep(self.weather.delay())

@@ -1,4 +1,4 @@
-"""A small API server on loopback that keeps objects and history honestly, and fails exactly as it is told to."""
+"""A small API server on loopback that keeps objects and history, and fails as scripted."""
 
 import asyncio
 import copy
@@ -99,7 +99,7 @@ class FaultyServer:
         return self._record("DELETED", key, copy.deepcopy(self.objects[key]))
 
     def compact(self) -> None:
-        """Forget all history: who asks for an earlier version gets 410."""
+        """Drop all history: a request for an earlier version gets 410."""
         self.oldest = self.revision
 
     def _record(self, what: str, key: tuple[str, str, str], item: Json) -> Json:

@@ -1,4 +1,4 @@
-"""A client that fails as told: refused, or lost on the way there or back. It also counts what it sends."""
+"""A client that fails as scripted: rejected, or lost before or after the write. It also counts its requests."""
 
 import asyncio
 from collections import Counter, defaultdict, deque
@@ -12,7 +12,7 @@ from volcanopy.kube.client.errors import KubeError, NoAnswer, from_response
 
 @dataclass
 class Fault:
-    """What happens to one request: ``refusal`` is raised; ``done`` says whether the server carries it out first."""
+    """The outcome of one request: ``refusal`` is raised; with ``done`` the server executes it first."""
 
     refusal: KubeError
     done: bool = False
@@ -38,7 +38,7 @@ class Script:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def until(self, verb: str, count: int = 1) -> None:
-        """Until so many requests of this verb have been asked for."""
+        """Wait until so many requests of this verb have been sent."""
         while self.count(verb) < count:
             self.news.clear()
             await self.news.wait()

@@ -1,4 +1,4 @@
-"""A consumer of a reflector that checks, change by change, what reflectors promise."""
+"""A consumer of a reflector that checks its guarantees with each change."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from volcanopy.kube.client.kinds import Kind
 
 
 class Follower:
-    """Folds the changes into a state of its own, and refuses any that does not follow from it."""
+    """Folds the changes into its own state, and rejects any that does not follow from it."""
 
     def __init__(self) -> None:
         self.state: dict[str, Thing] = {}
@@ -66,7 +66,7 @@ class Follower:
 
     @property
     def told(self) -> list[str]:
-        """The changes in words."""
+        """The changes as texts."""
         return [f"{change.type.value} {change.object.metadata.name}" for change in self.changes]
 
 

@@ -1,4 +1,4 @@
-"""What a plan does to pods, against a cluster whose every request is counted, and fails where the test says so."""
+"""Applying a plan to pods, on a cluster whose requests are counted and fail as the test specifies."""
 
 import asyncio
 

@@ -26,7 +26,7 @@ OTHER = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "po
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """The embedded server with one node: nobody there but us touches claims."""
+    """The embedded server with one node and no controllers of claims."""
     async with running_cluster() as running:
         await running.node("n1")
         await running.queue()
@@ -199,7 +199,7 @@ async def test_a_provisioner_gets_the_selected_node_and_may_reject_it(cluster: C
 
 
 async def test_a_volume_not_accessible_from_the_node_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
-    """Somebody else gave the claim a volume in the meantime, of which the plan knew nothing."""
+    """Another writer bound the claim to a volume in the meantime, which the plan did not know."""
     await cluster.gang("a", 1)
     claim = await volume_claim(cluster, "data")
     await a_volume(cluster, "far")

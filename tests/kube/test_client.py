@@ -1,4 +1,4 @@
-"""The client: paths, errors, repetition, and what it promises when the network fails."""
+"""The client: paths, errors, retries, and its guarantees when the network fails."""
 
 import json
 from random import Random

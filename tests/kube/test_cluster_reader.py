@@ -1,4 +1,4 @@
-"""A picture that is taken once shows what the store sees that follows."""
+"""A snapshot read once has the objects of the store that watches."""
 
 import asyncio
 from typing import Any

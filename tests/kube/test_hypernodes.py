@@ -1,4 +1,4 @@
-"""HyperNodes on their way from the server into the scheduler's picture, where the server has them at all."""
+"""HyperNodes are read into the scheduler's cluster state, if the server has them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def test_a_server_without_hypernodes_is_supported(cluster: Cluster) -> Non
 
 
 def rung(store: Store) -> bool:
-    """Whether the scheduler has been told that something changed."""
+    """Whether a scheduling cycle has been triggered."""
     return store.changed.since is not None
 
 

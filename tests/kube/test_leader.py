@@ -25,7 +25,7 @@ async def during(seconds: float, *lives: Coroutine[Any, Any, None]) -> list[asyn
     return tasks
 
 
-# What a Lease says
+# Fields of a Lease
 
 
 def test_the_first_candidate_leads_immediately_and_renews() -> None:
@@ -186,7 +186,7 @@ def test_the_lease_duration_written_by_the_holder_applies() -> None:
 
 
 def test_a_deleted_lease_is_created_again_by_its_holder() -> None:
-    """Whoever saw the holder renew it waits as long as ever."""
+    """A candidate that saw the holder renew waits for the whole duration."""
 
     async def world() -> None:
         server = Server()

@@ -118,7 +118,7 @@ def test_buckets_reach_from_the_first_to_the_last() -> None:
     assert exponential_buckets(1, 5000, 20) == sorted(set(exponential_buckets(1, 5000, 20)))
 
 
-# Gauges that are read when they are asked for
+# Gauges that are read when they are scraped
 
 
 def values(gauge: CallbackGauge) -> dict[tuple[str, ...], float]:
@@ -147,7 +147,7 @@ def test_gauges_of_deleted_objects_are_removed() -> None:
     assert values(gauge) == {}
 
 
-# What the client and its watches tell
+# Metrics of the client and its watches
 
 
 async def test_requests_are_counted_by_verb_resource_and_outcome() -> None:

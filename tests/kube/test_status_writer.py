@@ -134,7 +134,7 @@ def reason(message: str = "no room", unblocked_by: str = "1 cpu", **numbers: str
 
 
 async def waiting_group(cluster: Cluster, message: str = "no room") -> None:
-    """A group that says it cannot be scheduled, and does not explain it."""
+    """A group with an unschedulable condition and without an explanation."""
     await cluster.group("a", 2)
     said = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": message}
     await cluster.client.patch_status(

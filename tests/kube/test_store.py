@@ -220,7 +220,7 @@ def test_unread_fields_are_not_stored() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["assume", "write", "fail", "echo", "elsewhere"]), max_size=30))
 def test_after_all_writes_and_events_the_store_equals_the_server(steps: list[str]) -> None:
-    """A server with one group: plans, writes, refusals, echoes and strangers' writes in any order."""
+    """A server with one group: plans, writes, conflicts, their events and writes of others in any order."""
     store = filled("job a phase=Pending: 1 x cpu=1")
     server = versioned(store.groups["default/a"], 1)
     store.take(added(server))

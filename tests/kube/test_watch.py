@@ -288,7 +288,7 @@ async def test_an_older_resource_version_of_the_server_is_accepted(
 
 
 async def test_a_watch_from_a_future_version_is_detected(client: Client, server: FaultyServer, time: FakeTime) -> None:
-    """A server takes such a watch without a word; its first bookmark tells."""
+    """A server accepts such a watch without an error; its first bookmark shows the older version."""
     for name in "abc":
         server.put("pods", "ns", name)
     server.watches.append(WatchPlan(events=0, ending="cut"))

@@ -1,4 +1,4 @@
-"""Random histories, cut and replayed at random: the changes told, folded, are what the server has."""
+"""Random histories, cut and replayed at random: the folded changes equal the server's state."""
 
 import asyncio
 from random import Random

@@ -46,7 +46,7 @@ async def test_a_cancelled_waiter_does_not_block_those_after_it() -> None:
 
 
 class Log:
-    """Writes that tell when they happened."""
+    """Writes that record when they were sent."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -71,7 +71,7 @@ async def test_a_newer_write_replaces_the_waiting_one() -> None:
 
 
 async def test_a_repeatedly_delayed_write_is_still_sent() -> None:
-    """Each replacement would like to wait an hour; the first one promised 10 ms."""
+    """Each replacement has a delay of an hour; the first one has 10 ms."""
     delayed, log = DelayedWrites(asyncio.create_task), Log()
     delayed.put("x", 0.01, log.write("first"))
     delayed.put("x", 3600, log.write("second"))

@@ -28,7 +28,7 @@ class Rig:
     kubelet: Kubelet
 
     async def run(self, name: str, node: str = "node-1", said: dict[str, str] | None = None, **spec: Any) -> Json:
-        """Make a pod that is bound already; ``said`` are its simulation's annotations, without their prefix."""
+        """Create a bound pod; ``said`` are its simulation annotations, without their prefix."""
         notes = {f"sim.volcanopy.io/{key}": text for key, text in (said or {}).items()}
         container = {"name": "main", "image": "busybox", "command": ["true"]}
         body = {
@@ -40,7 +40,7 @@ class Rig:
         return await self.client.create(PODS, "default", body)
 
     async def until(self, kind: Kind[Json], holds: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
-        """Wait until something holds of the objects of a kind, by name; gives them."""
+        """Wait for a condition on the objects of a kind, by name; return them."""
         reflector, changed = Reflector(self.client, kind), asyncio.Event()
         following = asyncio.create_task(reflector.run(lambda _: changed.set()))
         try:

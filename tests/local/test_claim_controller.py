@@ -16,7 +16,7 @@ from volcanopy.local.simulated.claim_controller import CLAIMS, CLASSES, DEVICE_C
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    """A server at which nobody is at work but the controllers of claims."""
+    """A server on which only the claim controllers run."""
     server = await ApiServer.start()
     try:
         async with Client(connection_to(server)) as client:
@@ -31,7 +31,7 @@ async def client() -> AsyncIterator[Client]:
 
 
 async def until(client: Client, kind: Kind[Json], holds: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
-    """Wait until something holds of all objects of a kind, by their keys."""
+    """Wait for a condition on all objects of a kind, by their keys."""
     reflector, changed = Reflector(client, kind), asyncio.Event()
     following = asyncio.create_task(reflector.run(lambda _: changed.set()))
     try:

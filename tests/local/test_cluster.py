@@ -1,4 +1,4 @@
-"""The embedded cluster as a whole: it comes up, serves, keeps its objects if told to, and goes without a trace."""
+"""The embedded cluster as a whole: it starts, serves, persists its objects if configured, and stops completely."""
 
 import asyncio
 import time

@@ -86,7 +86,7 @@ async def test_a_deleted_pod_stops_within_its_grace_and_is_gone(kubelet: Rig) ->
 
 
 async def test_a_pod_that_does_not_stop_in_time_is_killed(kubelet: Rig) -> None:
-    """A second wish to delete it shortens the time that it has."""
+    """A second deletion shortens the grace period."""
     await kubelet.run("p", said={**FOREVER, "stop-delay": "1h"})
     await kubelet.pod("p", "Running")
     await kubelet.client.delete(PODS, "default", "p")

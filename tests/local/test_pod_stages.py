@@ -22,7 +22,7 @@ def made(
     stages: Stages | None = None,
     **said: str,
 ) -> Script:
-    """A script; ``duration="5s"`` says the annotation of that name, ``duration__side`` that of one container."""
+    """A script; ``duration="5s"`` sets the annotation of that name, ``duration__side`` that of one container."""
     notes = {"sim.volcanopy.io/" + key.replace("__", ".").replace("_", "-"): text for key, text in said.items()}
     return script(notes, containers, init, restart, "uid", stages or Stages(), deadline)
 

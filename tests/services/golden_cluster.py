@@ -53,7 +53,7 @@ WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityCl
 
 
 class Heard(ClusterCache):
-    """What admission knows, and when it hears of something more."""
+    """What admission has cached, and a notification when it changes."""
 
     last: "Heard"
 
@@ -101,7 +101,7 @@ def _same(found: Any, version: str) -> bool:
 
 
 class Policies(PolicyFile):
-    """The policy of admission, to be read again when a test says so."""
+    """The policy of admission, reloaded on request of a test."""
 
     last: "Policies"
 
@@ -112,7 +112,7 @@ class Policies(PolicyFile):
 
 @dataclass
 class Printed:
-    """What kubectl said: how it ended, its answer, the lines of its errors and warnings."""
+    """The result of kubectl: exit code, output, the lines of its errors and warnings."""
 
     status: int
     out: str
@@ -230,7 +230,7 @@ class Stage:
         (self._folder / f"{name}.json").write_text(json.dumps(body))
 
     async def kubectl(self, *arguments: str, user: str = "", groups: Sequence[str] = ()) -> Printed:
-        """Run kubectl, as somebody."""
+        """Run kubectl, as a given user."""
         acting = [f"--as={user}", *(f"--as-group={one}" for one in groups)] if user else []
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
@@ -311,7 +311,7 @@ async def _leave_out(client: Client) -> None:
 
 
 async def _in_force(maker: Client, admin: Client) -> None:
-    """Ask until the webhooks judge everybody but the maker: a real server takes a moment, and tells nobody."""
+    """Wait until the webhooks validate all users but the creator: a real server applies them with a delay."""
     broken = {"apiVersion": RAW_QUEUES.api_version, "kind": "Queue", "metadata": {"name": "probe"}}
     broken["spec"] = {"parent": "no-such-queue"}
     group = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "probe"}}

@@ -117,7 +117,7 @@ class Cluster:
             raise AssertionError(f"did not come: jobs {states}, pods {sorted(self.pods)}") from None
 
     async def all_of(self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 30.0) -> None:
-        """Wait until something holds of all objects of a kind in the namespace."""
+        """Wait for a condition on all objects of a kind in the namespace."""
         reflector, changed = Reflector(self.client, kind, self.namespace), asyncio.Event()
         following = asyncio.create_task(reflector.run(lambda _: changed.set()))
         try:

@@ -1,4 +1,4 @@
-"""Admission at work: an API server asks it, and people are told what is wrong."""
+"""The admission service behind an API server, with its messages to users."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ def _queue(name: str) -> dict[str, object]:
 
 
 async def _in_force(cluster: Cluster) -> None:
-    """A real server takes a moment to act on a new configuration, and tells nobody: ask until it refuses what it must."""
+    """A real server takes a moment to apply a new configuration: send requests until it rejects what it must."""
     probe = {"apiVersion": JOBS.api_version, "kind": "BatchJob", "metadata": {"name": "probe"}}
     probe["spec"] = {"tasks": [task()], "queue": "no-such-queue"}
     async with asyncio.timeout(20):

@@ -57,7 +57,7 @@ async def played(
 
 
 class Case:
-    """A golden case: what is asked, by whom, in which world, and what kubectl is to say."""
+    """A golden case: the request, its user, the cluster state, and the expected output of kubectl."""
 
     def __init__(self, name: str) -> None:
         self.name, self.said, self.agreed = name, read(name, "input"), read(name, "output")
@@ -72,16 +72,16 @@ class Case:
 
     @property
     def world(self) -> str:
-        """What tells one world from another."""
+        """The key that distinguishes cluster states."""
         return json.dumps([*(self.said.get(part) for part in WORLD), made_beforehand(self.said)], sort_keys=True)
 
     @property
     def asking(self) -> tuple[Any, ...]:
-        """Cases alike in this are asked at once."""
+        """Cases with equal keys run in one batch."""
         return (self.world, self.operation, self.user, self.groups, self.allowed, self.alone)
 
     def refusal(self, line: str, *, alone: bool) -> list[str]:
-        """The problems that a line of kubectl tells, without what stands around them."""
+        """The problems in a line of kubectl, without the surrounding text."""
         begins = "The request is invalid" if alone else "Error from server (Invalid)"
         start = f'{begins}: error when {_DOING[self.operation]} "{self.name}.json": admission webhook "'
         webhook, _, told = line.removeprefix(start).partition('.validate.volcanopy.io" denied the request: ')
@@ -99,7 +99,7 @@ def batches() -> Iterator[list[Case]]:
 
 @pytest.mark.slow("calls kubectl for each of 166 cases")
 async def test_kubectl_prints_the_golden_message(played: Stage) -> None:
-    """Every case, as a dry run: the refusals and warnings that are printed, and the objects as they would be kept."""
+    """Every case, as a dry run: the printed rejections and warnings, and the objects as they would be stored."""
     wrong: list[str] = []
     world = ""
     for batch in batches():
@@ -157,7 +157,7 @@ def _filled_in(case: Case, found: Json) -> None:
 
 
 def _holds(found: Any, wanted: Any, case: Case) -> bool:
-    """Whether there is what is wanted; the API server adds defaults, and groups that everybody is in."""
+    """Whether the expected fields are there; the API server adds defaults, and default groups."""
     if isinstance(wanted, dict):
         return all(key in found and _holds(found[key], one, case) for key, one in wanted.items())
     if isinstance(wanted, list):

@@ -29,7 +29,7 @@ def queue(name: str, **spec: Any) -> Json:
 
 
 class Acting(Credentials):
-    """The cluster's own credentials, acting for somebody else."""
+    """The cluster's own credentials, impersonating another user."""
 
     def __init__(self, whose: Credentials, user: str, groups: Sequence[str] = ()) -> None:
         super().__init__()

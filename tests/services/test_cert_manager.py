@@ -1,4 +1,4 @@
-"""Where cert-manager is, it is asked for the certificate, and what it makes is followed."""
+"""With cert-manager installed, a Certificate is requested and its Secret is watched."""
 
 import base64
 from functools import partial
@@ -39,7 +39,7 @@ async def test_a_cert_manager_certificate_is_requested_and_watched(cluster: Clus
     try:
         await wait_for_kinds(client, (ISSUERS, CERTIFICATES))
         assert await cert_manager.is_there(client)
-        for _ in range(2):  # a second server finds what the first has asked for
+        for _ in range(2):  # a second server finds the request of the first
             await cert_manager.ask(client, namespace, HOOKS)
         asked = await client.get(CERTIFICATES, namespace, NAME)
         assert (asked["spec"]["dnsNames"], asked["spec"]["ipAddresses"]) == (["hooks.system.svc"], ["127.0.0.1"])

@@ -1,4 +1,4 @@
-"""Certificates are renewed before they end, without a moment in which a server shows what nobody trusts."""
+"""Certificates are renewed before they expire, and served certificates are always trusted."""
 
 import asyncio
 import ssl
@@ -39,7 +39,7 @@ def trusted(material: Material) -> list[x509.Certificate]:
 
 
 def is_trusted(material: Material, bundle: str) -> bool:
-    """Whether the certificate that is shown was signed by somebody in the bundle."""
+    """Whether the served certificate was signed by a CA in the bundle."""
     for one in x509.load_pem_x509_certificates(bundle.encode()):
         try:
             leaf(material).verify_directly_issued_by(one)
@@ -75,7 +75,7 @@ def test_an_unreadable_secret_is_replaced() -> None:
 
 
 def test_served_certificates_are_trusted_over_thirty_years() -> None:
-    """Looked at every ten days, with API servers that hear of the bundle one look later."""
+    """Checked every ten days, with API servers that get the bundle one check later."""
     terms = Terms(lifetime=90 * DAY, authority_lifetime=1000 * DAY)
     material: Material = {}
     told, authorities, now = "", set(), NOW

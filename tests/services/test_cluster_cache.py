@@ -1,4 +1,4 @@
-"""What admission keeps of what it hears: the largest nodes, what is unfinished, the configuration file."""
+"""The caches of admission: the largest nodes, unfinished jobs, the configuration file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a schema can say holds on both API servers, with no webhook and no controller there."""
+"""Schema validation works on both API servers, without a webhook or a controller."""
 
 import copy
 import re
@@ -22,7 +22,7 @@ def policy(action: str = "RestartJob", **fields: Any) -> Json:
 
 
 async def submit(cluster: Cluster, spec: Json, name: str = "j") -> None:
-    """Make a job as kubectl does: unknown fields are refused."""
+    """Create a job as kubectl does: unknown fields are rejected."""
     manifest = {"apiVersion": JOBS.api_version, "kind": "BatchJob", "metadata": {"name": name}, "spec": spec}
     await cluster.client.post_raw(JOBS.path(cluster.namespace) + "?fieldValidation=Strict&dryRun=All", manifest)
 

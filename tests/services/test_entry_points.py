@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 def install(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, points: Mapping[str, Mapping[str, str]], code: str = ""
 ) -> None:
-    """Put a package there as pip would: its one module, and what it says about itself."""
+    """Install a package as pip would: its one module and its metadata."""
     home = folder / name
     about = home / f"{name}-1.0.dist-info"
     about.mkdir(parents=True)

@@ -51,7 +51,7 @@ class Watched:
             running.cancel()
 
     async def until(self, name: str, holds: Callable[[Json], bool]) -> Json:
-        """Wait until something holds for the status of an object; the object."""
+        """Wait for a condition on the status of an object; return the object."""
         async with asyncio.timeout(40):
             while True:
                 for key, one in self._reflector.objects.items():

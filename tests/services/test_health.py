@@ -1,4 +1,4 @@
-"""What processes say of themselves: it is true while they stand by, work, are stuck, and hear nothing."""
+"""Health and readiness of processes: standby, working, stuck, and with stale watches."""
 
 import asyncio
 import socket
@@ -244,7 +244,7 @@ async def test_a_scheduler_that_is_not_synced_is_live_but_not_ready() -> None:
 
 
 async def test_a_controller_reports_what_it_waits_for_and_the_leader(cluster: Cluster) -> None:
-    """The kinds of users are not there: it lives, is ready to follow them, and leads nobody yet."""
+    """Without the custom kinds the process is live and ready to watch them, and does not lead yet."""
     health, stop = Health(), asyncio.Event()
     election = Election(name="c", namespace="kube-system")
     settings = JobControllerSettings(election=election)

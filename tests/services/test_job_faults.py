@@ -24,7 +24,7 @@ from volcanopy.services.controllers.effects import JOBS
 
 
 class Weather:
-    """How requests of one process fail: refused before they are carried out, or their answer is lost after it."""
+    """How requests of one process fail: rejected before they are executed, or their response is lost."""
 
     def __init__(self, seed: int, *resources: str) -> None:
         self.random = Random(seed)
@@ -94,7 +94,7 @@ async def test_a_restart_replaces_each_pod_once_despite_request_faults(
 
 @asynccontextmanager
 async def by_hand(cluster: Cluster) -> AsyncIterator[tuple[JobController, Client]]:
-    """A controller at work whose parts a test can reach: its cache can be told of changes."""
+    """A running controller with accessible parts: a test can deliver changes to its cache."""
     async with Client(cluster.connection) as client, EventRecorder(client, "test") as recorder:
         working = JobController(client, recorder, JobControllerSettings())
         pods, groups = Reflector(client, PODS, cluster.namespace), Reflector(client, POD_GROUPS, cluster.namespace)

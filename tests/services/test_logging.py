@@ -1,4 +1,4 @@
-"""What the services say in their logs, and what they never say; what controllers and admission measure."""
+"""Logs of the services, secrets that must not be logged, and metrics of controllers and admission."""
 
 import base64
 import re
@@ -58,7 +58,7 @@ async def test_log_records_of_a_cycle_have_its_session_id(world: kube.Cluster) -
 
 
 async def test_delayed_writes_of_a_cycle_log_its_session_id(world: kube.Cluster) -> None:
-    """A bind that is refused at once, and a status that is written, in vain, a little later."""
+    """A bind that is rejected immediately, and a status write that fails a little later."""
     await world.gang("a", 1)
     with logged() as seen:
         async with applier_rig(world, Timing(settle=0.01, message_delay=0.01, repeat_delay=0.01)) as rig:
@@ -84,7 +84,7 @@ async def test_delayed_writes_of_a_cycle_log_its_session_id(world: kube.Cluster)
 
 
 async def test_the_controller_and_admission_log_no_secrets(cluster: Cluster) -> None:
-    """Keys are made for one job, another's Secret is somebody else's; all is logged that can be."""
+    """Keys are created for one job, the Secret of the other has another owner; all is logged at the lowest level."""
     cluster.ends = ""
     with logged(verbose=True) as seen:
         async with admission(cluster), controller(cluster):

@@ -130,7 +130,7 @@ async def test_an_unreachable_server_gives_a_one_line_error() -> None:
 
 
 class Patience:
-    """A source that tells what the test puts in, and waits for it; a problem is told as one."""
+    """A source that returns what the test puts in, and waits for it; a problem is raised."""
 
     def __init__(self) -> None:
         self.told: asyncio.Queue[Loads | str] = asyncio.Queue()
@@ -369,7 +369,7 @@ async def test_the_scheduler_avoids_a_busy_node_until_its_load_drops(
         await task
 
 
-# The words of the configuration
+# Keys of the configuration
 
 
 def test_the_metrics_block_is_read_in_volcano_format() -> None:

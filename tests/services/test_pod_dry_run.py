@@ -1,4 +1,4 @@
-"""The API server is asked about a job's pods before the job is let in: nothing of them is kept, nobody waits long."""
+"""Dry runs of a job's pods before it is admitted: no pod is stored, and requests have a timeout."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -67,7 +67,7 @@ async def test_templates_and_cron_jobs_are_dry_run(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("controllers", [[], ["system:serviceaccount:volcanopy-system:volcanopy-controller"]])
 async def test_a_dry_run_stores_no_pod_and_does_not_call_our_webhook(cluster: Cluster, controllers: list[str]) -> None:
-    """A pod that names no queue would be refused here, since there is no default queue."""
+    """A pod without a queue would be rejected here, since there is no default queue."""
     name = f"q-{cluster.namespace}"
     policy = AdmissionPolicy(default_queue="none-such", controllers=controllers)
     async with admission(cluster, AdmissionSettings(policy=policy)):
@@ -87,7 +87,7 @@ async def test_a_dry_run_stores_no_pod_and_does_not_call_our_webhook(cluster: Cl
 
 
 async def test_additions_of_plugins_and_volumes_are_part_of_the_dry_run(cluster: Cluster) -> None:
-    """The template alone would be refused: it mounts a volume that only the plugin's pod has."""
+    """The template alone would be rejected: it mounts a volume that only the plugin's pod has."""
     async with admission(cluster):
         tasks = [task("mpimaster"), task("mpiworker", 2)]
         volumes = [{"mountPath": "/data", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]
@@ -134,7 +134,7 @@ async def test_missing_permission_to_create_pods_is_a_warning(cluster: Cluster) 
 
 
 class Server:
-    """Stands in for a client: counts what it is asked, answers as it is told."""
+    """Replaces a client: counts its requests, returns scripted responses."""
 
     def __init__(self, answer: Callable[[], Awaitable[tuple[str, ...]]]) -> None:
         self.asked: list[bytes] = []

@@ -163,7 +163,7 @@ async def test_a_cached_workload_is_reread_when_it_may_be_outdated(
 async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As admission refuses a PodGroup for a queue "that" is closed."""
+    """The rejection of a PodGroup for a closed queue, as admission sends it."""
     cluster.plays = False
     create_anything, tried = Client.create, asyncio.Event()
     opened: list[str] = []
@@ -217,7 +217,7 @@ class ReplicaSet:
         await cluster.until(lambda: len(cluster.pods) == replicas)
 
     async def annotate(self, **notes: str | None) -> None:
-        """Change what it says."""
+        """Change its annotations."""
         patch = {"metadata": {"annotations": notes}}
         await self.cluster.client.patch(REPLICA_SETS, self.cluster.namespace, "web", patch)
 

@@ -74,7 +74,7 @@ class Queues:
         return dict(self.reflector.objects.get(self.name(short), {}).get("status") or {})
 
     def marked(self, short: str) -> bool:
-        """Whether a queue says that it was closed with the one above it."""
+        """Whether a queue is marked as closed with its parent."""
         metadata = self.reflector.objects[self.name(short)]["metadata"]
         return names.CLOSED_BY_PARENT in (metadata.get("annotations") or {})
 
@@ -83,7 +83,7 @@ class Queues:
         return [str(self.status(short).get("state", "")) for short in shorts]
 
     def commands(self) -> Iterable[Json]:
-        """The Commands that nobody has carried out yet."""
+        """The Commands that are not executed yet."""
         return self._commands.objects.values()
 
     async def until(self, holds: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""What an API server sends is read if it can be judged in time; what is too dense is refused unread, what is no review too."""
+"""Limits of reviews: too many values are rejected before parsing, and so are other objects than reviews."""
 
 import json
 from typing import Any

@@ -139,7 +139,7 @@ async def test_a_repeatedly_killed_scheduler_binds_every_gang_once(cluster: Clus
 async def test_every_gang_is_bound_once_despite_request_faults(
     cluster: Cluster, observer: Observer, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """A third of all binds are refused or lost, there or back; the process is cut off now and then as well."""
+    """A third of all binds are rejected or lost; the process is disconnected now and then as well."""
     rng = Random(seed)
 
     def draw(verb: str) -> Fault | None:

@@ -44,7 +44,7 @@ async def scheduling(
     registry: Registry | None = None,
     timing: Timing = QUICK,
 ) -> AsyncIterator[asyncio.Event]:
-    """A scheduler that is ready, and is told to stop at the end."""
+    """A ready scheduler that is stopped at the end."""
     stop, ready = asyncio.Event(), asyncio.Event()
     settings = settings or SchedulerSettings()
     task = asyncio.create_task(run(cluster.connection, settings, stop, ready, registry=registry, timing=timing))
@@ -134,7 +134,7 @@ async def test_two_schedulers_bind_every_pod_once(cluster: Cluster) -> None:
 
 
 async def test_shutdown_finishes_pending_writes(cluster: Cluster) -> None:
-    """Counts would be written in an hour; the scheduler is told to stop and writes them now."""
+    """Counts would be written in an hour; the scheduler is stopped and writes them now."""
     await cluster.node("n1")
     patient = Timing(settle=3600.0, message_delay=3600.0, repeat_delay=3600.0)
     async with scheduling(cluster, timing=patient):
@@ -178,7 +178,7 @@ async def test_a_configuration_swapped_by_symlink_takes_effect(cluster: Cluster,
         await cluster.until(lambda: placed(cluster, 1))
 
 
-# Plans that break promises
+# Plans that violate invariants
 
 
 class Careless:
@@ -209,7 +209,7 @@ class Failing:
 
 
 async def first_report(folder: Path) -> dict[str, Any]:
-    """The first report, once it is there: no event tells of a file."""
+    """The first report, as soon as the file exists."""
     async with asyncio.timeout(20):
         while not (found := _reports(folder)):  # noqa: ASYNC110
             await asyncio.sleep(0.01)

@@ -274,7 +274,7 @@ class Counting:
 
 
 async def test_queue_statuses_are_written_up_to_the_root_and_only_on_change(cluster: Cluster, tmp_path: Any) -> None:
-    """A cycle every 20 ms looks at the same cluster: nobody hears of it."""
+    """A cycle every 20 ms sees the same cluster: nothing is written."""
     await cluster.node("n1", cpu="4")
     await cluster.queue("eng", parent="root", weight=1)
     await cluster.queue("dev", parent="eng", weight=1)

@@ -11,7 +11,7 @@ from volcanopy.jobcontroller.pods import pod
 
 
 def named(name: str, replicas: int, container: str = "main", **spec: Any) -> Json:
-    """A task whose one container is called so; the rest is said of its pods' spec."""
+    """A task of this name with one container; the other fields are those of its pods' spec."""
     made = task(name, replicas)
     made["template"]["spec"]["containers"][0]["name"] = container
     made["template"]["spec"] |= spec

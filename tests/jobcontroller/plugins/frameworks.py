@@ -48,7 +48,7 @@ def openmpi_hostfile(text: str) -> dict[str, int]:
 
 
 def openmpi_host(text: str) -> dict[str, int]:
-    """Hosts and their slots, as ``mpirun --host`` takes them: by comma, each with one slot unless ``:n`` says otherwise."""
+    """Hosts and their slots, as ``mpirun --host`` takes them: by comma, each with one slot without ``:n``."""
     found: dict[str, int] = {}
     for word in text.split(","):
         host, _, slots = word.partition(":")

@@ -1,4 +1,4 @@
-"""Plugins are found by name and understand their arguments, or say what they would understand."""
+"""Plugins are looked up by name; invalid arguments are rejected with the valid ones."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The pods and objects that the plugins make, and the reference of them, are as the files say.
+"""The pods and objects of the plugins, and their reference, equal the golden files.
 
 ``python -m tests.jobcontroller.plugins.writing`` writes the files anew: look at the difference before it is kept.
 """

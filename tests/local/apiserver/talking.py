@@ -1,4 +1,4 @@
-"""What the tests of the server say to it."""
+"""A plain HTTP client and objects for the tests of the server."""
 
 import asyncio
 import json

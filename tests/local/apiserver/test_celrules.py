@@ -14,7 +14,7 @@ NUMBER = {"type": "integer"}
 
 
 def judge(rule: str, schema: dict[str, Any], value: Any, **source: Any) -> str | None:
-    """What one rule says about a value; None when it is content."""
+    """The error of one rule for a value; None if it is valid."""
     node = read_schema({**schema, "x-kubernetes-validations": [{"rule": rule, **source}]})
     error = compile_rules(node)[0].judge(value, None, ("spec",))
     return None if error is None else str(error)

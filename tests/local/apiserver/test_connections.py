@@ -9,7 +9,7 @@ from volcanopy.local.apiserver.http.connections import BODY_LIMIT, Answer, Liste
 
 
 class Place:
-    """A listener whose handler tells what it was asked; it answers `/held` only when it is let go."""
+    """A listener whose handler records requests; it answers `/held` only when it is released."""
 
     def __init__(self) -> None:
         self.listener = Listener(self.answer)

@@ -1,4 +1,4 @@
-"""The published schemas tell what a built-in kind has, and what cannot be decoded, in Go's words."""
+"""The published schemas of built-in kinds, and decoding errors with the messages of Go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches change what they say, leave their inputs alone, and refuse what is malformed."""
+"""Patches change only the given fields, do not modify their inputs, and are rejected if malformed."""
 
 from __future__ import annotations
 

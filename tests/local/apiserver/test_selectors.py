@@ -1,4 +1,4 @@
-"""Label and field selectors mean what Kubernetes says they mean, and say what is wrong with a wrong one."""
+"""Label and field selectors have the semantics of Kubernetes, and errors that name the problem."""
 
 from __future__ import annotations
 

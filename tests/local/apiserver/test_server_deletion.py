@@ -1,4 +1,4 @@
-"""What a deletion takes along, what holds it back, and what it leaves."""
+"""Deletion: dependents, finalizers, propagation policies and disruption budgets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Objects of the embedded API server: what becomes of them on the way in. (What the real server says too is in tests/contract.)"""
+"""Objects of the embedded API server on write. (Behaviour equal to the real server is in tests/contract.)"""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -19,7 +19,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Hook:
-    """A webhook server that answers as the test says and keeps what it was asked."""
+    """A webhook server with scripted responses that keeps the reviews that it receives."""
 
     def __init__(self) -> None:
         self.tls: Tls = self_signed(("127.0.0.1", "hook.tools.svc"))

@@ -1,4 +1,4 @@
-"""What the store promises whatever happens to it."""
+"""Guarantees of the store for any sequence of writes."""
 
 from typing import Any
 

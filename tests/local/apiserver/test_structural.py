@@ -1,4 +1,4 @@
-"""A custom resource's schema prunes, defaults and judges as a real API server does, in its words."""
+"""The schema of a custom resource prunes, defaults and validates like a real API server, with its messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of_spec(spec: dict[str, Any], **rest: Any) -> Structural:
 
 
 def faults(spec_schema: dict[str, Any], spec: Any, old: Any = None) -> list[str]:
-    """What is said of `spec`, and of a change from `old` to it."""
+    """The errors of `spec`, and of a change from `old` to it."""
     compiled = of_spec(spec_schema)
     return [str(error) for error in compiled.validate({"spec": spec}, None if old is None else {"spec": old})]
 

@@ -1,4 +1,4 @@
-"""What our schemas say of an object is what a real kube-apiserver says of it, word for word."""
+"""Schema validation gives the same errors as a real kube-apiserver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of one template are read once; nobody can tell."""
+"""Pods of one template are parsed once, with the same result."""
 
 from typing import Any
 
