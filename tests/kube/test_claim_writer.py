@@ -97,14 +97,14 @@ async def test_written_allocations_count_until_the_watch_shows_them(cluster: Clu
     await rig.apply(bind("a-0", device(claim)))
     await rig.see()  # the pod is seen on its node before its claim is seen with its devices
     taken = ("d.example.com", "n1", "0")
-    assert rig.store.state.stock.claim_tables().taken_devices[taken] == {"default/card"}
+    assert rig.store.state.claims.claim_tables().taken_devices[taken] == {"default/card"}
     await see(rig, DEVICE_CLAIMS)
-    assert rig.store.state.stock.claim_tables().taken_devices[taken] == {"default/card"}
+    assert rig.store.state.claims.claim_tables().taken_devices[taken] == {"default/card"}
     await cluster.client.patch_status(
         DEVICE_CLAIMS.raw, "default", "card", {"status": {"allocation": None, "reservedFor": None}}
     )
     await see(rig, DEVICE_CLAIMS)
-    assert taken not in rig.store.state.stock.claim_tables().taken_devices
+    assert taken not in rig.store.state.claims.claim_tables().taken_devices
 
 
 async def test_devices_are_released_when_the_bind_fails(cluster: Cluster, rig: Rig) -> None:
@@ -117,7 +117,7 @@ async def test_devices_are_released_when_the_bind_fails(cluster: Cluster, rig: R
     assert not found["status"].get("allocation")
     assert not found["status"].get("reservedFor")
     assert rig.store.waits("default/a-0")
-    assert not rig.store.state.stock.claim_tables().taken_devices
+    assert not rig.store.state.claims.claim_tables().taken_devices
 
 
 async def test_shared_devices_stay_allocated_when_one_bind_fails(cluster: Cluster, rig: Rig) -> None:

@@ -48,7 +48,7 @@ def columns(state: State) -> dict[str, Any]:
     } | {
         f"node {key}": (
             int(nodes.plain["tasks"][row]),
-            sorted(one.pod.metadata.key for one in nodes.plain["holders"][row] or ()),
+            sorted(one.pod.metadata.key for one in nodes.plain["assigned_pods"][row] or ()),
         )
         for key, row in nodes.rows.items()
     }
@@ -83,11 +83,11 @@ def test_bulk_loading_equals_adding_pods_one_by_one(text: str, later: str, data:
         state.assume(plan)
     for pod in arriving:
         states[0].upsert(pod)
-    least, bulk_load.MANY = bulk_load.MANY, 1
+    least, bulk_load.BULK_SIZE = bulk_load.BULK_SIZE, 1
     try:
         states[1].load(arriving)
     finally:
-        bulk_load.MANY = least
+        bulk_load.BULK_SIZE = least
     same(*states)
     plans = [schedule(state.snapshot(NOW, "one"), config("gang, predicates, proportion")) for state in states]
     assert list(map(str, plans[0].effects)) == list(map(str, plans[1].effects))

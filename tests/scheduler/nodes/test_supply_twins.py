@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.scheduler.reference import claims as twin
 from volcanopy.api import core, devices, storage
-from volcanopy.scheduler.cache.claim_cache import KINDS, Stock
+from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.filters.devices.device_allocation import allocate
@@ -229,13 +229,13 @@ def test_what_was_decided_is_taken_in_the_next_cycle(text: str) -> None:
 @given(st.one_of(volume_worlds(), device_worlds()), st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_stock_is_what_it_would_be_if_it_were_filled_anew(text: str, data: st.DataObject) -> None:
-    claim_tables: list[Any] = [thing for thing in world(text) if isinstance(thing, KINDS)]
+    claim_tables: list[Any] = [thing for thing in world(text) if isinstance(thing, CLAIM_KINDS)]
     history: list[tuple[bool, Object]] = []
     for thing in data.draw(st.permutations(claim_tables)):
         history.append((True, thing))
         if data.draw(st.booleans()):
             history.append((False, data.draw(st.sampled_from([one for _, one in history]))))
-    stock, there = Stock(), dict[tuple[type[Any], str], Any]()
+    stock, there = ClaimCache(), dict[tuple[type[Any], str], Any]()
     for is_there, thing in history:
         key = (type(thing), thing.metadata.key)
         if is_there:
@@ -244,7 +244,7 @@ def test_the_stock_is_what_it_would_be_if_it_were_filled_anew(text: str, data: s
         else:
             stock.delete(thing)  # type: ignore[arg-type]
             there.pop(key, None)
-    anew = Stock()
+    anew = ClaimCache()
     for thing in there.values():
         anew.upsert(thing)
     assert contents(stock.claim_tables()) == contents(anew.claim_tables())
@@ -312,4 +312,4 @@ def test_volumes_in_use_are_counted_once_a_node_whatever_came_first(text: str, d
             driver = made.spec.csi.driver if made is not None and made.spec.csi is not None else "one.example.com"
             used.setdefault(driver, {}).setdefault(thing.spec.node_name, set()).add(volume.name)
     counts = {driver: {node: len(names) for node, names in nodes.items()} for driver, nodes in used.items()}
-    assert state.stock.claim_tables().attached == counts
+    assert state.claims.claim_tables().attached == counts

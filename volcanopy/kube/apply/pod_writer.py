@@ -112,7 +112,7 @@ class PodWriter:
                 context.store.forget(effect.pod, uid)
             return False
         if await self._bind(effect, uid):
-            context.store.state.stock.settle(effect.pod, uid, done.versions)
+            context.store.state.claims.settle(effect.pod, uid, done.versions)
             del self._settled[uid]
             return True
         await self._undo(effect, uid)
@@ -123,7 +123,7 @@ class PodWriter:
         done = self._settled.pop(uid, None)
         if done is not None:
             await self._claims.undo(uid, done)
-            self._context.store.state.stock.release(effect.pod, uid)
+            self._context.store.state.claims.release(effect.pod, uid)
 
     async def _bind(self, effect: Bind, uid: str) -> bool:
         context, (namespace, _, name) = self._context, effect.pod.partition("/")

@@ -1,7 +1,7 @@
-"""Many pods at once, as the first list of them brings: the same as taking them in one by one, several times faster.
+"""Bulk load of the pods of an initial list: the same result as single upserts, several times faster.
 
-What is rare is left to the state itself, one by one: pods that it knows already, and those that say something about
-other pods, claim volumes or devices, or hold particular things of their node.
+Upserted one by one are pods that the state has already, and pods with affinity or spread terms, with claims on volumes or
+devices, or with assigned cards or cpus.
 """
 
 from collections.abc import Collection
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Kin:
-    """What the pods of one job share, or those of one owner that are in none."""
+class _Group:
+    """The common values of the pods of one job, or of one owner without a job."""
 
     row: int
     group: core.PodGroup | None
@@ -33,7 +33,7 @@ class _Kin:
 
 
 class _Columns:
-    """The columns of the tasks to come, a list each."""
+    """The columns of the loaded tasks, one list each."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {
@@ -46,13 +46,13 @@ class _Columns:
         self.add = tuple(column.append for column in self.values.values())
 
 
-MANY = 32
-"""So many pods are worth the trouble."""
+BULK_SIZE = 32
+"""The minimum number of pods for a bulk load."""
 
 
 def load(state: "State", pods: Collection[core.Pod]) -> None:
-    """Take in pods as they are now."""
-    if len(pods) < MANY:
+    """Insert or update pods."""
+    if len(pods) < BULK_SIZE:
         for pod in pods:
             state.upsert(pod)
         return
@@ -89,16 +89,16 @@ def _is_task(state: "State", pod: core.Pod) -> bool:
 
 def _load_plain(state: "State", pods: dict[str, core.Pod]) -> None:
     columns = _Columns()
-    kins: dict[str, _Kin] = {}
+    groups: dict[str, _Group] = {}
     for key, pod in pods.items():
-        _read(state, key, pod, kins, columns)
+        _read(state, key, pod, groups, columns)
     rows = np.array([state.tasks.row(key) for key in pods], dtype=np.intp)
     for name, values in columns.values.items():
         column = state.tasks.plain[name]
         if column.dtype == object:  # else numpy would look into each object for a sequence
-            made = np.empty(len(values), dtype=object)
-            made[:] = values
-            column[rows] = made
+            objects = np.empty(len(values), dtype=object)
+            objects[:] = values
+            column[rows] = objects
         else:
             column[rows] = values
     if state.matches:
@@ -108,30 +108,28 @@ def _load_plain(state: "State", pods: dict[str, core.Pod]) -> None:
     totals.count_many(state, rows)
 
 
-def _read(state: "State", key: str, pod: core.Pod, kins: dict[str, _Kin], columns: _Columns) -> None:
+def _read(state: "State", key: str, pod: core.Pod, groups: dict[str, _Group], columns: _Columns) -> None:
     spec, meta = pod.spec, pod.metadata
     bound, evicted = state.assumed.get(key), key in state.evicted
     status, node = pod_fields.status_of(pod, "" if bound is None else bound[1], evicted)
     job = pod_fields.job_key(pod) if spec.scheduler_name in state.scheduler_names else ""
-    kin = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)
-    known = kins.get(kin)
+    group_key = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)
+    known = groups.get(group_key)
     if known is None:
         row = state.jobs.row(job) if job else NONE
         if job:
             state.jobs.plain["keys"][row] = job
-        known = kins[kin] = _Kin(row, state.jobs.plain["groups"][row] if job else None)
+        known = groups[group_key] = _Group(row, state.jobs.plain["groups"][row] if job else None)
     mark = role = NONE
     if job:
-        text = pod_fields.role_of(pod)
-        result = known.roles.get(text)
-        role = known.roles[text] = state.role_row(known.row, text) if result is None else result
+        name = pod_fields.role_of(pod)
+        known_role = known.roles.get(name)
+        role = known.roles[name] = state.role_row(known.row, name) if known_role is None else known_role
         if known.group is not None and known.group.spec.sub_group_policy:
             mark = state.marks.of(known.group, pod)
     last = known.last
-    alike = last is not None and (
-        pod_fields.same_shape(last, pod) if state.matches else pod_fields.same_spec(last, pod)
-    )
-    if not alike or last is None or last.metadata.namespace != meta.namespace:
+    same = last is not None and (pod_fields.same_shape(last, pod) if state.matches else pod_fields.same_spec(last, pod))
+    if not same or last is None or last.metadata.namespace != meta.namespace:
         known.last, known.shape = pod, state.shape_of(pod)
     nominated = pod.status.nominated_node_name
     values = (

@@ -1,8 +1,7 @@
-"""The part of the state that knows volumes, devices and claims, kept current one object at a time.
+"""Cache of volumes, devices and claims, updated one object at a time.
 
-What a plan decided about claims is counted as done from the moment that the plan is assumed, until the API server shows
-it or the pod's bind has come to its end. Pods are no guide to this: a pod may be seen on its node before its claim is
-seen with its devices.
+The choices of a plan for claims are assumed until the API server confirms them or the bind fails. Pods do not confirm
+them: a pod may be observed on its node before its claim is observed with the allocated devices.
 """
 
 from typing import Any, get_args
@@ -11,45 +10,45 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanopy.api import core, devices, storage
-from volcanopy.scheduler.cache.volume_usage import Attached, Volume
+from volcanopy.scheduler.cache.volume_usage import AttachedVolumes, Volume
 from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.claim_tables import ClaimTables, Offers
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
 
-Supply = storage.Storage | devices.Devices
-KINDS: tuple[type[Any], ...] = (*get_args(storage.Storage), *get_args(devices.Devices))
-"""The types that are kept here."""
+ClaimObject = storage.Storage | devices.Devices
+CLAIM_KINDS: tuple[type[Any], ...] = (*get_args(storage.Storage), *get_args(devices.Devices))
+"""The types of objects in this cache."""
 
 
-class Stock:
+class ClaimCache:
     """Volumes, devices and the claims on them."""
 
     def __init__(self) -> None:
-        self._things: dict[type[Any], dict[str, Any]] = {kind: {} for kind in KINDS}
+        self._objects: dict[type[Any], dict[str, Any]] = {kind: {} for kind in CLAIM_KINDS}
         self._assumed: dict[tuple[str, str], Bind] = {}
         self._written: dict[tuple[str, str], dict[str, int]] = {}
-        self._attached = Attached(self._attachable_volume)
+        self._attached = AttachedVolumes(self._attachable_volume)
         self._frozen: ClaimTables | None = None
         self._offers: Offers | None = None
 
-    def upsert(self, thing: Supply) -> None:
-        """Take in an object as it is now."""
-        self._things[type(thing)][thing.metadata.key] = thing
-        self._changed(thing)
+    def upsert(self, obj: ClaimObject) -> None:
+        """Insert or update an object."""
+        self._objects[type(obj)][obj.metadata.key] = obj
+        self._changed(obj)
 
-    def delete(self, thing: Supply) -> None:
-        """Forget an object."""
-        self._things[type(thing)].pop(thing.metadata.key, None)
-        self._changed(thing)
+    def delete(self, obj: ClaimObject) -> None:
+        """Remove an object."""
+        self._objects[type(obj)].pop(obj.metadata.key, None)
+        self._changed(obj)
 
-    def _changed(self, thing: Supply) -> None:
+    def _changed(self, obj: ClaimObject) -> None:
         self._frozen = None
-        key = thing.metadata.key
-        match thing:
+        key = obj.metadata.key
+        match obj:
             case storage.PersistentVolumeClaim():
                 self._attached.resolve_again(key)
             case storage.PersistentVolume():
-                reference = thing.spec.claim_ref
+                reference = obj.spec.claim_ref
                 if reference is not None:
                     self._attached.resolve_again(f"{reference.namespace}/{reference.name}")
             case storage.StorageClass():
@@ -58,48 +57,48 @@ class Stock:
                 self._offers = None
             case devices.ResourceClaim():
                 for pod, uid in [known for known, versions in self._written.items() if key in versions]:
-                    self._forget_if_seen(pod, uid)
+                    self._release_if_observed(pod, uid)
 
     def claim(self, key: str) -> storage.PersistentVolumeClaim | None:
-        """A claim on a volume, as the server has it."""
-        result: storage.PersistentVolumeClaim | None = self._things[storage.PersistentVolumeClaim].get(key)
+        """Return a volume claim as last observed."""
+        result: storage.PersistentVolumeClaim | None = self._objects[storage.PersistentVolumeClaim].get(key)
         return result
 
     def volume(self, name: str) -> storage.PersistentVolume | None:
-        """A volume, as the server has it."""
-        result: storage.PersistentVolume | None = self._things[storage.PersistentVolume].get(name)
+        """Return a volume as last observed."""
+        result: storage.PersistentVolume | None = self._objects[storage.PersistentVolume].get(name)
         return result
 
     def device_claim(self, key: str) -> devices.ResourceClaim | None:
-        """A claim on devices, as the server has it."""
-        result: devices.ResourceClaim | None = self._things[devices.ResourceClaim].get(key)
+        """Return a device claim as last observed."""
+        result: devices.ResourceClaim | None = self._objects[devices.ResourceClaim].get(key)
         return result
 
     def use(self, pod: core.Pod, node: str, sign: int) -> None:
-        """A pod comes to a node (+1) or leaves it (-1)."""
+        """Count the claims of a pod on a node (+1), or no longer (-1)."""
         for requested in pod_claims.volumes(pod):
             self._attached.use(requested.key, node, sign)
         self._frozen = None
 
     def assume(self, bind: Bind, uid: str) -> None:
-        """Count what a bind decided about claims as done, for the pod of this uid."""
+        """Assume the choices of a bind for the claims of the pod with this uid."""
         if bind.claims is not None:
             self._assumed[bind.pod, uid] = bind
             self._frozen = None
 
     def settle(self, pod: str, uid: str, versions: dict[str, int]) -> None:
-        """The bind is done: it holds until the claims on devices are seen in these versions, which show what was written."""
+        """Keep the assumed choices of a completed bind until the device claims are observed in these versions."""
         if (pod, uid) in self._assumed:
             self._written[pod, uid] = versions
-            self._forget_if_seen(pod, uid)
+            self._release_if_observed(pod, uid)
 
     def release(self, pod: str, uid: str) -> None:
-        """The bind has failed, and what it did about claims is undone."""
+        """Drop the assumed choices of a bind, since it failed or was observed."""
         self._written.pop((pod, uid), None)
         if self._assumed.pop((pod, uid), None) is not None:
             self._frozen = None
 
-    def _forget_if_seen(self, pod: str, uid: str) -> None:
+    def _release_if_observed(self, pod: str, uid: str) -> None:
         for key, version in self._written[pod, uid].items():
             known = self.device_claim(key)
             if known is not None and int(known.metadata.resource_version or 0) < version:
@@ -107,31 +106,31 @@ class Stock:
         self.release(pod, uid)
 
     def claim_tables(self) -> ClaimTables:
-        """Everything, frozen; the same object as long as nothing changes."""
+        """Return the frozen tables; the same object until something changes."""
         if self._frozen is None:
             self._frozen = self._freeze()
         return self._frozen
 
     def _freeze(self) -> ClaimTables:
-        things = self._things
+        objects = self._objects
         if self._offers is None:
-            self._offers = Offers(dict(things[devices.ResourceSlice]), dict(things[devices.DeviceClass]))
-        claims = dict(things[storage.PersistentVolumeClaim])
-        volumes = dict(things[storage.PersistentVolume])
-        device_claims = dict(things[devices.ResourceClaim])
+            self._offers = Offers(dict(objects[devices.ResourceSlice]), dict(objects[devices.DeviceClass]))
+        claims = dict(objects[storage.PersistentVolumeClaim])
+        volumes = dict(objects[storage.PersistentVolume])
+        device_claims = dict(objects[devices.ResourceClaim])
         for (pod, uid), bind in self._assumed.items():
             assert bind.claims is not None
             for choice in bind.claims.volumes:
-                _work_in_volume(choice, bind.node, claims, volumes)
-            for one in bind.claims.devices:
-                _work_in_devices(one, pod.partition("/")[2], uid, device_claims)
+                _assume_volume(choice, bind.node, claims, volumes)
+            for device_choice in bind.claims.devices:
+                _assume_devices(device_choice, pod.partition("/")[2], uid, device_claims)
         return ClaimTables(
             claims=claims,
             volumes=volumes,
-            classes=dict(things[storage.StorageClass]),
-            csi_nodes=dict(things[storage.CSINode]),
-            csi_drivers=dict(things[storage.CSIDriver]),
-            capacities=dict(things[storage.CSIStorageCapacity]),
+            classes=dict(objects[storage.StorageClass]),
+            csi_nodes=dict(objects[storage.CSINode]),
+            csi_drivers=dict(objects[storage.CSIDriver]),
+            capacities=dict(objects[storage.CSIStorageCapacity]),
             device_claims=device_claims,
             offers=self._offers,
             attached=self._attached.counts(),
@@ -144,7 +143,7 @@ class Stock:
         )
 
     def _class(self, claim: storage.PersistentVolumeClaim) -> storage.StorageClass | None:
-        result: storage.StorageClass | None = self._things[storage.StorageClass].get(claim.spec.storage_class_name)
+        result: storage.StorageClass | None = self._objects[storage.StorageClass].get(claim.spec.storage_class_name)
         return result
 
 
@@ -153,7 +152,7 @@ def attachable_volume(
     volume: storage.PersistentVolume | None,
     storage_class: storage.StorageClass | None,
 ) -> Volume | None:
-    """The driver's volume behind a claim; for a claim that has none, the one that its class will make."""
+    """Return driver and handle of a claim's volume; for an unbound claim, those of the volume to be provisioned."""
     if claim.spec.volume_name:
         csi = volume.spec.csi if volume is not None else None
         return None if csi is None else (csi.driver, csi.volume_handle)
@@ -162,7 +161,7 @@ def attachable_volume(
     return storage_class.provisioner, claim.metadata.key
 
 
-def _work_in_volume(
+def _assume_volume(
     choice: VolumeChoice,
     node: str,
     claims: dict[str, storage.PersistentVolumeClaim],
@@ -172,8 +171,8 @@ def _work_in_volume(
     if claim is None or claim.metadata.uid != choice.uid or claim.spec.volume_name:
         return
     if not choice.volume:
-        notes = {**claim.metadata.annotations, storage.SELECTED_NODE: node}
-        claims[choice.claim] = replace(claim, metadata=replace(claim.metadata, annotations=notes))
+        annotations = {**claim.metadata.annotations, storage.SELECTED_NODE: node}
+        claims[choice.claim] = replace(claim, metadata=replace(claim.metadata, annotations=annotations))
         return
     volume = volumes.get(choice.volume)
     if volume is not None and volume.spec.claim_ref is None:
@@ -182,16 +181,16 @@ def _work_in_volume(
         volumes[choice.volume] = replace(volume, spec=replace(volume.spec, claim_ref=reference))
 
 
-def _work_in_devices(choice: DeviceChoice, pod: str, uid: str, claims: dict[str, devices.ResourceClaim]) -> None:
+def _assume_devices(choice: DeviceChoice, pod: str, uid: str, claims: dict[str, devices.ResourceClaim]) -> None:
     claim = claims.get(choice.claim)
     if claim is None or claim.metadata.uid != choice.uid:
         return
     status = claim.status
-    if any(one.uid == uid for one in status.reserved_for):
+    if any(user.uid == uid for user in status.reserved_for):
         return
     allocation = status.allocation
     if choice.allocation is not None and not status.reserved_for:
         allocation = msgspec.convert(choice.allocation, devices.Allocation)
     consumer = devices.Consumer(resource="pods", name=pod, uid=uid)
-    known = (*status.reserved_for, consumer)
-    claims[choice.claim] = replace(claim, status=replace(status, allocation=allocation, reserved_for=known))
+    users = (*status.reserved_for, consumer)
+    claims[choice.claim] = replace(claim, status=replace(status, allocation=allocation, reserved_for=users))

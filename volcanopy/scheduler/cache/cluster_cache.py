@@ -1,10 +1,10 @@
-"""Objects in, snapshots out, incrementally.
+"""Cluster state of the scheduler: updated by watch events, copied into snapshots.
 
-The state is fed what the watches deliver, one object at a time, in any order; each costs the same whatever else exists.
-A snapshot of it is a copy of arrays. Building the state anew from the same objects gives an equal snapshot.
+The state is updated one object at a time, in any order, at a cost that does not depend on the size of the cluster. A
+snapshot is a copy of arrays. A new state built from the same objects gives an equal snapshot.
 
-Between a plan and its echo from the API server the state *assumes* the plan: a pod that is being bound takes its room
-at once, a pod that is being evicted counts as leaving.
+Until the API server confirms a plan, the state *assumes* it: a pod that is being bound is counted on its node, a pod
+that is being evicted counts as releasing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,7 @@ from typing import Any
 from volcanopy.api import core, nodeinfo_read, policy, quantity, topology_read
 from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
-from volcanopy.scheduler.cache.claim_cache import KINDS, Stock, Supply
+from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, ClaimObject
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import count
@@ -27,14 +27,14 @@ from volcanopy.scheduler.model.subgroups import Marks
 from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
 
 Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo_read.NumaTopology | topology_read.HyperNode
-Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | Supply
+Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | ClaimObject
 
 
 class State:
     """The scheduler's cluster state, kept current one change at a time."""
 
     def __init__(self, scheduler_names: Iterable[str] = ("volcanopy", ""), default_queue: str = "default") -> None:
-        """Pods naming one of ``scheduler_names`` are ours to place; groups that name no queue are in ``default_queue``."""
+        """Scheduled are pods with one of ``scheduler_names``; groups without a queue are in ``default_queue``."""
         self.scheduler_names = frozenset(scheduler_names)
         self.default_queue = default_queue
         self.axis = Axis()
@@ -55,75 +55,75 @@ class State:
         self.quotas: dict[str, policy.ResourceQuota] = {}
         self.budgets: dict[str, policy.PodDisruptionBudget] = {}
         self.numa: dict[str, nodeinfo_read.NumaTopology] = {}
-        self._kept: dict[type[Any], dict[str, Any]] = {
+        self._by_kind: dict[type[Any], dict[str, Any]] = {
             policy.ResourceQuota: self.quotas,
             policy.PodDisruptionBudget: self.budgets,
             nodeinfo_read.NumaTopology: self.numa,
         }
         self.hypernodes: dict[str, topology_read.HyperNode] = {}
-        self.stock = Stock()
+        self.claims = ClaimCache()
         self.marks = Marks()
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
         self.assumed: dict[str, tuple[str, str]] = {}
-        """Pod key to (uid, node) for pods that a plan bound, until the API server confirms it."""
-        self.coming: dict[str, Mapping[str, str]] = {}
-        """Pod key to the annotations that come with a bind which is assumed."""
+        """Pod key to (uid, node) of assumed binds."""
+        self.bind_annotations: dict[str, Mapping[str, str]] = {}
+        """Pod key to the annotations of an assumed bind."""
         self.evicted: dict[str, str] = {}
-        """Pod key to uid for pods that a plan evicted, until they are seen to leave."""
+        """Pod key to uid of assumed evictions."""
         self.layout = freeze.Layout()
-        self.measured: freeze.Measured | None = None
+        self.measured: freeze.NodeLoads | None = None
         self.previous: datetime | None = None
-        """The moment of the cycle before the one that was last looked at."""
-        self._looked: tuple[str, datetime] | None = None
+        """The time of the previous cycle's snapshot."""
+        self._last_session: tuple[str, datetime] | None = None
 
-    def upsert(self, thing: Object) -> None:
-        """Take in an object as it is now."""
+    def upsert(self, obj: Object) -> None:
+        """Insert or update an object."""
         self.version += 1
-        match thing:
+        match obj:
             case core.Pod():
-                self._upsert_pod(thing)
+                self._upsert_pod(obj)
             case core.Node():
-                self._upsert_node(thing)
+                self._upsert_node(obj)
             case core.PodGroup():
-                self._upsert_group(thing)
+                self._upsert_group(obj)
             case core.Queue():
-                self.queues[thing.metadata.name] = thing
-                self._queue_row(thing.metadata.name)
-                self._widen(pod_fields.queue_resources(thing))
+                self.queues[obj.metadata.name] = obj
+                self._queue_row(obj.metadata.name)
+                self._widen(pod_fields.queue_resources(obj))
             case core.PriorityClass():
-                self.priority_classes[thing.metadata.name] = thing
+                self.priority_classes[obj.metadata.name] = obj
                 self._reprioritise()
             case core.Namespace():
-                self.namespaces[thing.metadata.name] = thing
+                self.namespaces[obj.metadata.name] = obj
                 self._rematch()
             case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo_read.NumaTopology():
-                self._kept[type(thing)][thing.metadata.key] = thing
+                self._by_kind[type(obj)][obj.metadata.key] = obj
             case topology_read.HyperNode():
                 self.layout.network_changed()
-                self.hypernodes[thing.metadata.name] = thing
-            case _ if isinstance(thing, KINDS):
-                self.stock.upsert(thing)
+                self.hypernodes[obj.metadata.name] = obj
+            case _ if isinstance(obj, CLAIM_KINDS):
+                self.claims.upsert(obj)
 
     def load(self, pods: Collection[core.Pod]) -> None:
-        """Take in many pods as they are now: as :meth:`upsert` of each, several times faster where most are new."""
+        """Insert or update many pods: as :meth:`upsert` of each, several times faster if most are new."""
         load(self, pods)
 
-    def delete(self, thing: Object) -> None:
-        """Forget an object."""
+    def delete(self, obj: Object) -> None:
+        """Remove an object."""
         self.version += 1
-        name = thing.metadata.name
-        match thing:
+        name = obj.metadata.name
+        match obj:
             case core.Pod():
-                self._drop_pod(thing.metadata.key)
-                self.assumed.pop(thing.metadata.key, None)
-                self.coming.pop(thing.metadata.key, None)
-                self.evicted.pop(thing.metadata.key, None)
+                self._drop_pod(obj.metadata.key)
+                self.assumed.pop(obj.metadata.key, None)
+                self.bind_annotations.pop(obj.metadata.key, None)
+                self.evicted.pop(obj.metadata.key, None)
             case core.Node():
                 self._drop_node(name)
             case core.PodGroup():
-                self._drop_group(thing.metadata.key)
+                self._drop_group(obj.metadata.key)
             case core.Queue():
                 self.queues.pop(name, None)
             case core.PriorityClass():
@@ -133,15 +133,15 @@ class State:
                 self.namespaces.pop(name, None)
                 self._rematch()
             case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo_read.NumaTopology():
-                self._kept[type(thing)].pop(thing.metadata.key, None)
+                self._by_kind[type(obj)].pop(obj.metadata.key, None)
             case topology_read.HyperNode():
                 self.layout.network_changed()
                 self.hypernodes.pop(name, None)
-            case _ if isinstance(thing, KINDS):
-                self.stock.delete(thing)
+            case _ if isinstance(obj, CLAIM_KINDS):
+                self.claims.delete(obj)
 
     def assume(self, plan: Plan) -> None:
-        """Count the plan's binds and evictions as done until the API server shows them, or :meth:`forget` is called."""
+        """Assume the binds and evictions of a plan until the API server confirms them, or :meth:`forget` is called."""
         for effect in plan.effects:
             if isinstance(effect, Bind | Evict):
                 pod = self._pod(effect.pod)
@@ -149,18 +149,18 @@ class State:
                     continue
                 if isinstance(effect, Bind):
                     self.assumed[effect.pod] = (pod.metadata.uid, effect.node)
-                    self.stock.assume(effect, pod.metadata.uid)
+                    self.claims.assume(effect, pod.metadata.uid)
                     if effect.annotations:
-                        self.coming[effect.pod] = effect.annotations
+                        self.bind_annotations[effect.pod] = effect.annotations
                 else:
                     self.evicted[effect.pod] = pod.metadata.uid
                 self._set_task(pod)
         self.version += 1
 
     def forget(self, pod_key: str) -> None:
-        """Take back what was assumed of a pod: its bind or eviction failed."""
+        """Drop the assumed bind or eviction of a pod, since it failed."""
         self.assumed.pop(pod_key, None)
-        self.coming.pop(pod_key, None)
+        self.bind_annotations.pop(pod_key, None)
         self.evicted.pop(pod_key, None)
         pod = self._pod(pod_key)
         if pod is not None:
@@ -170,18 +170,18 @@ class State:
     def set_usage(
         self, loads: Mapping[str, tuple[float, float, datetime]], interval: timedelta = timedelta(seconds=30)
     ) -> None:
-        """Take in the nodes' real load by name: percent of cpu, percent of memory, when it was measured.
+        """Set the measured load of nodes by name: percent of cpu, percent of memory, time of the measurement.
 
-        ``interval`` is the time between measurements. What was known before is forgotten.
+        ``interval`` is the time between measurements. Previous loads are dropped.
         """
-        self.measured = freeze.Measured(dict(loads), interval)
+        self.measured = freeze.NodeLoads(dict(loads), interval)
         self.version += 1
 
     def snapshot(self, now: datetime, session: str = "") -> Snapshot:
-        """The cluster state, frozen. One that names the session of the last is another look of the same cycle."""
-        if self._looked is None or not session or session != self._looked[0]:
-            self.previous = None if self._looked is None else self._looked[1]
-            self._looked = (session, now)
+        """Return a snapshot; one with the session of the last snapshot belongs to the same cycle."""
+        if self._last_session is None or not session or session != self._last_session[0]:
+            self.previous = None if self._last_session is None else self._last_session[1]
+            self._last_session = (session, now)
         return freeze.snapshot(self, now, session or f"cycle-{self.version}")
 
     # Pods
@@ -196,12 +196,12 @@ class State:
         bind = self.assumed.get(key)
         if bind is not None and (pod.spec.node_name or pod.metadata.uid != bind[0] or pod_fields.is_over(pod)):
             del self.assumed[key]
-            self.coming.pop(key, None)
+            self.bind_annotations.pop(key, None)
         if key in self.evicted and (pod.metadata.deletion_timestamp or pod.metadata.uid != self.evicted[key]):
             del self.evicted[key]
         job = pod_fields.job_key(pod)
-        ours = pod.spec.scheduler_name in self.scheduler_names
-        if (pod.spec.node_name and not pod_fields.is_over(pod)) or (ours and job):
+        scheduled = pod.spec.scheduler_name in self.scheduler_names
+        if (pod.spec.node_name and not pod_fields.is_over(pod)) or (scheduled and job):
             self._set_task(pod)
         else:
             self._drop_pod(key)
@@ -211,8 +211,8 @@ class State:
         row = self.tasks.row(key)
         columns = self.tasks.plain
         previous = columns["pods"][row]
-        alike = previous is not None and pod_fields.same_shape(previous, pod)
-        shape = int(columns["shape"][row]) if alike else self.shape_of(pod)
+        same = previous is not None and pod_fields.same_shape(previous, pod)
+        shape = int(columns["shape"][row]) if same else self.shape_of(pod)
         job_before = int(columns["job"][row])
         if previous is not None:
             count(self, row, -1)
@@ -253,7 +253,7 @@ class State:
             self.matches[number].discard(row)
 
     def shape_of(self, pod: core.Pod) -> int:
-        """The number of a pod's shape; what it brings that was not known is made known."""
+        """Return the number of a pod's shape; new shapes, selectors and resources are added."""
         known = len(self.shapes.selectors)
         number = self.shapes.number(pod, self.namespaces)
         self._widen(self.shapes.all[number].request)
@@ -263,14 +263,14 @@ class State:
         return number
 
     def _rematch(self, first: int = 0) -> None:
-        """Give their new shapes to the pods that selectors from ``first`` on match, or no longer match."""
+        """Update the shapes of the pods that selectors from ``first`` on match, or no longer match."""
         fresh = self.shapes.selectors[first:]
         for row in list(self.tasks.rows.values()) if fresh else ():
             pod = self.tasks.plain["pods"][row]
-            if pod is None:  # the row of the pod that brought the selector
+            if pod is None:  # the row of the pod with the new selector
                 continue
             old = self.shapes.all[self.tasks.plain["shape"][row]]
-            now = {first + number for number, one in enumerate(fresh) if one.matches(pod, self.namespaces)}
+            now = {first + number for number, selector in enumerate(fresh) if selector.matches(pod, self.namespaces)}
             if now == {number for number in old.matched if number >= first}:
                 continue
             count(self, row, -1)
@@ -290,23 +290,23 @@ class State:
         if job != NONE:
             self._drop_job_if_empty(job)
 
-    def hold(self, row: int, node: int, sign: int) -> None:
-        """Add a task to, or take it from, the holders of its node, if it is one."""
-        column = self.nodes.plain["holders"]
+    def update_assigned_pods(self, row: int, node: int, sign: int) -> None:
+        """Add a task with assigned cards or cpus to the assigned pods of its node (+1), or remove it (-1)."""
+        column = self.nodes.plain["assigned_pods"]
         known: assigned_devices.AssignedPods = column[node] or ()
         if sign < 0:
             if known:
                 column[node] = assigned_devices.without(known, row)
         elif ON_NODE[self.tasks.plain["status"][row]]:
             key, pod = self.tasks.plain["keys"][row], self.tasks.plain["pods"][row]
-            one = assigned_devices.holder(row, pod, self.coming.get(key, {}))
-            if one is not None:
-                column[node] = assigned_devices.with_pod(known, one)
+            assigned = assigned_devices.assigned_pod(row, pod, self.bind_annotations.get(key, {}))
+            if assigned is not None:
+                column[node] = assigned_devices.with_pod(known, assigned)
 
     # Nodes
 
     def node_row(self, name: str) -> int:
-        """The row of the node of this name, which need not exist yet."""
+        """Return the row of the node of this name, which need not exist yet."""
         known = name in self.nodes.rows
         row = self.nodes.row(name)
         if not known:
@@ -322,10 +322,10 @@ class State:
             self.layout.nodes_changed()
         elif previous.status.images != node.status.images:
             self.layout.images_changed()
-        room = quantity.amounts(node.status.allocatable or node.status.capacity)
-        self._widen(room)
+        allocatable = quantity.amounts(node.status.allocatable or node.status.capacity)
+        self._widen(allocatable)
         self.nodes.plain["objects"][row] = node
-        self.nodes.amounts["allocatable"][:, row] = self.axis.vector(room)
+        self.nodes.amounts["allocatable"][:, row] = self.axis.vector(allocatable)
 
     def _drop_node(self, name: str) -> None:
         row = self.nodes.rows.get(name)
@@ -354,14 +354,14 @@ class State:
         columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
         status = group.status
         self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
-        least = pod_fields.countable(group.spec.min_resources)
+        min_resources = pod_fields.countable(group.spec.min_resources)
         columns["has_min_resources"][row] = group.spec.min_resources is not None
-        self._widen(least)
-        self.jobs.amounts["min_resources"][:, row] = self.axis.vector(least)
+        self._widen(min_resources)
+        self.jobs.amounts["min_resources"][:, row] = self.axis.vector(min_resources)
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0
         for name, minimum in group.spec.min_task_member.items():
-            role = self.role_row(row, name)  # first: a new row may make the table anew
+            role = self.role_row(row, name)  # first: a new row may reallocate the table
             self.roles.plain["minimum"][role] = minimum
 
     def _drop_group(self, key: str) -> None:
@@ -382,7 +382,7 @@ class State:
         self.jobs.remove(self.jobs.plain["keys"][row])
 
     def role_row(self, job: int, name: str) -> int:
-        """The row of a job's role."""
+        """Return the row of a role of a job."""
         known = self.job_roles.setdefault(job, {})
         row = known.get(name)
         if row is None:
@@ -404,7 +404,7 @@ class State:
                 self.jobs.plain["priority"][row] = self._job_priority(group)
 
     def _widen(self, units: Iterable[str]) -> None:
-        """Extend the axis by resources that were not known yet."""
+        """Extend the axis by new resources."""
         if all(name in self.axis.index for name in units):
             return
         self.axis = Axis.of((*self.axis.names, *units))
@@ -412,10 +412,10 @@ class State:
             table.extend_axis(self.axis)
 
     def traits(self, rows: Iterable[int]) -> NodeTraits:
-        """The traits of the nodes in these rows."""
+        """Return the traits of the nodes in these rows."""
         return NodeTraits(tuple(self.nodes.plain["objects"][row] for row in rows))
 
     def node_rows(self) -> list[int]:
-        """The rows of the nodes that exist, in the order of their names."""
+        """Return the rows of the existing nodes, in the order of their names."""
         objects = self.nodes.plain["objects"]
         return [row for _, row in sorted(self.nodes.rows.items()) if objects[row] is not None]

@@ -1,4 +1,4 @@
-"""The columns of the state, and how they are frozen into a snapshot."""
+"""Columns of the cluster state, and their copy into a snapshot."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy as shallow
@@ -52,7 +52,7 @@ NODE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "names": (object, None),
     "objects": (object, None),
     "tasks": (np.int64, 0),
-    "holders": (object, None),
+    "assigned_pods": (object, None),
 }
 JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "keys": (object, None),
@@ -78,39 +78,39 @@ ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
 }
 
 
-class Measured(NamedTuple):
-    """The real load of nodes by name: percent of cpu, percent of memory, when; and the time between measurements."""
+class NodeLoads(NamedTuple):
+    """The measured load of nodes by name (percent of cpu, percent of memory, time), and the measurement interval."""
 
     loads: Mapping[str, tuple[float, float, datetime]]
     interval: timedelta
 
 
 class Layout:
-    """The order of the nodes and their traits, kept between snapshots for as long as they hold."""
+    """The parts of a snapshot that are kept until they change: order and traits of nodes, shapes, queues, network, load."""
 
     def __init__(self) -> None:
         self._rows: list[int] | None = None
         self._traits = NodeTraits(())
-        self._images_hold = True
+        self._images_current = True
         self._shapes: tuple[int, int, ShapeTable] | None = None
-        self._usage: tuple[tuple[str, ...], Measured, UsageTable] | None = None
+        self._usage: tuple[tuple[str, ...], NodeLoads, UsageTable] | None = None
         self._network: tuple[tuple[str, ...], NodeTraits, HyperNodeTable] | None = None
         self._queues: QueueTable | None = None
 
     def nodes_changed(self) -> None:
-        """A node came, went, or has other traits."""
+        """Mark the list of nodes or their traits as changed."""
         self._rows = None
 
     def images_changed(self) -> None:
-        """The images of a node changed; what follows from its other traits stays valid."""
-        self._images_hold = False
+        """Mark the images of a node as changed; caches of its other traits stay valid."""
+        self._images_current = False
 
     def network_changed(self) -> None:
-        """A HyperNode came, went, or has other members."""
+        """Mark the HyperNodes as changed."""
         self._network = None
 
     def hypernodes(self, state: "State", names: tuple[str, ...], traits: NodeTraits) -> HyperNodeTable:
-        """The network: made anew when HyperNodes, the list of nodes, or labels that they are chosen by change."""
+        """Return the network topology, rebuilt when HyperNodes, the list of nodes or selected labels change."""
         known = self._network
         if known is not None and known[1] is not traits:
             same_shape = known[0] == names and (
@@ -118,38 +118,38 @@ class Layout:
             )
             known = self._network = (names, traits, known[2]) if same_shape else None
         if known is None:
-            made = forest(state.hypernodes, traits.objects) if state.hypernodes else without(len(names))
-            known = self._network = (names, traits, made)
+            network = forest(state.hypernodes, traits.objects) if state.hypernodes else without(len(names))
+            known = self._network = (names, traits, network)
         return known[2]
 
     def nodes(self, state: "State") -> tuple[list[int], NodeTraits]:
-        """The rows of the nodes in the order of their names, and what they are like."""
+        """Return the rows of the nodes in the order of their names, and their traits."""
         if self._rows is None:
             self._rows = state.node_rows()
             lasting = self._traits.lasting
             self._traits = state.traits(self._rows)
             self._traits.lasting = lasting
-        elif not self._images_hold:
+        elif not self._images_current:
             self._traits = self._traits.with_images_of(state.traits(self._rows))
-        self._images_hold = True
+        self._images_current = True
         return self._rows, self._traits
 
     def shapes(self, state: "State") -> ShapeTable:
-        """The table of shapes: made anew only when there are more of them or of resources."""
+        """Return the table of shapes, rebuilt when shapes or resources were added."""
         size = (len(state.shapes.all), len(state.axis))
         if self._shapes is None or self._shapes[:2] != size:
             self._shapes = (*size, _shape_table(state))
         return self._shapes[2]
 
     def queues(self, state: "State") -> QueueTable:
-        """The queues: made anew when one came, went or claims something else; of changed statuses only those are read."""
+        """Return the queues, rebuilt when a queue was added, removed or its spec changed; changed statuses are updated."""
         known, names = self._queues, tuple(state.queue_rows)
         if known is None or known.names != names or known.capability.axis is not state.axis:
             known = _queue_table(state)
         else:
             objects = tuple(state.queues.get(name) for name in names)
             changed = [row for row, (old, new) in enumerate(zip(known.objects, objects, strict=True)) if old is not new]
-            if not all(_same_claims(known.objects[row], objects[row]) for row in changed):
+            if not all(_same_spec(known.objects[row], objects[row]) for row in changed):
                 known = _queue_table(state)
             elif changed:
                 known = _with_statuses(known, objects, changed)
@@ -157,7 +157,7 @@ class Layout:
         return known
 
     def usage(self, state: "State", names: tuple[str, ...]) -> UsageTable | None:
-        """The measured load of the nodes, made anew when there is a new measurement or other nodes."""
+        """Return the measured load of the nodes, rebuilt for a new measurement or other nodes."""
         if state.measured is None:
             return None
         if self._usage is None or self._usage[1] is not state.measured or self._usage[0] != names:
@@ -166,11 +166,11 @@ class Layout:
 
 
 def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
-    """Freeze the state."""
+    """Return a snapshot of the state."""
     axis = state.axis
     rows, traits = state.layout.nodes(state)
     nodes = _node_table(state, rows, traits)
-    rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry serves row NONE
+    rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry is for row NONE
     rank[rows] = np.arange(len(rows), dtype=np.int32)
     queues = state.layout.queues(state)
     return Snapshot(
@@ -179,7 +179,7 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         version=state.version,
         session=session,
         nodes=nodes,
-        tasks=_held_back(_task_table(state, rank), state, queues),
+        tasks=_gate_held_queues(_task_table(state, rank), state, queues),
         shapes=state.layout.shapes(state),
         jobs=_job_table(state),
         roles=_role_table(state),
@@ -192,13 +192,13 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         usage=state.layout.usage(state, nodes.names),
         previous=state.previous,
         hypernodes=state.layout.hypernodes(state, nodes.names, traits),
-        claim_tables=state.stock.claim_tables(),
+        claim_tables=state.claims.claim_tables(),
         declared=tuple(state.hypernodes[name] for name in sorted(state.hypernodes)),
     )
 
 
 def same_labels(old: Sequence[core.Node], new: Sequence[core.Node]) -> bool:
-    """Whether nodes, one by one, have the same labels."""
+    """Return whether two lists of nodes have the same labels."""
     return all(a.metadata.labels == b.metadata.labels for a, b in zip(old, new, strict=True))
 
 
@@ -219,7 +219,7 @@ def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTabl
         used=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["used"][:, rows])),
         releasing=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["releasing"][:, rows])),
         nonzero=nonzero,
-        holders=tuple(state.nodes.plain["holders"][rows].tolist()),
+        assigned_pods=tuple(state.nodes.plain["assigned_pods"][rows].tolist()),
     )
 
 
@@ -251,11 +251,11 @@ def _task_table(state: "State", rank: Index) -> TaskTable:
     )
 
 
-def _held_back(tasks: TaskTable, state: "State", queues: QueueTable) -> TaskTable:
-    """The same tasks, those of queues that are stopped gated as well."""
+def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> TaskTable:
+    """Return the tasks, with those of held queues gated as well."""
     if queues.terms.stops is None:
         return tasks
-    held = np.append(queues.terms.stops.held, False)  # the last entry serves tasks without a queue
+    held = np.append(queues.terms.stops.held, False)  # the last entry is for tasks without a queue
     queue_of = np.append(state.jobs.copy("queue"), np.int32(NONE))
     gated = tasks.gated | held[queue_of[tasks.job]]
     gated.setflags(write=False)
@@ -321,7 +321,7 @@ def _shape_table(state: "State") -> ShapeTable:
     )
 
 
-def _usage_table(measured: Measured, names: tuple[str, ...]) -> UsageTable:
+def _usage_table(measured: NodeLoads, names: tuple[str, ...]) -> UsageTable:
     values = np.full((3, len(names)), np.nan)
     for row, name in enumerate(names):
         load = measured.loads.get(name)
@@ -334,15 +334,15 @@ def _usage_table(measured: Measured, names: tuple[str, ...]) -> UsageTable:
 def _queue_table(state: "State") -> QueueTable:
     names = tuple(state.queue_rows)
     objects = tuple(state.queues.get(name) for name in names)
-    blank = core.Queue(metadata=core.Meta())
-    known = [queue or blank for queue in objects]
+    default = core.Queue(metadata=core.Meta())
+    known = [queue or default for queue in objects]
     axis = state.axis
     capability, capability_set = _limits(axis, [queue.spec.capability for queue in known], UNLIMITED)
     deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0)
     guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0)
     index = {name: row for row, name in enumerate(names)}
-    text, shares = observed_queue_status.columns(axis, known)
-    for column in (text, shares):
+    reported, shares = observed_queue_status.columns(axis, known)
+    for column in (reported, shares):
         column.setflags(write=False)
     return QueueTable(
         names=names,
@@ -359,13 +359,13 @@ def _queue_table(state: "State") -> QueueTable:
         deserved=deserved,
         deserved_set=deserved_set,
         guarantee=guarantee,
-        reported=text,
+        reported=reported,
         reported_share=shares,
     )
 
 
-def _same_claims(old: core.Queue | None, new: core.Queue | None) -> bool:
-    """Whether nothing of a queue changed but its status."""
+def _same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
+    """Return whether at most the status of a queue changed."""
     if old is None or new is None:
         return False
     before, after = old.metadata, new.metadata
@@ -378,14 +378,14 @@ def _same_claims(old: core.Queue | None, new: core.Queue | None) -> bool:
 
 
 def _with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
-    """The same table with other statuses; what was computed from its columns is kept."""
-    text, shares = known.reported.copy(), known.reported_share.copy()
+    """Return the table with other statuses; what was computed from its columns is kept."""
+    reported, shares = known.reported.copy(), known.reported_share.copy()
     now = [queue for row in changed if (queue := objects[row]) is not None]
-    text[:, :, changed], shares[changed] = observed_queue_status.columns(known.capability.axis, now)
-    for column in (text, shares):
+    reported[:, :, changed], shares[changed] = observed_queue_status.columns(known.capability.axis, now)
+    for column in (reported, shares):
         column.setflags(write=False)
     table = shallow(known)
-    for name, value in (("objects", objects), ("reported", text), ("reported_share", shares)):
+    for name, value in (("objects", objects), ("reported", reported), ("reported_share", shares)):
         object.__setattr__(table, name, value)
     return table
 

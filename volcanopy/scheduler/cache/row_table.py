@@ -1,7 +1,7 @@
-"""Growing tables with stable rows: the incremental store behind a snapshot's frozen ones.
+"""Growing tables with stable rows, from which the tables of snapshots are copied.
 
-A thing keeps its row for as long as it is known; the row of what is gone is used again. Columns are numpy arrays whose
-last dimension is the row; those measured in resources have the axis first.
+A key keeps its row until it is removed; the row is then reused. Columns are numpy arrays whose last dimension is the row;
+those of resources have the resource axis first.
 """
 
 from collections.abc import Hashable
@@ -39,7 +39,7 @@ class RowTable(Generic[K]):
         self.counts[name] = np.zeros((kinds, self._capacity), dtype=np.int64)
 
     def row(self, key: K) -> int:
-        """The row of a key, a blank one if it is new."""
+        """Return the row of a key, a blank one for a new key."""
         row = self.rows.get(key)
         if row is None:
             if self._free:
@@ -53,7 +53,7 @@ class RowTable(Generic[K]):
         return row
 
     def remove(self, key: K) -> None:
-        """Forget a key: its row is blank again and free for another."""
+        """Remove a key; its row is blank and can be reused."""
         row = self.rows.pop(key)
         for name, column in self.plain.items():
             column[row] = self._blank[name]
@@ -71,16 +71,11 @@ class RowTable(Generic[K]):
         self._axis = axis
 
     def copy(self, name: str) -> NDArray[Any]:
-        """A frozen copy of a column, as long as the rows in use."""
-        table = self.plain.get(name)
-        if table is None:
-            table = self.amounts.get(name, self.counts.get(name))
-            assert table is not None, name
-            table = table[:, : self.size].copy()
-        else:
-            table = table[: self.size].copy()
-        table.setflags(write=False)
-        return table
+        """Return a read-only copy of a column, of the length of the rows in use."""
+        tables = next(tables for tables in (self.plain, self.amounts, self.counts) if name in tables)
+        column: NDArray[Any] = tables[name][..., : self.size].copy()
+        column.setflags(write=False)
+        return column
 
     def _grow(self) -> None:
         self._capacity *= 2
@@ -96,7 +91,7 @@ class RowTable(Generic[K]):
 
 
 class RowSet:
-    """A set of rows, which a snapshot sees as a mask; freezing it costs a copy if it changed, else nothing."""
+    """A set of rows with a frozen mask, which is copied only after changes."""
 
     def __init__(self) -> None:
         self._mask: Mask = np.zeros(16, dtype=np.bool_)
@@ -109,7 +104,7 @@ class RowSet:
         return int(np.count_nonzero(self._mask))
 
     def add(self, row: int) -> None:
-        """Put a row in."""
+        """Add a row."""
         if row >= len(self._mask):
             longer = np.zeros(2 * (row + 1), dtype=np.bool_)
             longer[: len(self._mask)] = self._mask
@@ -118,13 +113,13 @@ class RowSet:
         self._frozen = None
 
     def discard(self, row: int) -> None:
-        """Take a row out, if it is in."""
+        """Remove a row, if it is in the set."""
         if row in self:
             self._mask[row] = False
             self._frozen = None
 
     def mask(self, size: int) -> Mask:
-        """The (size,) mask, which is read-only; no row in the set is beyond it."""
+        """Return the read-only (size,) mask; no row in the set is beyond it."""
         if self._frozen is None or len(self._frozen) != size:
             self._frozen = np.zeros(size, dtype=np.bool_)
             known = self._mask[:size]

@@ -1,7 +1,7 @@
-"""Shapes: tasks that are equal in everything that scheduling reads have the same shape.
+"""Shapes: the equivalence classes of tasks that are equal in everything that scheduling reads.
 
-Read once per shape are a pod's request with init containers, sidecars and overhead as kube-scheduler
-counts them, its terms about other pods, and which of the cluster's selectors it matches itself.
+Computed once per shape are the request (with init containers, sidecars and overhead, as in kube-scheduler), the affinity
+and spread terms, and the selectors of the cluster that the pod matches.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from volcanopy.scheduler.model.snapshot import Spread, Term, Terms
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 NONZERO = {"cpu": 100, "memory": 200 * 1024 * 1024}
-"""What a container that requests none is taken to use when nodes are scored (kube-scheduler's values)."""
+"""The requests assumed for the score of containers without requests (kube-scheduler's values)."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Shape:
     matched: frozenset[int]
     best_effort: bool = field(init=False)
     claims: bool = field(init=False)
-    """Whether there are claims behind its tasks, on volumes or on devices."""
+    """Whether its tasks have claims, on volumes or on devices."""
 
     def __post_init__(self) -> None:
         self.claims = pod_claims.anything(self.spec)
@@ -44,7 +44,7 @@ def request_of(spec: core.PodSpec, defaults: Mapping[str, int] | None = None) ->
     ``defaults`` are the requests of a container that has none.
     """
     request = pod_requests(resources_of(spec), defaults or {})
-    request.pop(names.VGPU_PERCENTAGE, None)  # a part of the card that it gets: nodes have no amount of it
+    request.pop(names.VGPU_PERCENTAGE, None)  # a percentage of a card: not a resource of nodes
     request["pods"] = 1
     return request
 
@@ -59,7 +59,7 @@ class Shapes:
         self._selector_numbers: dict[bytes, int] = {}
 
     def number(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> int:
-        """The shape of a pod; new selectors in its terms are numbered on the way."""
+        """Return the number of a pod's shape; new shapes and the new selectors in its terms get numbers."""
         spec = pod.spec
         terms = self._terms(pod) if has_terms(spec) else None
         matched = self._matched(pod, namespaces)
@@ -101,7 +101,7 @@ class Shapes:
         return known
 
     def _matched(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> frozenset[int]:
-        return frozenset(number for number, one in enumerate(self.selectors) if one.matches(pod, namespaces))
+        return frozenset(number for number, selector in enumerate(self.selectors) if selector.matches(pod, namespaces))
 
     def _selector(self, selector: selectors.PodSelector) -> int:
         number = self._selector_numbers.setdefault(selector.key(), len(self.selectors))
@@ -111,13 +111,14 @@ class Shapes:
 
     def _terms(self, pod: core.Pod) -> Terms:
         affinity = pod.spec.affinity or core.Affinity()
-        near, away = affinity.pod_affinity or core.PodAffinity(), affinity.pod_anti_affinity or core.PodAffinity()
-        liked = [(term.weight, term.pod_affinity_term) for term in near.preferred]
-        liked += [(-term.weight, term.pod_affinity_term) for term in away.preferred]
+        pod_affinity = affinity.pod_affinity or core.PodAffinity()
+        anti_affinity = affinity.pod_anti_affinity or core.PodAffinity()
+        preferred = [(term.weight, term.pod_affinity_term) for term in pod_affinity.preferred]
+        preferred += [(-term.weight, term.pod_affinity_term) for term in anti_affinity.preferred]
         return Terms(
-            affinity=tuple(self._term(term, pod) for term in near.required),
-            anti_affinity=tuple(self._term(term, pod) for term in away.required),
-            preferred=tuple(self._term(term, pod, weight) for weight, term in liked),
+            affinity=tuple(self._term(term, pod) for term in pod_affinity.required),
+            anti_affinity=tuple(self._term(term, pod) for term in anti_affinity.required),
+            preferred=tuple(self._term(term, pod, weight) for weight, term in preferred),
             spread=tuple(self._spread(constraint, pod) for constraint in pod.spec.topology_spread_constraints),
         )
 

@@ -1,78 +1,78 @@
-"""Which volumes the pods on each node use, kept current one pod and one claim at a time.
+"""Volumes in use on each node, updated one pod and one claim at a time.
 
-A volume counts once on a node, however many pods use it there. A claim that has no volume yet counts as one of the
-driver that will make it.
+A volume counts once per node, however many pods use it there. An unbound claim counts for the driver that will provision
+its volume.
 """
 
 from collections import Counter
 from collections.abc import Callable
 
 Volume = tuple[str, str]
-"""The driver, and what it calls the volume."""
+"""The driver and the volume handle."""
 
 
-class Attached:
+class AttachedVolumes:
     """The volumes in use, by driver and node."""
 
     def __init__(self, resolve: Callable[[str], Volume | None]) -> None:
-        """``resolve`` returns the volume behind a claim's key, None if volumes of its driver are not counted."""
+        """``resolve`` returns the volume of a claim by key, None if it has no attach limit."""
         self._resolve = resolve
         self._users: dict[str, Counter[str]] = {}
-        self._behind: dict[str, Volume] = {}
+        self._volume_of: dict[str, Volume] = {}
         self._volumes: dict[str, dict[str, Counter[str]]] = {}
 
     def use(self, claim: str, node: str, sign: int) -> None:
-        """A pod that uses the claim comes to a node (+1) or leaves it (-1)."""
+        """Count a pod that uses the claim on a node (+1), or no longer (-1)."""
         users = self._users.get(claim)
         if users is None:
             users = self._users[claim] = Counter()
             volume = self._resolve(claim)
             if volume is not None:
-                self._behind[claim] = volume
+                self._volume_of[claim] = volume
         users[node] += sign
-        volume = self._behind.get(claim)
+        volume = self._volume_of.get(claim)
         if volume is not None:
-            self._count(volume, node, sign)
+            self._add(volume, node, sign)
         if not users[node]:
             del users[node]
             if not users:
                 del self._users[claim]
-                self._behind.pop(claim, None)
+                self._volume_of.pop(claim, None)
 
     def resolve_again(self, claim: str) -> None:
-        """Something changed about the volume behind a claim."""
+        """Update the counts after a change of a claim or its volume."""
         users = self._users.get(claim)
         if users is None:
             return
-        before, now = self._behind.get(claim), self._resolve(claim)
-        if before == now:
+        before, after = self._volume_of.get(claim), self._resolve(claim)
+        if before == after:
             return
-        for node, times in users.items():
+        for node, count in users.items():
             if before is not None:
-                self._count(before, node, -times)
-            if now is not None:
-                self._count(now, node, times)
-        if now is None:
-            self._behind.pop(claim, None)
+                self._add(before, node, -count)
+            if after is not None:
+                self._add(after, node, count)
+        if after is None:
+            self._volume_of.pop(claim, None)
         else:
-            self._behind[claim] = now
+            self._volume_of[claim] = after
 
     def resolve_all_again(self) -> None:
-        """Something changed about what makes volumes."""
+        """Update the counts after a change of a storage class."""
         for claim in list(self._users):
             self.resolve_again(claim)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """By driver and node: how many volumes."""
+        """Return the number of volumes by driver and node."""
         return {
-            driver: {node: len(result) for node, result in nodes.items()} for driver, nodes in self._volumes.items()
+            driver: {node: len(handles) for node, handles in nodes.items()} for driver, nodes in self._volumes.items()
         }
 
-    def _count(self, volume: Volume, node: str, times: int) -> None:
+    def _add(self, volume: Volume, node: str, count: int) -> None:
         driver, handle = volume
         nodes = self._volumes.setdefault(driver, {})
         handles = nodes.setdefault(node, Counter())
-        handles[handle] += times
+        handles[handle] += count
         if not handles[handle]:
             del handles[handle]
             if not handles:

@@ -25,12 +25,12 @@ AssignedPods = tuple[AssignedPod, ...]
 """The assigned pods of one node, ordered by the keys of the pods. It is another tuple whenever something about them changed."""
 
 
-def holder(row: int, pod: core.Pod, coming: Mapping[str, str]) -> AssignedPod | None:
-    """Return the pod if it has assigned devices, else None; ``coming`` are the annotations of a bind that is not observed yet."""
+def assigned_pod(row: int, pod: core.Pod, bind_annotations: Mapping[str, str]) -> AssignedPod | None:
+    """Return the pod if it has assigned devices, else None; ``bind_annotations`` are those of an assumed bind."""
     own = pod.metadata.annotations
-    if KEYS.isdisjoint(own) and KEYS.isdisjoint(coming):
+    if KEYS.isdisjoint(own) and KEYS.isdisjoint(bind_annotations):
         return None
-    return AssignedPod(row, pod, {**own, **coming} if coming else own)
+    return AssignedPod(row, pod, {**own, **bind_annotations} if bind_annotations else own)
 
 
 def with_pod(known: AssignedPods, pod: AssignedPod) -> AssignedPods:

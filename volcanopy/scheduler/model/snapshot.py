@@ -81,7 +81,7 @@ class NodeTable:
     releasing: Columns
     nonzero: Ints
     """(2, N): cpu and memory in use, counting 100m and 200Mi for containers that request none."""
-    holders: tuple[AssignedPods | None, ...] = ()
+    assigned_pods: tuple[AssignedPods | None, ...] = ()
     """(N,): the pods on each node that hold particular cards or cpus of it; None where there never were any."""
 
     def __len__(self) -> int:

@@ -91,7 +91,7 @@ def _binding(snapshot: Snapshot) -> Iterator[tuple[str, Binding]]:
     for row in np.flatnonzero((tasks.node != NONE) & (tasks.status != Status.PENDING)).tolist():
         pod, node = tasks.pods[row], int(tasks.node[row])
         if not pod.spec.node_name:
-            notes = next((holder.notes for holder in nodes.holders[node] or () if holder.row == row), {})
+            notes = next((holder.notes for holder in nodes.assigned_pods[node] or () if holder.row == row), {})
             own = pod.metadata.annotations
             coming = {key: text for key, text in notes.items() if own.get(key) != text}
             yield str(tasks.keys[row]), Binding(node=nodes.names[node], annotations=coming)

@@ -170,7 +170,7 @@ class SessionCpus:
         return cpus & ~self._reports[node].reserved
 
     def _assigned_pods(self, node: int) -> tuple[AssignedPod, ...]:
-        return self._cluster.snapshot.nodes.holders[node] or ()
+        return self._cluster.snapshot.nodes.assigned_pods[node] or ()
 
     def _initial(self, node: int) -> tuple[Cpus, Cpus]:
         """Return the cpus free at the start of the session, and those of terminating pods."""

@@ -66,7 +66,7 @@ class CardUsage:
         status = cluster.snapshot.tasks.status
         staying: list[_NumberedShare] = []
         terminating: list[_NumberedShare] = []
-        for node, pods in enumerate(cluster.snapshot.nodes.holders):
+        for node, pods in enumerate(cluster.snapshot.nodes.assigned_pods):
             known = self._synced.get(node)
             if pods is (known[0] if known else None):
                 continue

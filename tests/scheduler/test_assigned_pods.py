@@ -21,7 +21,7 @@ def held(snapshot: Snapshot) -> dict[str, list[tuple[str, dict[str, str]]]]:
             (str(snapshot.tasks.keys[one.row]), {k: v for k, v in one.notes.items() if k == names.GPU_INDEX})
             for one in found
         ]
-        for name, found in zip(snapshot.nodes.names, snapshot.nodes.holders, strict=True)
+        for name, found in zip(snapshot.nodes.names, snapshot.nodes.assigned_pods, strict=True)
         if found
     }
 
@@ -89,8 +89,8 @@ def test_assignments_of_a_node_are_the_same_object_until_one_changes() -> None:
     for thing in world(WORLD):
         state.upsert(thing)
     state.upsert(on(PODS[0], "n1", "0"))
-    before = state.snapshot(NOW).nodes.holders
+    before = state.snapshot(NOW).nodes.assigned_pods
     state.upsert(on(PODS[1], "n2", "1"))
-    after = state.snapshot(NOW).nodes.holders
+    after = state.snapshot(NOW).nodes.assigned_pods
     assert after[0] is before[0]
     assert after[1] is not before[1]
