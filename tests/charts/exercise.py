@@ -1,7 +1,7 @@
 """Everything that the services do, on a small scale and once: what their rights are measured by.
 
 Each function is one thing that people do, followed to where the services have done their part. They run side by side in
-one namespace; only :func:`pushing_out` needs the cluster for itself.
+one namespace; only :func:`preemption` needs the cluster for itself.
 """
 
 import asyncio
@@ -24,21 +24,21 @@ BUSY = {"image": "busybox", "resources": {"requests": {"cpu": "100m"}}}
 ALL_PLUGINS: dict[str, list[str]] = {"env": [], "svc": [], "ssh": []}
 
 
-async def side_by_side(world: World) -> None:
-    """All but :func:`pushing_out`."""
+async def run_concurrently(world: World) -> None:
+    """All but :func:`preemption`."""
     lives = (
-        a_job_with_everything,
-        a_job_that_is_in_the_way_of_names,
-        a_job_that_grows_and_is_ended,
-        a_flow_that_fails,
-        a_flow_with_a_taken_name,
-        a_cron_job,
-        a_queue_that_is_closed_and_opened,
-        pods_that_are_no_jobs,
+        job_with_all_plugins,
+        job_with_conflicting_names,
+        job_is_scaled_and_terminated,
+        flow_fails,
+        flow_with_an_existing_job,
+        cron_job_creates_jobs,
+        queue_is_closed_and_opened,
+        bare_and_workload_pods,
         volumes,
         devices,
-        a_network,
-        what_is_refused,
+        hypernode_is_validated,
+        job_for_a_missing_queue,
     )
     async with asyncio.TaskGroup() as tasks:
         for life in lives:
@@ -57,7 +57,7 @@ def command(name: str, action: str, kind: Kind[Json], target: Json) -> Json:
     }
 
 
-async def a_job_with_everything(world: World) -> None:
+async def job_with_all_plugins(world: World) -> None:
     """Plugins, a volume of its own, a time after which it goes: what was made for it is cleared away."""
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": {"requests": {"storage": "1Mi"}}}
     # The claim never gets a volume, and its pods wait: what else there is has a job of its own.
@@ -70,7 +70,7 @@ async def a_job_with_everything(world: World) -> None:
     await world.all_of(JOBS, lambda jobs: all(one["metadata"]["name"] != "brief" for one in jobs))
 
 
-async def a_job_that_is_in_the_way_of_names(world: World) -> None:
+async def job_with_conflicting_names(world: World) -> None:
     """Its pod's name is taken: it says so, and goes on when the name is free."""
     taken = {"metadata": {"name": "late-task-0"}, "spec": {"containers": [{"name": "main", **BUSY}]}}
     await world.client.create(PODS, world.namespace, {"apiVersion": "v1", "kind": "Pod", **taken})
@@ -80,7 +80,7 @@ async def a_job_that_is_in_the_way_of_names(world: World) -> None:
     await world.job("late", "Completed")
 
 
-async def a_job_that_grows_and_is_ended(world: World) -> None:
+async def job_is_scaled_and_terminated(world: World) -> None:
     """Its gang changes with its size; it is suspended, goes on, and loses its pods."""
     await world.create(batch_job("grown", 1, "100m", duration="forever", minAvailable=1))
     found = await world.job("grown", "Running")
@@ -89,7 +89,7 @@ async def a_job_that_grows_and_is_ended(world: World) -> None:
     await world.job("grown", "Aborted")
 
 
-async def a_flow_that_fails(world: World) -> None:
+async def flow_fails(world: World) -> None:
     """One of two jobs fails: the other is told to end, and the template knows both."""
     spec = batch_job("x", 1, "100m", duration="forever")["spec"]
     broken = batch_job("x", 1, "100m", duration="100ms", exit_code="1")["spec"]
@@ -99,7 +99,7 @@ async def a_flow_that_fails(world: World) -> None:
     await world.job("river-calm", "Terminated")
 
 
-async def a_flow_with_a_taken_name(world: World) -> None:
+async def flow_with_an_existing_job(world: World) -> None:
     """The job that a flow is to make exists, and is somebody else's."""
     await world.create(batch_job("brook-calmer", 1, "100m", duration="100ms"))
     await world.create(
@@ -108,7 +108,7 @@ async def a_flow_with_a_taken_name(world: World) -> None:
     await world.all_of(FLOWS, lambda flows: any("exists" in str(one) for one in flows if _named(one, "brook")))
 
 
-async def a_cron_job(world: World) -> None:
+async def cron_job_creates_jobs(world: World) -> None:
     """Makes jobs, and forgets the oldest."""
     template = {"spec": batch_job("x", 1, "50m", duration="100ms")["spec"]}
     spec = {"schedule": "@every 1s", "successfulJobsHistoryLimit": 1, "jobTemplate": template}
@@ -125,7 +125,7 @@ async def a_cron_job(world: World) -> None:
     await world.all_of(JOBS, seen)
 
 
-async def a_queue_that_is_closed_and_opened(world: World) -> None:
+async def queue_is_closed_and_opened(world: World) -> None:
     """By Commands, with the queue below it."""
     parent, child = f"above-{world.namespace}", f"below-{world.namespace}"
     for name, above in ((parent, "root"), (child, parent)):
@@ -140,7 +140,7 @@ async def a_queue_that_is_closed_and_opened(world: World) -> None:
     await world.client.delete(QUEUES, None, child)
 
 
-async def pods_that_are_no_jobs(world: World) -> None:
+async def bare_and_workload_pods(world: World) -> None:
     """One alone; those of workloads, which say how many belong together; and a group that goes when its pods have ended."""
     await world.create(pod("alone", "100m", duration="100ms"))
     reference = await owner(world, **{names.GROUP_MIN_MEMBER: "2"})
@@ -206,7 +206,7 @@ async def devices(world: World) -> None:
     await world.job("cards", "Completed")
 
 
-async def a_network(world: World) -> None:
+async def hypernode_is_validated(world: World) -> None:
     """A hypernode is judged and followed."""
     members = [{"type": "Node", "selector": {"exactMatch": {"name": "node-1"}}}]
     await world.create(
@@ -219,13 +219,13 @@ async def a_network(world: World) -> None:
     )
 
 
-async def what_is_refused(world: World) -> None:
+async def job_for_a_missing_queue(world: World) -> None:
     """A job for a queue that nobody has made: it is looked for once more before it is said not to be."""
     with pytest.raises(CreateError, match=r'Not found: queue "nowhere"'):
         await world.create(batch_job("lost", 1, "100m", queue="nowhere"))
 
 
-async def pushing_out(world: World) -> None:
+async def preemption(world: World) -> None:
     """The cluster is full of what may be pushed out; what is more important comes; and somebody is told twice why he waits."""
     low = batch_job("low", 3, "7", duration="forever", priorityClassName="volcanopy-low", minAvailable=1)
     await world.create(low)
@@ -263,13 +263,13 @@ def _flow(name: str, *steps: str) -> Json:
     return {"apiVersion": FLOWS.api_version, "kind": "JobFlow", "metadata": {"name": name}, "spec": spec}
 
 
-async def before_a_restart(world: World) -> None:
+async def start_before_restart(world: World) -> None:
     """A job that will be at work when another controller comes."""
     await world.create(batch_job("staying", 1, "100m", duration="forever", minAvailable=1, plugins=ALL_PLUGINS))
     await world.job("staying", "Running")
 
 
-async def after_a_restart(world: World) -> None:
+async def scale_after_restart(world: World) -> None:
     """What the job has is found, and brought up to date with its new size."""
     await _resize(world, "staying", 2)
 

@@ -43,14 +43,14 @@ def built(home: Path) -> list[Path]:
     return list(home.glob(".cache/volcanopy/helm/*/helm"))
 
 
-def test_without_go_one_line_says_so_and_ci_fails(machine: dict[str, str]) -> None:
+def test_without_go_the_error_is_one_line_and_ci_fails(machine: dict[str, str]) -> None:
     code, said = run(machine)
     assert (code, said.count("\n")) == (0, 1)
     assert f"no Go on PATH to build helm {helm_version()} with" in said
     assert run(machine | {"CI": "true"})[0] == 1
 
 
-def test_it_is_built_once(machine: dict[str, str], tmp_path: Path) -> None:
+def test_helm_is_built_once(machine: dict[str, str], tmp_path: Path) -> None:
     program(tmp_path / "bin" / "go", GO)
     assert run(machine)[0] == 0
     assert len(built(tmp_path)) == 1
@@ -59,7 +59,7 @@ def test_it_is_built_once(machine: dict[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("release", "used"), [(helm_version(), True), ("v2.17.0", False)])
-def test_the_one_on_the_path_is_used_if_it_is_of_the_same_release(
+def test_helm_on_the_path_is_used_if_it_has_the_same_version(
     machine: dict[str, str], tmp_path: Path, release: str, used: bool
 ) -> None:
     program(tmp_path / "bin" / "helm", f"#!/bin/sh\necho {release}+g1234567\n")

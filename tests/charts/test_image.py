@@ -23,7 +23,7 @@ def test_every_line_of_the_dockerfile_becomes_a_step() -> None:
     assert Step("COPY", ("/opt/volcanopy", "/opt/volcanopy"), "build") in stages[-1].steps
 
 
-def test_what_is_not_understood_is_not_read_over() -> None:
+def test_an_unknown_dockerfile_instruction_is_an_error() -> None:
     for line in ("ADD x /x", "COPY --chown=1 x /x", "ENV a b", "HEALTHCHECK NONE"):
         with pytest.raises(DockerfileError, match="line 2: "):
             parse(f"FROM base\n{line}\n")
@@ -40,7 +40,7 @@ def test_the_image_runs_as_the_user_of_the_chart_and_its_subcommands_are_the_ser
         assert "command" not in container
 
 
-def test_only_the_package_is_sent_into_the_build(tmp_path: Path) -> None:
+def test_the_build_context_contains_only_the_package(tmp_path: Path) -> None:
     for name in (
         "pyproject.toml",
         "LICENSE",

@@ -42,7 +42,7 @@ async def apply(kubectl: Path, kubeconfig: Path, objects: list[Json], *how: str)
     }
 
 
-async def test_the_embedded_server_takes_the_chart_and_takes_it_again(kubectl_program: Path, tmp_path: Path) -> None:
+async def test_the_chart_is_applied_twice_to_the_embedded_server(kubectl_program: Path, tmp_path: Path) -> None:
     objects = [each for each in render(crds=True) if each["kind"] not in NOT_EMBEDDED]
     server = await ApiServer.start(tls=self_signed())
     try:
@@ -78,7 +78,7 @@ def missing(plane: ControlPlane, path: str) -> bool:
 
 
 @pytest.mark.real
-async def test_the_real_server_takes_all_of_it_strictly_and_takes_it_again(
+async def test_the_chart_is_applied_twice_to_a_real_server_with_strict_validation(
     plane: ControlPlane, kubectl_program: Path
 ) -> None:
     """No field that it does not know. Afterwards the same objects are deleted."""
@@ -96,7 +96,7 @@ async def test_the_real_server_takes_all_of_it_strictly_and_takes_it_again(
 
 
 @pytest.mark.real
-def test_a_release_lives_and_leaves_nothing_behind(plane: ControlPlane) -> None:
+def test_a_release_is_upgraded_and_uninstalled_completely(plane: ControlPlane) -> None:
     notes = helm(plane, "install", RELEASE, str(CHART), "--create-namespace").partition("NOTES:")[2]
     assert "2 scheduler(s), 2 controller(s), 2 admission server(s)" in notes
     assert f"kubectl --namespace {NAMESPACE} rollout status deployment" in notes
@@ -135,7 +135,7 @@ def test_a_release_lives_and_leaves_nothing_behind(plane: ControlPlane) -> None:
 
 
 @pytest.mark.real
-def test_a_second_release_in_the_same_cluster_is_refused(plane: ControlPlane) -> None:
+def test_a_second_release_in_the_same_cluster_is_rejected(plane: ControlPlane) -> None:
     """There is one set of webhooks and one tree of queues in a cluster."""
     helm(plane, "install", RELEASE, str(CHART), "--create-namespace")
     names = {
@@ -150,6 +150,6 @@ def test_a_second_release_in_the_same_cluster_is_refused(plane: ControlPlane) ->
 
 
 @pytest.mark.real
-def test_without_admission_the_notes_warn(plane: ControlPlane) -> None:
+def test_the_notes_warn_if_admission_is_disabled(plane: ControlPlane) -> None:
     notes = helm(plane, "install", RELEASE, str(CHART), "--dry-run=client", values={"admission": {"enabled": False}})
     assert "WITHOUT ADMISSION" in notes

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.charts import exercise
+from tests.charts.chart_processes import APISERVER_FLAGS, Installation, Pod, token
+from tests.charts.permissions import AUDIT_POLICY, Right, granted, requests
 from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, need_helm, render, run_helm
-from tests.charts.rights import AUDIT_POLICY, Right, granted, requests
-from tests.charts.running import APISERVER_FLAGS, Installation, Pod, token
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import QUEUES, World
@@ -97,19 +97,17 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 
 @pytest.mark.slow("exercises every right of the chart on a control plane with an audit log")
-async def test_everything_that_is_granted_is_used_and_nothing_else_is_asked_for(
-    watched: Watched, tmp_path: Path
-) -> None:
+async def test_every_granted_permission_is_used_and_no_request_is_forbidden(watched: Watched, tmp_path: Path) -> None:
     objects = render(VALUES)
-    async with at_work(watched, objects, tmp_path) as (installation, world):
-        await exercise.pushing_out(world)
-        await exercise.side_by_side(world)
-        await exercise.before_a_restart(world)
+    async with running_services(watched, objects, tmp_path) as (installation, world):
+        await exercise.preemption(world)
+        await exercise.run_concurrently(world)
+        await exercise.start_before_restart(world)
         # Another one takes over: what exists is found again, not made.
         controller = next(pod for pod in installation.pods if pod.part == "controller")
         await asyncio.to_thread(controller.end)
         await asyncio.to_thread(installation.start("controller", 1).ready)
-        await exercise.after_a_restart(world)
+        await exercise.scale_after_restart(world)
         for pod in installation.pods:
             await asyncio.to_thread(pod.end)
     asked = requests(watched.log)
@@ -133,7 +131,9 @@ def install(plane: ControlPlane) -> None:
 
 
 @contextlib.asynccontextmanager
-async def at_work(watched: Watched, objects: list[Json], folder: Path) -> AsyncIterator[tuple[Installation, World]]:
+async def running_services(
+    watched: Watched, objects: list[Json], folder: Path
+) -> AsyncIterator[tuple[Installation, World]]:
     """All services as processes, three simulated nodes, and a namespace to play in."""
     namespace = f"t-{uuid.uuid4().hex[:8]}"
     connection = Connection.load(watched.plane.kubeconfig)
@@ -162,7 +162,7 @@ def _ready(pod: Pod) -> None:
     pod.ready()
 
 
-def test_admission_may_try_pods_and_make_none(watched: Watched) -> None:
+def test_admission_may_create_pods_in_dry_runs_only(watched: Watched) -> None:
     """RBAC cannot tell the two apart; a policy of the chart does."""
     plane = watched.plane
     account = f"system:serviceaccount:{NAMESPACE}:volcanopy-admission"
@@ -218,7 +218,7 @@ PEOPLE: dict[str, tuple[str, dict[tuple[str, str, str], bool]]] = {
 
 
 @pytest.mark.parametrize("who", PEOPLE)
-def test_people_may_what_their_role_in_a_namespace_says(watched: Watched, who: str) -> None:
+def test_users_have_the_permissions_of_their_role_in_a_namespace(watched: Watched, who: str) -> None:
     role, expected = PEOPLE[who]
     api, namespace = "rbac.authorization.k8s.io", "default"
     if role:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.charts.chart_processes import mount
 from tests.charts.rendering import CHART, NAMESPACE, Json, RenderError, one, render, run_helm
-from tests.charts.running import mount
 from volcanopy.admission import policy
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.api.scheduling import Subjects
@@ -59,7 +59,7 @@ def each_set(request: pytest.FixtureRequest) -> Json:
     return found
 
 
-def test_lint_has_nothing_to_say(values: Json) -> None:
+def test_helm_lint_reports_nothing(values: Json) -> None:
     said = run_helm("lint", str(CHART), "--strict", "--values=-", values=json.dumps(values))
     assert "[ERROR]" not in said
     assert "[WARNING]" not in said
@@ -72,7 +72,7 @@ def deployments(objects: list[Json]) -> Iterator[tuple[Json, Json]]:
             yield found, container
 
 
-def test_no_container_may_more_than_it_must(values: Json) -> None:
+def test_containers_have_minimal_privileges(values: Json) -> None:
     """Not root, nothing to write on but /tmp, no capabilities, and what the restricted pod security standard asks for."""
     for deployment, container in deployments(render(values)):
         pod = deployment["spec"]["template"]["spec"]
@@ -90,7 +90,7 @@ def test_no_container_may_more_than_it_must(values: Json) -> None:
         assert writable == ["/tmp"]
 
 
-def test_what_is_selected_is_there(values: Json) -> None:
+def test_selected_and_referenced_objects_exist(values: Json) -> None:
     """Services, budgets and probes find the pods and the ports; accounts, ConfigMaps and roles that are named exist."""
     objects = render(values)
     names = {(each["kind"], each["metadata"]["name"]) for each in objects}
@@ -112,19 +112,19 @@ def test_what_is_selected_is_there(values: Json) -> None:
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in names
 
 
-def test_everything_is_in_the_namespace_and_has_our_labels() -> None:
+def test_all_objects_have_the_namespace_and_the_chart_labels() -> None:
     for found in render(namespace="elsewhere", values={"commonLabels": {"team": "platform"}}):
         assert found["metadata"].get("namespace", "elsewhere") == "elsewhere"
         assert found["metadata"]["labels"]["team"] == "platform"
     assert "volcanopy-system" not in json.dumps(render(namespace="elsewhere"))
 
 
-def test_a_release_of_another_name_names_its_objects_after_itself() -> None:
+def test_object_names_start_with_the_release_name() -> None:
     names = {each["metadata"]["name"] for each in render(release="night") if each["kind"] == "Deployment"}
     assert names == {"night-volcanopy-scheduler", "night-volcanopy-controller", "night-volcanopy-admission"}
 
 
-def test_two_replicas_elect_a_leader_and_one_alone_need_not() -> None:
+def test_two_replicas_elect_a_leader_and_a_single_replica_does_not() -> None:
     for values, elected in (({}, True), (SINGLE, False)):
         objects = render(values)
         args = {found["metadata"]["name"]: container["args"] for found, container in deployments(objects)}
@@ -140,12 +140,12 @@ def test_two_replicas_elect_a_leader_and_one_alone_need_not() -> None:
         assert "--leader-elect" not in args["volcanopy-admission"]
 
 
-def test_the_schedulers_configuration_is_the_built_in_one() -> None:
+def test_the_scheduler_configuration_is_the_default() -> None:
     text = one(render(), "ConfigMap", "volcanopy-scheduler")["data"]["scheduler.yaml"]
     assert config.parse(text, builtin()) == config.default(builtin())
 
 
-def test_admission_knows_the_controller_by_the_account_that_it_runs_as() -> None:
+def test_admission_identifies_the_controller_by_its_service_account() -> None:
     found = policy.parse(one(render(), "ConfigMap", "volcanopy-admission")["data"]["admission.yaml"])
     assert found == AdmissionPolicy(controllers=[f"system:serviceaccount:{NAMESPACE}:volcanopy-controller"])
     values = SETS["everything"]
@@ -154,7 +154,7 @@ def test_admission_knows_the_controller_by_the_account_that_it_runs_as() -> None
     assert (found.scheduler_names, found.max_queue_depth) == (["batch"], 3)
 
 
-def test_the_schema_knows_every_key_of_the_admission_policy() -> None:
+def test_the_schema_contains_every_key_of_the_admission_policy() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = schema["properties"]["admission"]["properties"]["policy"]["properties"]
 
@@ -166,7 +166,7 @@ def test_the_schema_knows_every_key_of_the_admission_policy() -> None:
     assert known["placement"]["items"]["properties"].keys() == keys(policy.Placement)
 
 
-def test_every_value_has_a_place_in_the_schema() -> None:
+def test_the_schema_contains_every_value() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
 
     def compare(values: Json, known: Json, path: str) -> None:
@@ -201,14 +201,14 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_meant_is_refused_with_the_place_and_what_is_wanted(name: str) -> None:
+def test_invalid_values_are_rejected_with_path_and_expected_type(name: str) -> None:
     values, told = REFUSED[name]
     with pytest.raises(RenderError) as refused:
         render(values)
     assert told in str(refused.value)
 
 
-def test_a_changed_config_map_is_read_again_where_it_is_mounted(tmp_path: Any) -> None:
+def test_a_changed_config_map_is_reloaded_from_its_mount(tmp_path: Any) -> None:
     """A kubelet swaps a link; the files themselves are never written."""
     objects = render()
     scheduling = one(objects, "ConfigMap", "volcanopy-scheduler")["data"]
@@ -228,7 +228,7 @@ def test_a_changed_config_map_is_read_again_where_it_is_mounted(tmp_path: Any) -
     assert judging.current.max_queue_depth == 2
 
 
-def test_monitoring_asks_every_part_where_it_answers() -> None:
+def test_monitors_scrape_the_metrics_port_of_every_component() -> None:
     objects = render(SETS["monitored"])
     monitor = one(objects, "ServiceMonitor", "volcanopy-metrics")["spec"]
     asked = {each["port"]: each.get("scheme", "http") for each in monitor["endpoints"]}
@@ -240,7 +240,7 @@ def test_monitoring_asks_every_part_where_it_answers() -> None:
     assert asked == {"http": "http"}
 
 
-def test_the_dashboard_is_in_a_config_map_that_grafana_finds() -> None:
+def test_the_dashboard_is_in_a_config_map_with_the_grafana_label() -> None:
     found = one(render(SETS["monitored"]), "ConfigMap", "volcanopy-dashboard")
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
     files = sorted((CHART / "dashboards").glob("*.json"))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.canned import Canned, canned
-from tests.cli.driving import COMMAND, Outcome, Run, drive
+from tests.cli.fake_api_server import FakeApiServer, fake_api_server
+from tests.cli.run_commands import COMMAND, Outcome, Run, run_in_process
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
@@ -60,10 +60,10 @@ def kubeconfig(cluster: Path, request: pytest.FixtureRequest, tmp_path_factory: 
 
 
 @pytest.fixture
-def server() -> Iterator[Canned]:
+def server() -> Iterator[FakeApiServer]:
     """A server that says what it is told to."""
-    with canned() as told:
-        yield told
+    with fake_api_server() as api:
+        yield api
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,6 @@ def volcanopy(kubeconfig: Path) -> Run:
     """A command against the cluster, in the module's namespace."""
 
     def run(*words: str | Path, stdin: str = "") -> Outcome:
-        return drive(*words, kubeconfig=kubeconfig, stdin=stdin)
+        return run_in_process(*words, kubeconfig=kubeconfig, stdin=stdin)
 
     return run

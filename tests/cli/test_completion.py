@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.canned import JOBS, Canned, a_job
-from tests.cli.driving import read_until, terminal
+from tests.cli.fake_api_server import JOBS, FakeApiServer, a_job
+from tests.cli.run_commands import read_until, terminal
 from volcanopy.api.model import Json
 
 QUEUES = "/apis/scheduling.volcanopy.io/v1beta1/queues"
@@ -32,7 +32,7 @@ def programs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def environment(programs: Path, server: Canned, tmp_path: Path) -> dict[str, str]:
+def environment(programs: Path, server: FakeApiServer, tmp_path: Path) -> dict[str, str]:
     """What a shell needs to find the programs and the cluster."""
     server.has(JOBS.format("default"), a_job("training", "Running"), a_job("tuning", "Running"))
     queue: Json = {"metadata": {"name": "research"}, "spec": {}}
@@ -76,7 +76,7 @@ def test_bash_completes_commands_options_values_and_names(
     assert set(bash(environment, *words)) == offered
 
 
-def test_an_unreachable_cluster_does_not_block_completion(environment: dict[str, str], server: Canned) -> None:
+def test_an_unreachable_cluster_does_not_block_completion(environment: dict[str, str], server: FakeApiServer) -> None:
     assert bash({**environment, "KUBECONFIG": "/nonexistent"}, "volcanopy", "job", "get", "t") == []
 
 

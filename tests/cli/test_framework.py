@@ -10,8 +10,8 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.canned import JOBS, Canned, a_job, forbidden
-from tests.cli.driving import drive
+from tests.cli.fake_api_server import JOBS, FakeApiServer, a_job, forbidden
+from tests.cli.run_commands import run_in_process
 from volcanopy.api.batch import Phase
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework import documents
@@ -142,7 +142,7 @@ def test_documents_have_their_type_and_no_managed_fields() -> None:
     assert text == "metadata:\n  x:\n  - '1'\nspec:\n  x:\n  - '1'\ndate: '2030-01-01T00:00:00Z'\n'no': 'no'\n"
 
 
-def test_a_forbidden_watch_is_an_error_at_once(server: Canned, tmp_path: Path) -> None:
+def test_a_forbidden_watch_is_an_error_at_once(server: FakeApiServer, tmp_path: Path) -> None:
     """A list is allowed and a watch is not: the path is the same, so it is refused by the query."""
     path = JOBS.format("default")
     server.has(path)
@@ -163,16 +163,16 @@ def test_a_forbidden_watch_is_an_error_at_once(server: Canned, tmp_path: Path) -
 
     with pytest.raises(Forbidden, match='cannot watch resource "batchjobs"'):
         asyncio.run(follow())
-    refused = drive("job", "list", "--watch", kubeconfig=server.kubeconfig(tmp_path))
+    refused = run_in_process("job", "list", "--watch", kubeconfig=server.kubeconfig(tmp_path))
     assert refused.status == 1
     assert refused.sentence().startswith(
         'forbidden: user "ada" cannot watch batchjobs.batch.volcanopy.io in namespace "default"'
     )
 
 
-def test_an_unknown_host_is_an_error(server: Canned, tmp_path: Path) -> None:
+def test_an_unknown_host_is_an_error(server: FakeApiServer, tmp_path: Path) -> None:
     server.url = "http://no-such-host.invalid:6443"
-    refused = drive("job", "list", kubeconfig=server.kubeconfig(tmp_path))
+    refused = run_in_process("job", "list", kubeconfig=server.kubeconfig(tmp_path))
     assert refused.sentence().startswith("no answer from http://no-such-host.invalid:6443 (context canned): ")
     assert Cluster(Path("/nonexistent")).kubeconfig == Path("/nonexistent")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.cli.driving import Outcome, Run, drive, told_why, until
+from tests.cli.run_commands import Outcome, Run, has_unschedulable_reason, run_in_process, until
 from tests.e2e.world import JOBS, batch_job
 from volcanopy.kube.client.kinds import Json
 
@@ -32,14 +32,14 @@ def test_run_wait_get_describe_and_delete(volcanopy: Run) -> None:
     assert 'the command ["echo", "-n", "hello"]' in volcanopy("job", "logs", "hello").out
     assert volcanopy("job", "list", "-o", "name").out == "batchjob.batch.volcanopy.io/hello\n"
 
-    told = volcanopy("job", "describe", "hello").out
+    api = volcanopy("job", "describe", "hello").out
     for part in (
         "Phase:             Completed, Succeeded",
         "hello-main-0",
         "1/1 ready, minimum 1",
         "Events:",
     ):
-        assert part in told
+        assert part in api
     assert volcanopy("job", "delete", "batchjob.batch.volcanopy.io/hello").out.endswith("/hello deleted\n")
     assert 'job "hello" not found' in volcanopy("job", "get", "hello").sentence()
 
@@ -59,11 +59,11 @@ def test_run_with_follow_fails_when_the_job_fails(volcanopy: Run) -> None:
 
 def test_a_client_dry_run_needs_no_cluster_and_prints_a_manifest(volcanopy: Run) -> None:
     words = ["job", "run", "--name", "dry", "--image", "i", "--min", "2", "-r", "3", "--dry-run=client"]
-    offline = drive(*words, "-o", "yaml")
+    offline = run_in_process(*words, "-o", "yaml")
     assert (offline.status, offline.err) == (0, "")
     body = yaml.safe_load(offline.out)
     assert (body["kind"], body["spec"]["minAvailable"], body["spec"]["tasks"][0]["replicas"]) == ("BatchJob", 2, 3)
-    assert drive(*words).out == "batchjob.batch.volcanopy.io/dry created (dry run)\n"
+    assert run_in_process(*words).out == "batchjob.batch.volcanopy.io/dry created (dry run)\n"
     tried = volcanopy("job", "submit", "-f", "-", "--dry-run=server", stdin=offline.out)
     assert tried.out == "batchjob.batch.volcanopy.io/dry created (server dry run)\n"
     assert volcanopy("job", "get", "dry").status == 1, "a dry run makes nothing"
@@ -96,10 +96,10 @@ def test_an_invalid_manifest_is_rejected_before_any_request(volcanopy: Run, tmp_
 
 def test_a_waiting_job_has_a_reason_in_list_logs_and_wait(volcanopy: Run, kubeconfig: Path) -> None:
     submitted(volcanopy, batch_job("large", 4, "5"))
-    until(kubeconfig, JOBS, told_why("large"))
+    until(kubeconfig, JOBS, has_unschedulable_reason("large"))
     why = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
-    told = volcanopy("job", "wait", "large", "--for=condition=Pending", "--timeout", "30s")
-    assert told.status == 0
+    api = volcanopy("job", "wait", "large", "--for=condition=Pending", "--timeout", "30s")
+    assert api.status == 0
     late = volcanopy("job", "wait", "large", "--for=running", "--timeout", "2s")
     assert late.status == 1
     assert late.sentence() == f'timed out waiting for job "large" to be running: it is Pending: {why}'

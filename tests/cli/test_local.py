@@ -67,7 +67,9 @@ def test_a_run_that_times_out_has_the_reason_of_each_job(tmp_path: Path, capsys:
 
 
 @pytest.mark.usefixtures("own_logging")
-def test_a_run_takes_several_files_and_makes_what_they_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_accepts_several_files_and_creates_missing_objects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The queue comes in a later file than the job, in a namespace that nobody has made, on nodes of a file."""
     job = batch_job("j", 1, "90", duration="50ms", queue="own")
     job["metadata"]["namespace"] = "lab"
@@ -94,7 +96,7 @@ def test_a_run_takes_several_files_and_makes_what_they_need(tmp_path: Path, caps
     ids=["no job", "broken rule", "no queue", "wrong group"],
 )
 @pytest.mark.usefixtures("own_logging")
-def test_a_wrong_manifest_is_one_sentence_that_names_its_place(
+def test_an_invalid_manifest_is_reported_in_one_sentence_with_its_path(
     tmp_path: Path, spoilt: Json, status: int, said: str
 ) -> None:
     path = manifest(tmp_path, spoilt)

@@ -8,14 +8,14 @@ import warnings
 import pytest
 import structlog
 
-from tests.cli.logged import Logged, Terminal, logged
+from tests.cli.captured_logs import CapturedLogs, Terminal, logged
 from volcanopy.cli.logs import RateLimitedHandler, without_secrets
 from volcanopy.services.controllers.effects import new_ssh_keys
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJl"
 
 
-def test_where_nobody_reads_along_each_line_is_json() -> None:
+def test_without_a_terminal_each_line_is_json() -> None:
     with logged() as seen:
         structlog.get_logger("volcanopy.one").info("cycle", binds=3)
         logging.getLogger("volcanopy.two").warning("pod %s is gone", "a")
@@ -25,14 +25,14 @@ def test_where_nobody_reads_along_each_line_is_json() -> None:
     assert first["timestamp"].endswith("Z")
 
 
-def test_on_a_terminal_lines_are_for_people() -> None:
+def test_on_a_terminal_lines_are_plain_text() -> None:
     with logged(stream=Terminal()) as seen:
         structlog.get_logger("volcanopy.one").info("cycle", binds=3)
     assert "cycle" in seen.text
     assert "{" not in seen.text
 
 
-def test_a_line_names_the_session_in_which_it_is_said_whoever_says_it() -> None:
+def test_every_logger_adds_the_current_session() -> None:
     with logged() as seen, structlog.contextvars.bound_contextvars(session="s-7"):
         logging.getLogger("volcanopy.kube.apply.pod_writer").warning("pod a could not be bound")
         structlog.get_logger("volcanopy.services").info("cycle")
@@ -40,7 +40,7 @@ def test_a_line_names_the_session_in_which_it_is_said_whoever_says_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["kopf.objects", "aiohttp.client", "asyncio", "kubernetes.client.rest"])
-def test_the_loggers_of_libraries_go_the_same_way_and_only_what_matters_of_them(name: str) -> None:
+def test_library_loggers_use_the_same_format_without_debug_lines(name: str) -> None:
     with logged(verbose=name.startswith("kopf")) as seen:
         logging.getLogger(name).warning("%s has come to nothing", "it")
         logging.getLogger(name).debug("each little step")
@@ -48,7 +48,7 @@ def test_the_loggers_of_libraries_go_the_same_way_and_only_what_matters_of_them(
     assert (line["event"], line["logger"]) == ("it has come to nothing", name)
 
 
-def test_warnings_of_python_go_the_same_way() -> None:
+def test_python_warnings_are_logged() -> None:
     with logged() as seen:
         warnings.warn("this is old", DeprecationWarning, stacklevel=1)
     (line,) = seen.lines
@@ -66,7 +66,7 @@ def test_a_traceback_is_part_of_its_line() -> None:
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_decisions_are_logged_when_asked_for(verbose: bool) -> None:
+def test_decisions_are_logged_with_verbose_only(verbose: bool) -> None:
     with logged(verbose=verbose) as seen:
         structlog.get_logger("volcanopy").debug("decision", effect="bind a-0 -> n1")
     assert len(seen.lines) == verbose
@@ -80,7 +80,7 @@ def keys() -> dict[str, str]:
     return new_ssh_keys()
 
 
-def test_what_looks_like_a_secret_is_blanked_wherever_it_stands(keys: dict[str, str]) -> None:
+def test_secrets_are_redacted_in_messages_fields_and_tracebacks(keys: dict[str, str]) -> None:
     private = keys["id_rsa"]
     packed = base64.b64encode(private.encode()).decode()
     with logged() as seen:
@@ -99,7 +99,7 @@ def test_what_looks_like_a_secret_is_blanked_wherever_it_stands(keys: dict[str, 
     assert "and more" in seen.text
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_other_fields_are_not_redacted() -> None:
     event = {"event": "the token has expired", "pods": ["a", "b"], "node": "n1", "took": 1.5, "session": "s-1"}
     assert without_secrets(None, "", dict(event)) == event
 
@@ -115,16 +115,18 @@ class Clock:
 
 
 @pytest.fixture
-def storm() -> "tuple[logging.Logger, Logged, Clock]":
+def rate_limited_logger() -> "tuple[logging.Logger, CapturedLogs, Clock]":
     clock, stream = Clock(), io.StringIO()
     handler = RateLimitedHandler(stream, burst=3, window=10.0, clock=clock)
     log = logging.Logger("volcanopy.kube.apply.pod_writer")
     log.addHandler(handler)
-    return log, Logged(stream), clock
+    return log, CapturedLogs(stream), clock
 
 
-def test_what_happens_to_many_at_once_is_a_few_lines_and_a_number(storm: tuple[logging.Logger, Logged, Clock]) -> None:
-    log, seen, clock = storm
+def test_repeated_lines_are_limited_and_counted(
+    rate_limited_logger: tuple[logging.Logger, CapturedLogs, Clock],
+) -> None:
+    log, seen, clock = rate_limited_logger
     for number in range(10_000):
         log.warning("pod %s could not be bound", number)
     assert seen.text.count("\n") == 3
@@ -136,8 +138,8 @@ def test_what_happens_to_many_at_once_is_a_few_lines_and_a_number(storm: tuple[l
     ]
 
 
-def test_other_news_is_not_held_up_by_a_storm(storm: tuple[logging.Logger, Logged, Clock]) -> None:
-    log, seen, _ = storm
+def test_rate_limits_are_per_level_and_message(rate_limited_logger: tuple[logging.Logger, CapturedLogs, Clock]) -> None:
+    log, seen, _ = rate_limited_logger
     for number in range(100):
         log.warning("pod %s could not be bound", number)
         if number == 50:
@@ -146,8 +148,10 @@ def test_other_news_is_not_held_up_by_a_storm(storm: tuple[logging.Logger, Logge
     assert seen.text.count("\n") == 5
 
 
-def test_after_the_storm_the_next_one_is_told_anew(storm: tuple[logging.Logger, Logged, Clock]) -> None:
-    log, seen, clock = storm
+def test_the_rate_limit_starts_again_after_the_window(
+    rate_limited_logger: tuple[logging.Logger, CapturedLogs, Clock],
+) -> None:
+    log, seen, clock = rate_limited_logger
     for _ in range(2):
         for number in range(5):
             log.warning("pod %s could not be bound", number)
@@ -156,15 +160,17 @@ def test_after_the_storm_the_next_one_is_told_anew(storm: tuple[logging.Logger, 
     assert seen.text.count("2 more equal lines") == 1
 
 
-def test_the_end_of_a_process_tells_what_was_left_out(storm: tuple[logging.Logger, Logged, Clock]) -> None:
-    log, seen, _ = storm
+def test_closing_the_handler_reports_omitted_lines(
+    rate_limited_logger: tuple[logging.Logger, CapturedLogs, Clock],
+) -> None:
+    log, seen, _ = rate_limited_logger
     for number in range(5):
         log.warning("pod %s could not be bound", number)
     log.handlers[0].close()
     assert "2 more equal lines left out" in seen.text
 
 
-def test_events_of_structlog_are_of_a_kind_by_their_words() -> None:
+def test_structlog_events_are_grouped_by_event_text() -> None:
     with logged() as seen:
         for number in range(100):
             structlog.get_logger("volcanopy").info("cycle", session=str(number))

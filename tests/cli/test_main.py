@@ -24,7 +24,7 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     assert "Traceback" not in run.stderr
 
 
-def test_a_service_without_a_cluster_says_so_in_one_sentence(tmp_path: Path) -> None:
+def test_a_service_without_a_cluster_fails_with_one_sentence(tmp_path: Path) -> None:
     run = volcanopy("scheduler", "--kubeconfig", str(tmp_path / "none"))
     assert run.returncode == 1
     assert run.stderr.startswith("volcanopy: ")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.core import TyperGroup
 
-from tests.cli.canned import JOBS, Canned, a_job, forbidden, refusal
-from tests.cli.driving import drive
+from tests.cli.fake_api_server import JOBS, FakeApiServer, a_job, error_status, forbidden
+from tests.cli.run_commands import run_in_process
 from volcanopy.cli.main import GROUPS, all_commands
 
 DEFAULT = JOBS.format("default")
@@ -66,9 +66,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_a_help_sentence(words: tuple[str, ...]) -> None:
-    told = drive(*words, "--help")
-    assert (told.status, told.err) == (0, "")
-    assert told.lines[0].startswith(f"Usage: volcanopy {' '.join(words)}")
+    api = run_in_process(*words, "--help")
+    assert (api.status, api.err) == (0, "")
+    assert api.lines[0].startswith(f"Usage: volcanopy {' '.join(words)}")
     sentence = COMMANDS[words].help.strip().partition("\n\n")[0]
     assert sentence.endswith("."), sentence
 
@@ -88,15 +88,15 @@ def test_commands_for_queues_have_no_option_for_namespaces() -> None:
         assert not [parameter.help for parameter in command.params if "namespace" in parameter.help], words
 
 
-def test_unknown_fields_are_kept_in_documents_and_dry_runs(server: Canned, tmp_path: Path) -> None:
+def test_unknown_fields_are_kept_in_documents_and_dry_runs(server: FakeApiServer, tmp_path: Path) -> None:
     job = a_job("a", "Running")
     job["spec"]["fromTheFuture"] = {"x": [1]}
     server.has(DEFAULT, job)
     config = server.kubeconfig(tmp_path)
     for words in (["get", "a"], ["scale", "a", "-r", "5", "--dry-run=client"]):
-        document = json.loads(drive("job", *words, "-o", "json", kubeconfig=config).out)
+        document = json.loads(run_in_process("job", *words, "-o", "json", kubeconfig=config).out)
         assert document["spec"]["fromTheFuture"] == {"x": [1]}, words
-    assert drive("job", "list", kubeconfig=config).lines[1].split()[:2] == ["a", "Running"]
+    assert run_in_process("job", "list", kubeconfig=config).lines[1].split()[:2] == ["a", "Running"]
 
 
 def test_every_example_is_a_valid_command_line() -> None:
@@ -116,14 +116,14 @@ def test_every_example_is_a_valid_command_line() -> None:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_an_unknown_option_is_a_usage_error_that_names_the_help(words: tuple[str, ...]) -> None:
-    refused = drive(*words, "--definitely-not")
+    refused = run_in_process(*words, "--definitely-not")
     assert refused.status == 2
     assert refused.sentence() == f"No such option: --definitely-not; see `volcanopy {' '.join(words)} --help`"
 
 
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
 def test_without_a_cluster_the_error_names_local_up(words: tuple[str, ...], folder: Path) -> None:
-    refused = drive(*arguments(words, folder), home=folder)
+    refused = run_in_process(*arguments(words, folder), home=folder)
     assert refused.status == 1
     assert refused.sentence().startswith("no cluster is configured: ")
     assert "volcanopy local up" in refused.sentence()
@@ -134,8 +134,8 @@ def test_a_cluster_without_answer_is_an_error_at_once(words: tuple[str, ...], fo
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        told = Canned(url=url)
-        refused = drive(*arguments(words, folder), kubeconfig=told.kubeconfig(folder))
+        api = FakeApiServer(url=url)
+        refused = run_in_process(*arguments(words, folder), kubeconfig=api.kubeconfig(folder))
     assert refused.status == 1
     assert refused.sentence() == (
         f"no answer from {url} (context canned): connection refused; "
@@ -144,9 +144,11 @@ def test_a_cluster_without_answer_is_an_error_at_once(words: tuple[str, ...], fo
 
 
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
-def test_a_forbidden_request_names_the_missing_permission(words: tuple[str, ...], folder: Path, server: Canned) -> None:
+def test_a_forbidden_request_names_the_missing_permission(
+    words: tuple[str, ...], folder: Path, server: FakeApiServer
+) -> None:
     server.otherwise = forbidden("list")
-    refused = drive(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
+    refused = run_in_process(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
     assert refused.status == 1
     said = [line.removeprefix("volcanopy: ") for line in refused.err.splitlines()]
     assert said
@@ -158,8 +160,8 @@ def test_a_forbidden_request_names_the_missing_permission(words: tuple[str, ...]
 
 
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
-def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder: Path, server: Canned) -> None:
-    refused = drive(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
+def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder: Path, server: FakeApiServer) -> None:
+    refused = run_in_process(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))
     assert refused.status == 1
     assert "Traceback" not in refused.err
     assert "does not serve" in refused.err or "cluster does not serve" in refused.err
@@ -196,21 +198,21 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_wrong_usage_is_one_sentence(words: list[str], said: str, server: Canned, tmp_path: Path) -> None:
+def test_wrong_usage_is_one_sentence(words: list[str], said: str, server: FakeApiServer, tmp_path: Path) -> None:
     server.has(DEFAULT, a_job("a", "Running"))
-    refused = drive(*words, kubeconfig=server.kubeconfig(tmp_path))
+    refused = run_in_process(*words, kubeconfig=server.kubeconfig(tmp_path))
     assert said in refused.sentence()
     assert refused.status == (1 if words[1] == "submit" else 2)
 
 
-def test_a_missing_name_gets_suggestions(server: Canned, tmp_path: Path) -> None:
+def test_a_missing_name_gets_suggestions(server: FakeApiServer, tmp_path: Path) -> None:
     server.has(DEFAULT, a_job("training", "Running"), a_job("training-2", "Running"), a_job("other", "Running"))
     server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs")
     config = server.kubeconfig(tmp_path)
-    near = drive("job", "get", "trainign", kubeconfig=config)
+    near = run_in_process("job", "get", "trainign", kubeconfig=config)
     assert near.sentence() == ('job "trainign" not found in namespace "default"; did you mean training or training-2?')
     server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs", a_job("trainign", "Running", namespace="lab"))
-    elsewhere = drive("job", "get", "trainign", kubeconfig=config)
+    elsewhere = run_in_process("job", "get", "trainign", kubeconfig=config)
     assert (
         elsewhere.sentence()
         == 'job "trainign" not found in namespace "default"; it exists in namespace lab: use -n lab'
@@ -218,11 +220,11 @@ def test_a_missing_name_gets_suggestions(server: Canned, tmp_path: Path) -> None
     assert (near.status, elsewhere.status) == (1, 1)
 
 
-def test_a_missing_name_without_list_permission_gets_no_suggestion(server: Canned, tmp_path: Path) -> None:
+def test_a_missing_name_without_list_permission_gets_no_suggestion(server: FakeApiServer, tmp_path: Path) -> None:
     server.has(DEFAULT)
     server.answers["GET", DEFAULT] = forbidden("list")
-    server.answers["GET", f"{DEFAULT}/x"] = refusal(404, "NotFound", 'batchjobs "x" not found', "x")
-    assert drive("job", "get", "x", kubeconfig=server.kubeconfig(tmp_path)).sentence() == (
+    server.answers["GET", f"{DEFAULT}/x"] = error_status(404, "NotFound", 'batchjobs "x" not found', "x")
+    assert run_in_process("job", "get", "x", kubeconfig=server.kubeconfig(tmp_path)).sentence() == (
         'job "x" not found in namespace "default"'
     )
 
@@ -230,52 +232,54 @@ def test_a_missing_name_without_list_permission_gets_no_suggestion(server: Canne
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (refusal(401, "Unauthorized", "Unauthorized"), "the cluster rejected these credentials"),
-        (refusal(422, "Invalid", "spec.tasks: too many"), "rejected by the cluster: spec.tasks: too many"),
+        (error_status(401, "Unauthorized", "Unauthorized"), "the cluster rejected these credentials"),
+        (error_status(422, "Invalid", "spec.tasks: too many"), "rejected by the cluster: spec.tasks: too many"),
         (
-            refusal(403, "Forbidden", 'admission webhook "jobs.volcanopy.io" denied the request: spec.queue: closed'),
+            error_status(
+                403, "Forbidden", 'admission webhook "jobs.volcanopy.io" denied the request: spec.queue: closed'
+            ),
             "rejected by the cluster: spec.queue: closed",
         ),
-        (refusal(409, "AlreadyExists", 'batchjobs.batch.volcanopy.io "x" already exists'), "already exists"),
-        (refusal(500, "InternalError", "etcd is sad"), "rejected by the cluster: etcd is sad"),
+        (error_status(409, "AlreadyExists", 'batchjobs.batch.volcanopy.io "x" already exists'), "already exists"),
+        (error_status(500, "InternalError", "etcd is sad"), "rejected by the cluster: etcd is sad"),
     ],
     ids=["unauthorized", "invalid", "denied", "exists", "broken"],
 )
 def test_a_rejection_has_the_message_of_the_server(
-    answer: tuple[int, Any], said: str, server: Canned, tmp_path: Path
+    answer: tuple[int, Any], said: str, server: FakeApiServer, tmp_path: Path
 ) -> None:
     server.answers["POST", DEFAULT] = answer
-    refused = drive("job", "run", "--name", "x", "--image", "i", kubeconfig=server.kubeconfig(tmp_path))
+    refused = run_in_process("job", "run", "--name", "x", "--image", "i", kubeconfig=server.kubeconfig(tmp_path))
     assert said in refused.sentence()
     assert refused.status == 1
 
 
-def test_a_missing_context_gets_suggestions(server: Canned, tmp_path: Path) -> None:
-    refused = drive("job", "list", "--context", "prod", kubeconfig=server.kubeconfig(tmp_path))
+def test_a_missing_context_gets_suggestions(server: FakeApiServer, tmp_path: Path) -> None:
+    refused = run_in_process("job", "list", "--context", "prod", kubeconfig=server.kubeconfig(tmp_path))
     assert "there is no context 'prod'; it has canned; choose one with --context" in refused.sentence()
 
 
-def test_options_of_the_cluster_may_precede_the_command(server: Canned, tmp_path: Path) -> None:
+def test_options_of_the_cluster_may_precede_the_command(server: FakeApiServer, tmp_path: Path) -> None:
     server.has(JOBS.format("lab"), a_job("a", "Running", namespace="lab"))
     config = server.kubeconfig(tmp_path)
-    before = drive("--kubeconfig", config, "-n", "lab", "job", "list", "-o", "name")
-    after = drive("job", "list", "--kubeconfig", config, "-n", "lab", "-o", "name")
+    before = run_in_process("--kubeconfig", config, "-n", "lab", "job", "list", "-o", "name")
+    after = run_in_process("job", "list", "--kubeconfig", config, "-n", "lab", "-o", "name")
     assert before == after
     assert before.out == "batchjob.batch.volcanopy.io/a\n"
 
 
-def test_a_server_dry_run_is_in_each_request(server: Canned, tmp_path: Path) -> None:
+def test_a_server_dry_run_is_in_each_request(server: FakeApiServer, tmp_path: Path) -> None:
     job, commands = a_job("a", "Running"), "/apis/bus.volcanopy.io/v1alpha1/namespaces/default/commands"
     server.has(DEFAULT, job)
     for method, path in (("POST", DEFAULT), ("PATCH", f"{DEFAULT}/a"), ("DELETE", f"{DEFAULT}/a"), ("POST", commands)):
         server.answers[method, path] = (200, job)
     config = server.kubeconfig(tmp_path)
     for words in (["run", "--image", "i"], ["scale", "a", "-r", "5"], ["delete", "a"], ["suspend", "a"]):
-        done = drive("job", *words, "--dry-run=server", kubeconfig=config)
+        done = run_in_process("job", *words, "--dry-run=server", kubeconfig=config)
         assert (done.status, done.out.endswith("(server dry run)\n")) == (0, True), done
         method, _, query, _ = server.asked[-1]
         assert (method in {"POST", "PATCH", "DELETE"}, query["dryRun"]) == (True, ["All"])
     for words in (["scale", "a", "-r", "5"], ["delete", "a"], ["suspend", "a"]):
         server.asked.clear()
-        assert drive("job", *words, "--dry-run=client", kubeconfig=config).out.endswith("(dry run)\n")
+        assert run_in_process("job", *words, "--dry-run=client", kubeconfig=config).out.endswith("(dry run)\n")
         assert {method for method, *_ in server.asked} == {"GET"}

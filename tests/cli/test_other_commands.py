@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.cli.driving import Run, drive, told_why, until
+from tests.cli.run_commands import Run, has_unschedulable_reason, run_in_process, until
 from tests.e2e.world import EXAMPLES, JOBS, PODS, batch_job, example
 from volcanopy import __version__
 
@@ -25,9 +25,9 @@ def test_create_list_describe_and_delete_a_flow(volcanopy: Run, tmp_path: Path) 
     headings, row = volcanopy("jobflow", "list").lines
     assert headings.split() == ["NAME", "PHASE", "COMPLETED", "AGE", "REASON"]
     assert row.startswith("pipeline")
-    told = volcanopy("jobflow", "describe", "pipeline").out
+    api = volcanopy("jobflow", "describe", "pipeline").out
     for part in ("pipeline-clean-more", "clean,clean-more", "Failure Policy:    stop"):
-        assert part in told
+        assert part in api
     assert json.loads(volcanopy("jobflow", "get", "pipeline", "-o", "json").out)["kind"] == "JobFlow"
 
     assert [line.split()[0] for line in volcanopy("jobtemplate", "list").lines] == [
@@ -56,7 +56,7 @@ def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> 
     bodies = [batch_job("large", 4, "5"), batch_job("small", 2, "1", duration="forever")]
     assert volcanopy("job", "submit", "-f", "-", stdin=yaml.safe_dump_all(bodies)).status == 0
     assert volcanopy("job", "wait", "small", "--for=running").status == 0
-    until(kubeconfig, JOBS, told_why("large"))
+    until(kubeconfig, JOBS, has_unschedulable_reason("large"))
     until(kubeconfig, PODS, lambda pods: sum("Insufficient" in str(pod["status"]) for pod in pods) > 0)
 
     pods = volcanopy("pod", "list", "--job", "small").lines
@@ -77,9 +77,9 @@ def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> 
     stands = {row.split()[0].partition("-")[0]: row.split()[1:3] for row in groups[1:]}
     assert stands == {"large": ["Inqueue", "4"], "small": ["Running", "2"]}
     name = groups[1].split()[0]
-    told = volcanopy("podgroup", "describe", name).out
+    api = volcanopy("podgroup", "describe", name).out
     for part in ("Gate:              nodes", "Controlled By:     BatchJob/large", "large-task-3", "Insufficient cpu"):
-        assert part in told
+        assert part in api
     assert volcanopy("podgroup", "get", name, "-o", "name").out == f"podgroup.scheduling.volcanopy.io/{name}\n"
     assert volcanopy("podgroup", "list", "--queue", "nope").status == 0
     assert volcanopy("job", "delete", "--all").status == 0
@@ -93,8 +93,8 @@ def test_versions_of_program_cluster_and_api_groups(volcanopy: Run, tmp_path: Pa
     assert "serves batch.volcanopy.io/v1alpha1" in said.lines
     document = json.loads(volcanopy("version", "-o", "json").out)
     assert document["groups"]["scheduling.volcanopy.io"] == ["v1beta1"]
-    alone = drive("version", "--client")
+    alone = run_in_process("version", "--client")
     assert (alone.status, alone.out, alone.err) == (0, f"volcanopy {__version__}\n", "")
-    away = drive("version", home=tmp_path)
+    away = run_in_process("version", home=tmp_path)
     assert (away.status, away.out) == (0, f"volcanopy {__version__}\n"), "that there is no cluster is no failure"
     assert away.sentence().startswith("no cluster is configured")

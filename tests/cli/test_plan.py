@@ -97,7 +97,7 @@ def test_bad_input_is_one_sentence_and_never_a_traceback(arguments: list[str], s
     assert run.stderr.count("\n") == 1
 
 
-def test_a_broken_configuration_names_the_key_and_what_was_meant(tmp_path: Path) -> None:
+def test_an_invalid_configuration_is_reported_with_key_and_suggestion(tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text("actions: 'enqueue, alocate'\ntiers: []\n")
     run = volcanopy("plan", "-f", "-", "--config", str(config), stdin=WORLD)

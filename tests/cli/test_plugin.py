@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.driving import Run
+from tests.cli.run_commands import Run
 
 KUBECTL = shutil.which("kubectl")
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"

@@ -8,7 +8,7 @@ from tests.e2e.world import EXAMPLES
 FOLDER = EXAMPLES / "20-shared-gpu"
 
 
-def test_the_command_of_the_readme_runs_the_example_of_shared_gpus() -> None:
+def test_the_readme_command_runs_the_shared_gpu_example() -> None:
     readme = (EXAMPLES / "README.md").read_text()
     command = next(
         line for line in readme.splitlines() if line.startswith("$ volcanopy local run examples/20-shared-gpu")
@@ -19,7 +19,7 @@ def test_the_command_of_the_readme_runs_the_example_of_shared_gpus() -> None:
     assert done.stdout.splitlines()[-1].split()[:7] == ["default/models", "Completed", "0", "5", "0", "5", "default"]
 
 
-def test_a_file_that_is_broken_is_said_in_one_sentence(tmp_path: Path) -> None:
+def test_an_invalid_scheduler_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("actions: allocte\n")
     done = volcanopy("local", "run", str(EXAMPLES / "01-hello"), "--scheduler-config", str(tmp_path / "conf"))
     assert done.returncode == 1

@@ -10,15 +10,15 @@ from tests.controlplane.credentials import kubeconfig
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path) -> str:
+def unreachable_kubeconfig(tmp_path: Path) -> str:
     """A kubeconfig of a cluster that does not answer."""
     file = tmp_path / "kubeconfig"
     file.write_text(kubeconfig("http://127.0.0.1:9", b"", "nobody", "token"))
     return str(file)
 
 
-def test_a_lease_that_ends_before_it_is_renewed_is_refused_in_one_sentence(nowhere: str) -> None:
-    run = volcanopy("scheduler", "--kubeconfig", nowhere, "--lease-duration", "5", "--health-port", "0")
+def test_a_lease_shorter_than_its_renew_deadline_is_rejected_in_one_sentence(unreachable_kubeconfig: str) -> None:
+    run = volcanopy("scheduler", "--kubeconfig", unreachable_kubeconfig, "--lease-duration", "5", "--health-port", "0")
     assert run.returncode == 2
     assert run.stderr.splitlines()[-1] == (
         "volcanopy: --lease-duration, --renew-deadline, --retry-period: a lease of 5 s, renewed within 6.0 s, "
@@ -26,11 +26,17 @@ def test_a_lease_that_ends_before_it_is_renewed_is_refused_in_one_sentence(nowhe
     )
 
 
-def test_a_health_port_that_is_taken_is_said_in_one_sentence(nowhere: str) -> None:
+def test_a_health_port_in_use_is_reported_in_one_sentence(unreachable_kubeconfig: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         run = volcanopy(
-            "controller", "--kubeconfig", nowhere, "--bind-address", "127.0.0.1", "--health-port", str(port)
+            "controller",
+            "--kubeconfig",
+            unreachable_kubeconfig,
+            "--bind-address",
+            "127.0.0.1",
+            "--health-port",
+            str(port),
         )
     assert run.returncode == 1
     said = run.stderr.splitlines()[-1]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.canned import Canned
-from tests.cli.driving import COMMAND, Run, drive, in_terminal, read_until, terminal
-from tests.cli.showing import CASES, GOLDEN, Case, shown, world
+from tests.cli.fake_api_server import FakeApiServer
+from tests.cli.golden_cases import CASES, GOLDEN, Case, output_of, world
+from tests.cli.run_commands import COMMAND, Run, read_until, run_in_process, run_in_terminal, terminal
 from volcanopy.cli.main import all_commands
 
 
@@ -21,8 +21,10 @@ def config():  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_output_matches_the_golden_text(case: Case, config: Path) -> None:
-    text = shown(case, config)
-    assert text == (GOLDEN / f"{case.name}.txt").read_text(encoding="utf-8"), "python -m tests.cli.showing, if intended"
+    text = output_of(case, config)
+    assert text == (GOLDEN / f"{case.name}.txt").read_text(encoding="utf-8"), (
+        "python -m tests.cli.golden_cases, if intended"
+    )
 
 
 def test_every_golden_text_has_its_case() -> None:
@@ -32,13 +34,13 @@ def test_every_golden_text_has_its_case() -> None:
 def test_no_help_is_truncated_at_eighty_columns() -> None:
     root = all_commands()
     for name in ("", *(name for name, one in root.commands.items() if hasattr(one, "commands"))):
-        told = drive(*([name] if name else []), "--help").out
-        assert "..." not in told.partition("Commands:")[2], told
+        api = run_in_process(*([name] if name else []), "--help").out
+        assert "..." not in api.partition("Commands:")[2], api
 
 
 def test_pipes_and_dumb_terminals_get_no_colour(config: Path) -> None:
-    assert "\x1b" not in drive("job", "list", kubeconfig=config).out
-    status, said = in_terminal("job", "list", kubeconfig=config, TERM="dumb")
+    assert "\x1b" not in run_in_process("job", "list", kubeconfig=config).out
+    status, said = run_in_terminal("job", "list", kubeconfig=config, TERM="dumb")
     assert (status, "\x1b" in said) == (0, False)
 
 
@@ -91,10 +93,10 @@ def test_a_list_is_watched_as_documents_and_names_too(volcanopy: Run, kubeconfig
             assert first in read_until(end, process, re.escape(first))
 
 
-def test_a_closed_pipe_is_no_error(server: Canned, tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_error(server: FakeApiServer, tmp_path: Path) -> None:
     import subprocess
 
-    from tests.cli.canned import JOBS, a_job
+    from tests.cli.fake_api_server import JOBS, a_job
 
     server.has(JOBS.format("default"), *(a_job(f"job-{number:05}", "Running") for number in range(3000)))
     words = " ".join([*COMMAND, "job", "list", "--kubeconfig", str(server.kubeconfig(tmp_path))])

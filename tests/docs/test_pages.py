@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.docs.page_runner import needs_cluster, reader
 from tests.docs.pages import ROOT, Block, blocks, commands, like, pages
-from tests.docs.running import needs_cluster, reader
 
 pytestmark = pytest.mark.timeout(300)
 

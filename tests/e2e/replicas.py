@@ -57,7 +57,7 @@ class Replica:
     def pause(self) -> None:
         self.send(SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.send(SIGCONT)
 
     async def end(self, number: Signals = SIGKILL, within: float = 30.0) -> int:
@@ -117,7 +117,7 @@ class Leases:
             return self.holders[LEASE[command]]
 
 
-class Witness:
+class PodRecorder:
     """Sees every change of every pod: who was made under which name, where each was bound, and when."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class Witness:
         goal = len(seen) + count
         await self.until(lambda: len(seen) >= goal, within)
 
-    def nothing_is_doubled(self, names: set[str]) -> None:
+    def assert_no_duplicates(self, names: set[str]) -> None:
         """Each of these pods was made once and bound once, and no other was."""
         assert set(self.made) == names
         assert {name: uids for name, uids in self.made.items() if len(uids) != 1} == {}, "a pod was made twice"
@@ -161,19 +161,19 @@ class Witness:
         assert sum(bool(nodes) for nodes in self.bound.values()) == len(names)
 
 
-class Listener:
+class RecordingProxy:
     """Stands between one process and the API server (plain HTTP), and hears what it wants to change."""
 
     def __init__(self, url: str) -> None:
         self._host, _, port = url.removeprefix("http://").partition(":")
         self._port = int(port)
-        self.heard: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         """Methods and paths, but for reading and for the Lease."""
-        self.on_heard: Callable[[str, str], object] = lambda method, path: None
+        self.on_request: Callable[[str, str], object] = lambda method, path: None
         self.url = ""
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator["Listener"]:
+    async def listening(self) -> AsyncIterator["RecordingProxy"]:
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         try:
@@ -183,27 +183,29 @@ class Listener:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, onward = await asyncio.open_connection(self._host, self._port)
-        await asyncio.gather(self._pass(reader, onward, self._hear), self._pass(there, writer, lambda _: None))
+        await asyncio.gather(
+            self._pass(reader, onward, self._record_requests), self._pass(there, writer, lambda _: None)
+        )
 
     async def _pass(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, hear: Callable[[bytes], object]
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, on_chunk: Callable[[bytes], object]
     ) -> None:
         with suppress(OSError):
             while chunk := await source.read(1 << 16):
-                hear(chunk)
+                on_chunk(chunk)
                 sink.write(chunk)
                 await sink.drain()
         with suppress(OSError):
             sink.close()
 
-    def _hear(self, chunk: bytes) -> None:
+    def _record_requests(self, chunk: bytes) -> None:
         for method, path in re.findall(rb"(?:^|\n|\})(POST|PUT|PATCH|DELETE) (/\S+) HTTP/1.1\r\n", chunk):
             if b"/leases" not in path:
-                self.heard.append((method.decode(), path.decode()))
-                self.on_heard(*self.heard[-1])
+                self.requests.append((method.decode(), path.decode()))
+                self.on_request(*self.requests[-1])
 
 
-async def all_ready(*replicas: Replica) -> None:
+async def start_and_wait_until_ready(*replicas: Replica) -> None:
     """Start these, and wait until all are ready."""
     for replica in replicas:
         await replica.start()
@@ -212,7 +214,7 @@ async def all_ready(*replicas: Replica) -> None:
 
 
 @asynccontextmanager
-async def in_the_background(*works: Any) -> AsyncIterator[None]:
+async def background_tasks(*works: Any) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(work) for work in works]
     try:
         yield
@@ -223,7 +225,7 @@ async def in_the_background(*works: Any) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def ended_at_last(*replicas: Replica) -> AsyncIterator[None]:
+async def terminated_on_exit(*replicas: Replica) -> AsyncIterator[None]:
     """Whatever happens, no process is left."""
     try:
         yield
@@ -231,7 +233,7 @@ async def ended_at_last(*replicas: Replica) -> AsyncIterator[None]:
         for replica in replicas:
             if replica._process is not None and replica._process.returncode is None:
                 with suppress(ProcessLookupError):
-                    replica.go_on()
+                    replica.resume()
         ends = (replica.end(SIGTERM) for replica in replicas)
         await asyncio.gather(*ends, return_exceptions=True)
         await asyncio.gather(*(replica.end() for replica in replicas))

@@ -44,7 +44,7 @@ def phases(found: list[Json]) -> list[str]:
     return [str((one.get("status") or {}).get("phase", "")) for one in found]
 
 
-async def test_a_pod_of_its_own_runs_to_its_end_and_takes_its_group_with_it(cluster: World) -> None:
+async def test_a_bare_pod_completes_and_its_pod_group_is_deleted_with_it(cluster: World) -> None:
     await cluster.create(pod("lonely", duration="100ms"))
     await cluster.all_of(PODS, lambda pods: phases(pods) == ["Succeeded"])
     await cluster.all_of(POD_GROUPS, lambda groups: phases(groups) == ["Completed"])
@@ -52,7 +52,7 @@ async def test_a_pod_of_its_own_runs_to_its_end_and_takes_its_group_with_it(clus
     await cluster.all_of(POD_GROUPS, lambda groups: not groups, 60)
 
 
-async def test_the_pods_of_a_workload_wait_until_enough_of_them_can_start(cluster: World) -> None:
+async def test_workload_pods_wait_for_their_minimum(cluster: World) -> None:
     """There is room for three pods of 5 cpu on three nodes of 8. Four must start at once: none does, until they need less."""
     reference = await owner(cluster, **{names.GROUP_MIN_MEMBER: "4"})
     await cluster.create(*(pod(f"p{number}", "5", reference) for number in range(4)))
@@ -69,7 +69,7 @@ async def test_the_pods_of_a_workload_wait_until_enough_of_them_can_start(cluste
     await cluster.all_of(PODS, lambda found: sorted(phases(found)) == ["Pending", "Running", "Running", "Running"])
 
 
-async def test_a_queue_closes_behind_its_last_pod_and_takes_pods_again(cluster: World) -> None:
+async def test_a_queue_closes_after_its_last_pod_and_accepts_pods_when_reopened(cluster: World) -> None:
     queue = f"{cluster.namespace}-q"
     spec: Json = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": queue}, "spec": {}}
     early, late = (pod(name) for name in ("early", "late"))
@@ -85,10 +85,10 @@ async def test_a_queue_closes_behind_its_last_pod_and_takes_pods_again(cluster: 
     await cluster.all_of(QUEUES, lambda found: state(found, queue) == "Open")
     await cluster.create(late)
     await cluster.all_of(PODS, lambda pods: phases(pods) == ["Running"])
-    await cluster.all_of(QUEUES, lambda found: len(held(found, queue)) > 1)
+    await cluster.all_of(QUEUES, lambda found: len(allocated_and_counts(found, queue)) > 1)
     # Only an empty queue can be deleted.
     await cluster.client.delete(PODS, cluster.namespace, "late", grace=0)
-    await cluster.all_of(QUEUES, lambda found: not held(found, queue), 60)
+    await cluster.all_of(QUEUES, lambda found: not allocated_and_counts(found, queue), 60)
 
 
 def command(action: str, queue: str) -> Json:
@@ -98,7 +98,7 @@ def command(action: str, queue: str) -> Json:
     return kind | {"metadata": {"name": f"{action.lower()}-{queue}"}, "action": action, "target": target}
 
 
-def held(queues: list[Json], name: str) -> list[object]:
+def allocated_and_counts(queues: list[Json], name: str) -> list[object]:
     """What a queue holds and what is in it."""
     status = next((q.get("status") or {} for q in queues if q["metadata"]["name"] == name), {})
     counts = [status.get(key, 0) for key in ("pending", "inqueue", "running", "unknown", "completed")]
@@ -111,7 +111,7 @@ def state(queues: list[Json], name: str) -> str:
 
 
 @pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.real)], indirect=True)
-async def test_a_deployment_runs_is_rolled_out_and_goes(cluster: World) -> None:
+async def test_a_deployment_runs_is_updated_and_scaled_to_zero(cluster: World) -> None:
     """Its controllers are those of Kubernetes, so this is for a real control plane."""
     blocks = guide()
     deployment = next(one for one in blocks if one["kind"] == "Deployment")
@@ -139,7 +139,7 @@ def guide() -> list[Json]:
     return [one for block in blocks for one in yaml.safe_load_all(block.partition("```")[0])]
 
 
-async def test_the_manifests_of_the_guide_do_what_it_says(cluster: World) -> None:
+async def test_the_manifests_of_the_guide_have_the_documented_result(cluster: World) -> None:
     for manifest in guide():
         await cluster.create(manifest)
     for queue in ("school", "school-first-year"):
@@ -153,7 +153,7 @@ async def test_the_manifests_of_the_guide_do_what_it_says(cluster: World) -> Non
     assert "sim.volcanopy.io/duration" not in once["metadata"]["annotations"]
 
 
-async def test_the_group_of_a_job_is_the_jobs_own_business(cluster: World) -> None:
+async def test_a_job_has_only_the_pod_group_of_its_controller(cluster: World) -> None:
     await cluster.create(batch_job("own", 2, "1", duration="forever"))
     await cluster.job("own", "Running")
     groups = (await cluster.client.list(POD_GROUPS, cluster.namespace)).items

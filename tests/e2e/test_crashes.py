@@ -11,8 +11,16 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from tests.e2e.killing import JOBS, a_cluster, gang, run_the_gangs
-from tests.e2e.replicas import Leases, Listener, Replica, Witness, all_ready, ended_at_last, in_the_background
+from tests.e2e.leader_failures import JOBS, cluster_without_services, gang, run_gangs
+from tests.e2e.replicas import (
+    Leases,
+    PodRecorder,
+    RecordingProxy,
+    Replica,
+    background_tasks,
+    start_and_wait_until_ready,
+    terminated_on_exit,
+)
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.local.apiserver.server import ApiServer
@@ -45,15 +53,13 @@ def replicas_of(command: str, kubeconfigs: Sequence[Path], tmp_path: Path, *flag
 
 @pytest.mark.timeout(300)
 @pytest.mark.slow("ends six leaders and waits for a Lease each time")
-async def test_gangs_survive_the_end_of_every_leader_on_the_embedded_server(tmp_path: Path) -> None:
+async def test_gangs_complete_after_every_leader_has_ended(tmp_path: Path) -> None:
     """Killed twice, told to stop once."""
     async with embedded_server(tmp_path) as (connection, kubeconfig, _):
         schedulers = replicas_of("scheduler", [kubeconfig] * 2, tmp_path, *BRIEF)
         controllers = replicas_of("controller", [kubeconfig] * 2, tmp_path, *BRIEF)
-        async with ended_at_last(*schedulers, *controllers):
-            endings = await run_the_gangs(
-                connection, "crashes", schedulers, controllers, ends=(SIGKILL, SIGKILL, SIGTERM)
-            )
+        async with terminated_on_exit(*schedulers, *controllers):
+            endings = await run_gangs(connection, "crashes", schedulers, controllers, ends=(SIGKILL, SIGKILL, SIGTERM))
     for ending in endings.values():
         # Not after the seven seconds of the Lease: it was given back.
         assert max(ending.takeovers.get(SIGTERM, [0.0])) < 5
@@ -67,27 +73,27 @@ def kubeconfig_for(server: ApiServer, url: str, file: Path) -> Path:
     return file
 
 
-class Pausing:
+class LeaderPause:
     """The leader of one service is paused in the middle of its work, when it has sent ``after`` requests to a path."""
 
-    def __init__(self, command: str, path: str, replicas: Sequence[Replica], ears: Sequence[Listener]) -> None:
-        self.command, self._path, self._replicas, self._ears = command, path, replicas, ears
+    def __init__(self, command: str, path: str, replicas: Sequence[Replica], proxies: Sequence[RecordingProxy]) -> None:
+        self.command, self._path, self._replicas, self._proxies = command, path, replicas, proxies
         self.paused = asyncio.Event()
         self._before = ""
-        self._leader, self._ear = replicas[0], ears[0]
+        self._leader, self._proxy = replicas[0], proxies[0]
 
     async def set(self, leases: Leases, after: int) -> None:
         self._before = await leases.holder(self.command)
         (self._leader,) = [one for one in self._replicas if self._before in one.identities]
-        self._ear = self._ears[self._replicas.index(self._leader)]
+        self._proxy = self._proxies[self._replicas.index(self._leader)]
 
-        def hear(method: str, path: str) -> None:
-            asked = sum(one.partition("?")[0].endswith(self._path) for _, one in self._ear.heard)
-            if not self.paused.is_set() and asked >= after:
+        def pause_leader(method: str, path: str) -> None:
+            sent = sum(one.partition("?")[0].endswith(self._path) for _, one in self._proxy.requests)
+            if not self.paused.is_set() and sent >= after:
                 self._leader.pause()
                 self.paused.set()
 
-        self._ear.on_heard = hear
+        self._proxy.on_request = pause_leader
 
     async def succeeded(self, leases: Leases) -> None:
         """Until another leads."""
@@ -95,46 +101,46 @@ class Pausing:
             await self.paused.wait()
         await leases.holder(self.command, self._before)
 
-    async def wakes_and_changes_nothing(self) -> None:
-        self._ear.on_heard = lambda method, path: None
-        said = len(self._ear.heard)
-        self._leader.go_on()
+    async def assert_no_changes_after_continuing(self) -> None:
+        self._proxy.on_request = lambda method, path: None
+        count = len(self._proxy.requests)
+        self._leader.resume()
         async with asyncio.timeout(60):
             assert await self._leader.process.wait() == 1
         # What had been handed to the event loop's transports in the very turn in which the process was stopped cannot be
         # called back any more; of the dozens that waited for an answer or a slot, none has left.
-        assert len(self._ear.heard[said:]) <= 3, self._ear.heard[said:]
+        assert len(self._proxy.requests[count:]) <= 3, self._proxy.requests[count:]
         assert "lost: not renewed within 6 s" in self._leader.log.read_text()
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.slow("waits until two Leases have expired")
-async def test_leaders_that_were_paused_in_the_middle_of_their_work_change_nothing_when_they_wake(
+async def test_paused_leaders_change_nothing_when_they_continue(
     tmp_path: Path,
 ) -> None:
     """Each has dozens of requests to send yet, and wakes when another leads: they are not sent, and it ends."""
     size = 120
-    witness, leases = Witness(), Leases()
+    recorder, leases = PodRecorder(), Leases()
     async with (
         embedded_server(tmp_path) as (connection, _, server),
-        a_cluster(connection, "paused", nodes=16) as client,
+        cluster_without_services(connection, "paused", nodes=16) as client,
         AsyncExitStack() as stack,
-        in_the_background(witness.follow(client, "paused"), leases.follow(client, "kube-system")),
+        background_tasks(recorder.follow(client, "paused"), leases.follow(client, "kube-system")),
     ):
-        ears = [await stack.enter_async_context(Listener(server.url).listening()) for _ in range(4)]
-        configs = [kubeconfig_for(server, ear.url, tmp_path / f"config-{at}") for at, ear in enumerate(ears)]
+        proxies = [await stack.enter_async_context(RecordingProxy(server.url).listening()) for _ in range(4)]
+        configs = [kubeconfig_for(server, proxy.url, tmp_path / f"config-{at}") for at, proxy in enumerate(proxies)]
         controllers = replicas_of("controller", configs[:2], tmp_path, *BRIEF)
         schedulers = replicas_of("scheduler", configs[2:], tmp_path, *BRIEF)
-        making = Pausing("controller", "/pods", controllers, ears[:2])
-        binding = Pausing("scheduler", "/binding", schedulers, ears[2:])
-        async with ended_at_last(*controllers, *schedulers):
-            await all_ready(*controllers, *schedulers)
+        making = LeaderPause("controller", "/pods", controllers, proxies[:2])
+        binding = LeaderPause("scheduler", "/binding", schedulers, proxies[2:])
+        async with terminated_on_exit(*controllers, *schedulers):
+            await start_and_wait_until_ready(*controllers, *schedulers)
             for one in (making, binding):
                 await one.set(leases, after=20)
             await client.create(JOBS, "paused", gang(0, size, "forever"))
             await making.succeeded(leases)
             await binding.succeeded(leases)
-            await witness.until(lambda: sum(map(bool, witness.bound.values())) == size, within=120)
-            await making.wakes_and_changes_nothing()
-            await binding.wakes_and_changes_nothing()
-    witness.nothing_is_doubled({f"paused/gang-00-worker-{index}" for index in range(size)})
+            await recorder.until(lambda: sum(map(bool, recorder.bound.values())) == size, within=120)
+            await making.assert_no_changes_after_continuing()
+            await binding.assert_no_changes_after_continuing()
+    recorder.assert_no_duplicates({f"paused/gang-00-worker-{index}" for index in range(size)})

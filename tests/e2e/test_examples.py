@@ -61,7 +61,7 @@ ENDS: dict[str, dict[str, tuple[str, dict[str, int]]]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-async def test_an_example_comes_to_the_end_that_it_promises(cluster: World, name: str) -> None:
+async def test_an_example_ends_as_documented(cluster: World, name: str) -> None:
     await cluster.create(*example(name))
     for job, (phase, succeeded) in ENDS[name].items():
         found = (await cluster.job(job, phase))["status"]
@@ -72,7 +72,7 @@ async def test_an_example_comes_to_the_end_that_it_promises(cluster: World, name
     await cluster.all_of(PODS, lambda pods: all(pod["status"]["phase"] in {"Succeeded", "Failed"} for pod in pods))
 
 
-async def test_a_flow_runs_its_jobs_in_order_and_a_server_beside_what_talks_to_it(cluster: World) -> None:
+async def test_a_flow_runs_jobs_in_dependency_order(cluster: World) -> None:
     await cluster.create(*example("10-flow"))
     (flow,) = await cluster.all_of(FLOWS, lambda flows: [phase_of(one) for one in flows] == ["Succeed"])
     jobs = {one["name"]: one for one in flow["status"]["jobStatusList"]}
@@ -102,7 +102,7 @@ async def test_an_elastic_job_is_complete_when_enough_of_its_pods_have_succeeded
     assert 16 <= status["succeeded"] < 32
 
 
-async def test_a_failing_job_of_the_policies_is_tried_as_often_as_it_says(cluster: World) -> None:
+async def test_a_failing_job_is_restarted_up_to_max_retry(cluster: World) -> None:
     await cluster.create(*example("09-policies"))
     assert (await cluster.job("unlucky", "Failed"))["status"]["retryCount"] == 2
     assert not (await cluster.job("misread", "Terminated"))["status"].get("retryCount")
@@ -141,10 +141,10 @@ async def test_two_queues_share_a_full_cluster_by_their_weights(cluster: World) 
     await cluster.all_of(PODS, lambda pods: len(pods) == 3 * 24)
     await cluster.client.delete(JOBS, cluster.namespace, "before", propagation="Background")
     wanted = {"research": "18", "teaching": "6"}
-    await cluster.all_of(QUEUES, lambda found: held(found) | wanted == held(found))
+    await cluster.all_of(QUEUES, lambda found: allocated(found) | wanted == allocated(found))
 
 
-def held(queues: list[Json]) -> dict[str, str]:
+def allocated(queues: list[Json]) -> dict[str, str]:
     """How many cpu each queue holds."""
     return {
         queue["metadata"]["name"]: str(((queue.get("status") or {}).get("allocated") or {}).get("cpu", 0))

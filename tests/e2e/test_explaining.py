@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Json, str, str]] = {
 }
 
 
-async def furnish(cluster: World) -> None:
+async def create_waiting_jobs(cluster: World) -> None:
     """A queue that is held, one that is all but full, and a job for each gate."""
     await cluster.create(queue("ex-held", stopPolicy="Hold"), queue("ex-capped", capability={"cpu": "4"}))
     await cluster.create(batch_job("fills", 1, "3", queue="ex-capped", duration="forever"))
@@ -78,8 +78,8 @@ async def furnish(cluster: World) -> None:
     await cluster.create(*(body for body, _, _ in CASES.values()))
 
 
-async def test_a_job_its_group_and_an_event_say_the_same_sentence(cluster: World) -> None:
-    await furnish(cluster)
+async def test_job_pod_group_and_event_have_the_same_message(cluster: World) -> None:
+    await create_waiting_jobs(cluster)
     for name, (_, gate, mark) in CASES.items():
         job, group = await explained(cluster, name)
         said = group["status"]["explanation"]
@@ -94,7 +94,7 @@ async def test_a_job_its_group_and_an_event_say_the_same_sentence(cluster: World
         assert report.unblocked_by
 
 
-async def test_a_job_that_got_room_explains_nothing_any_more(cluster: World) -> None:
+async def test_a_scheduled_job_has_no_explanation(cluster: World) -> None:
     await cluster.create(batch_job("first", 3, "8", duration="forever"))
     await cluster.job("first", "Running")
     await cluster.create(batch_job("second", 1, "8", duration="forever"))
@@ -110,7 +110,7 @@ async def test_a_job_that_got_room_explains_nothing_any_more(cluster: World) -> 
     assert "✓ nodes" in plain(job_lines(report))
 
 
-async def test_a_queue_says_who_waits_in_it_and_who_above_it_ends_it(cluster: World) -> None:
+async def test_explain_queue_lists_pending_jobs_and_the_limiting_ancestor(cluster: World) -> None:
     await cluster.create(queue("ex-team", capability={"cpu": "4"}), queue("ex-ml", parent="ex-team"))
     await cluster.create(batch_job("runs", 1, "1", queue="ex-ml", duration="forever"))
     await cluster.job("runs", "Running")
@@ -133,11 +133,11 @@ async def test_a_queue_says_who_waits_in_it_and_who_above_it_ends_it(cluster: Wo
     assert "1 job pending (1 at " in report.summary
 
 
-async def test_a_snapshot_gives_the_plan_that_the_scheduler_made(
+async def test_plan_of_a_snapshot_equals_the_decisions_of_the_scheduler(
     cluster: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What waits in a cluster at rest is told by the plan for the snapshot as the scheduler has told it."""
-    await furnish(cluster)
+    await create_waiting_jobs(cluster)
     for name in CASES:
         await explained(cluster, name)
     capsys.readouterr()
@@ -152,26 +152,26 @@ async def test_a_snapshot_gives_the_plan_that_the_scheduler_made(
     await asyncio.to_thread(plan, [str(path)], None, None, True)
     made = json.loads(capsys.readouterr().out)["effects"]
     assert not [one for one in made if one["effect"] in {"Bind", "Evict"}]
-    told = {one["podGroup"]: _words(one) for one in made if one["effect"] == "Explain"}
-    assert len(told) == len(CASES)
+    explanations = {one["podGroup"]: _explanation_fields(one) for one in made if one["effect"] == "Explain"}
+    assert len(explanations) == len(CASES)
 
-    def says_the_same(groups: list[Json]) -> bool:
+    def matches_plan(groups: list[Json]) -> bool:
         """Other numbers in a sentence are written a little later than the first sentence."""
         live = {f"{cluster.namespace}/{one['metadata']['name']}": one["status"].get("explanation") for one in groups}
-        return {key: _words(said) for key, said in live.items() if said} == told
+        return {key: _explanation_fields(said) for key, said in live.items() if said} == explanations
 
-    await cluster.all_of(POD_GROUPS, says_the_same, 60)
+    await cluster.all_of(POD_GROUPS, matches_plan, 60)
 
 
-def _words(said: Json) -> Json:
+def _explanation_fields(said: Json) -> Json:
     return {part: said.get(part) or "" for part in ("gate", "message", "unblockedBy", "nodes")}
 
 
-async def test_a_researcher_who_may_read_little_is_told_why_a_job_waits(
+async def test_explain_job_works_with_minimal_permissions(
     cluster: World, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Whoever may read jobs and pod groups of a namespace, and nothing else, has the verdict and every gate."""
-    await furnish(cluster)
+    await create_waiting_jobs(cluster)
     await explained(cluster, "broad")
     api = "rbac.authorization.k8s.io"
     rules = [

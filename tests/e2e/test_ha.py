@@ -9,11 +9,11 @@ from signal import SIGKILL, SIGTERM, Signals
 
 import pytest
 
+from tests.charts.chart_processes import APISERVER_FLAGS, Installation, Pod
 from tests.charts.rendering import CHART, NAMESPACE, RELEASE, need_helm, render, run_helm
-from tests.charts.running import APISERVER_FLAGS, Installation, Pod
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.killing import run_the_gangs
+from tests.e2e.leader_failures import run_gangs
 from volcanopy.kube.client.connection import Connection
 
 pytestmark = [
@@ -60,7 +60,7 @@ class Deployed:
         return [json.loads(line)["identity"] for line in lines if '"waiting for leadership"' in line]
 
 
-async def test_gangs_survive_the_end_of_every_leader_and_takeover_is_within_fifteen_seconds(
+async def test_gangs_complete_and_leader_takeover_is_within_fifteen_seconds(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     """Admission runs twice as well, and every job passes through it. Nobody is refused anything."""
@@ -74,7 +74,7 @@ async def test_gangs_survive_the_end_of_every_leader_and_takeover_is_within_fift
                 part: [Deployed(installation, part, number) for number in range(2)]
                 for part in ("scheduler", "controller")
             }
-            endings = await run_the_gangs(
+            endings = await run_gangs(
                 Connection.load(plane.kubeconfig),
                 "ha",
                 services["scheduler"],

@@ -9,19 +9,19 @@ from volcanopy.local.manifests import CreateError
 RESTART = [{"event": "PodFailed", "action": "RestartJob"}]
 
 
-async def test_a_job_whose_pod_fails_is_failed_and_says_which(cluster: World) -> None:
+async def test_a_job_with_failed_pods_fails(cluster: World) -> None:
     await cluster.create(batch_job("broken", 2, "1", duration="100ms", exit_code="3"))
     job = await cluster.job("broken", "Failed")
     assert job["status"]["failed"] == 2
 
 
-async def test_a_job_is_restarted_as_its_policy_says_and_then_given_up(cluster: World) -> None:
+async def test_a_job_is_restarted_by_its_policy_until_max_retry(cluster: World) -> None:
     await cluster.create(batch_job("stubborn", 1, "1", duration="100ms", exit_code="1", policies=RESTART, maxRetry=2))
     job = await cluster.job("stubborn", "Failed")
     assert job["status"]["retryCount"] >= 1
 
 
-async def test_a_container_that_is_restarted_may_succeed_in_the_end(cluster: World) -> None:
+async def test_a_restarted_container_can_succeed(cluster: World) -> None:
     body = batch_job("twice", 1, "1", duration="100ms", exit_code="1,0", restartPolicy="OnFailure")
     await cluster.create(body)
     await cluster.job("twice", "Completed")
@@ -29,7 +29,7 @@ async def test_a_container_that_is_restarted_may_succeed_in_the_end(cluster: Wor
     assert [one["restartCount"] for one in pods[0]["status"]["containerStatuses"]] == [1]
 
 
-async def test_deleting_a_job_takes_its_pods_and_its_group_with_it(cluster: World) -> None:
+async def test_deleting_a_job_deletes_its_pods_and_pod_group(cluster: World) -> None:
     await cluster.create(batch_job("doomed", 3, "1", duration="forever"))
     await cluster.job("doomed", "Running")
     await cluster.client.delete(JOBS, cluster.namespace, "doomed", propagation="Background")
@@ -82,7 +82,7 @@ def _circle(job: Json) -> None:
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else None,
 )
-async def test_a_wrong_manifest_is_refused_with_the_field_and_the_rule(
+async def test_an_invalid_manifest_is_rejected_with_field_and_rule(
     cluster: World, spoil: object, said: tuple[str, ...]
 ) -> None:
     body = batch_job("wrong", 2, "1")

@@ -59,14 +59,14 @@ async def test_a_job_from_apply_to_delete(kubectl: Kubectl) -> None:
     assert "NotFound" in await kubectl("get", "bj", "training", status=1)
 
 
-async def test_explain_knows_every_field(kubectl: Kubectl) -> None:
+async def test_kubectl_explain_describes_the_fields(kubectl: Kubectl) -> None:
     explained = await kubectl("explain", "batchjob.spec.tasks")
     assert "How many pods." in explained
     assert "minAvailable" in explained
     assert "List of containers" in await kubectl("explain", "batchjob.spec.tasks.template.spec.containers")
 
 
-async def test_a_misspelt_field_is_refused_at_apply(kubectl: Kubectl, tmp_path: Path) -> None:
+async def test_an_unknown_field_is_rejected_by_apply(kubectl: Kubectl, tmp_path: Path) -> None:
     wrong = (EXAMPLES / "01-hello" / "job.yaml").read_text().replace("replicas:", "replica:")
     (tmp_path / "wrong.yaml").write_text(wrong)
     said = await kubectl("apply", "-f", str(tmp_path / "wrong.yaml"), status=1)

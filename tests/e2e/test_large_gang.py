@@ -17,23 +17,23 @@ def gang() -> Json:
     return batch_job("gang", 4, "5", duration="forever")
 
 
-def says(found: Json, kind: str, status: str) -> str:
-    held = condition(found, kind)
-    return str(held.get("message", "")) if held.get("status") == status else ""
+def message_of(found: Json, kind: str, status: str) -> str:
+    status_condition = condition(found, kind)
+    return str(status_condition.get("message", "")) if status_condition.get("status") == status else ""
 
 
 async def waiting(cluster: World) -> list[Json]:
     """Create the gang and wait until each of its pods says why it waits; gives the pods."""
     await cluster.create(gang())
     return await cluster.all_of(
-        PODS, lambda pods: len(pods) == 4 and all(says(pod, "PodScheduled", "False") == WHY for pod in pods)
+        PODS, lambda pods: len(pods) == 4 and all(message_of(pod, "PodScheduled", "False") == WHY for pod in pods)
     )
 
 
-async def test_it_says_why_it_waits_wherever_one_looks(cluster: World) -> None:
+async def test_pods_pod_group_job_and_events_have_the_same_reason(cluster: World) -> None:
     pods = await waiting(cluster)
     assert not any(pod["spec"].get("nodeName") for pod in pods)
-    await cluster.all_of(POD_GROUPS, lambda groups: says(groups[0], "Unschedulable", "True") == WHY)
+    await cluster.all_of(POD_GROUPS, lambda groups: message_of(groups[0], "Unschedulable", "True") == WHY)
     jobs = await cluster.all_of(JOBS, lambda jobs: jobs[0]["status"]["state"].get("message") == WHY)
     assert jobs[0]["status"]["state"]["phase"] == "Pending"
     about = {"Pod", "PodGroup", "BatchJob"}
@@ -42,7 +42,7 @@ async def test_it_says_why_it_waits_wherever_one_looks(cluster: World) -> None:
     )
 
 
-async def test_it_takes_no_room_from_those_that_fit(cluster: World) -> None:
+async def test_a_waiting_gang_does_not_block_smaller_jobs(cluster: World) -> None:
     """Beside a pod of 5 cpu there would be no room for one of 4: so there is none."""
     await waiting(cluster)
     await cluster.create(batch_job("filler", 3, "4", minAvailable=1, duration="300ms"))
@@ -53,7 +53,7 @@ async def test_it_takes_no_room_from_those_that_fit(cluster: World) -> None:
     assert {on[f"gang-task-{index}"] for index in range(4)} == {None}
 
 
-async def test_it_runs_within_a_second_once_there_is_room(cluster: World) -> None:
+async def test_a_waiting_gang_runs_within_a_second_of_a_new_node(cluster: World) -> None:
     await waiting(cluster)
     began = time.monotonic()
     adding = asyncio.create_task(cluster.kubelet.add_nodes([nodes.manifest("node-4")]))
@@ -64,7 +64,7 @@ async def test_it_runs_within_a_second_once_there_is_room(cluster: World) -> Non
     assert job["status"]["running"] == 4
 
 
-async def test_a_gang_beyond_the_whole_cluster_has_no_pods_made(cluster: World) -> None:
+async def test_a_gang_larger_than_the_cluster_has_no_pods(cluster: World) -> None:
     """It is not even admitted: that would promise what the queue can never hold."""
     await cluster.create(batch_job("vast", 5, "6"))
     job = await cluster.all_of(JOBS, lambda jobs: "in all" in str(jobs[0].get("status")))
@@ -74,7 +74,7 @@ async def test_a_gang_beyond_the_whole_cluster_has_no_pods_made(cluster: World) 
 
 
 @pytest.mark.parametrize("name", ["node-1", "node-3"])
-async def test_a_node_that_is_taken_away_costs_its_pods_only(cluster: World, name: str) -> None:
+async def test_removing_a_node_replaces_only_its_pods(cluster: World, name: str) -> None:
     """A job that needs two of its three pods goes on when a node goes, and its lost pod is made anew elsewhere."""
     await cluster.create(batch_job("spread", 3, "5", minAvailable=2, duration="forever"))
     pods = await cluster.all_of(PODS, lambda pods: [pod["status"]["phase"] for pod in pods] == ["Running"] * 3)

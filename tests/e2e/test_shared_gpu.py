@@ -14,7 +14,7 @@ from volcanopy.services.process.settings import SchedulerSettings
 FOLDER = EXAMPLES / "20-shared-gpu"
 
 
-async def test_pods_share_two_gpus_and_each_is_told_which_it_has() -> None:
+async def test_pods_share_two_gpus_and_have_annotations_with_their_gpu() -> None:
     """No card is given more memory or cores than it has, and the job completes."""
     parts = Parts(scheduler=SchedulerSettings(config=FOLDER / "scheduler.conf"))
     nodes = [copy_of(one.body) for one in read([str(FOLDER / "cluster")])]

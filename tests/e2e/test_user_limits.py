@@ -43,18 +43,18 @@ async def test_a_user_at_the_limit_waits_and_others_do_not(cluster: World) -> No
         await ana.create([batch_job("second", 1, "1", duration="forever", queue=name)])
         await bo.create([batch_job("third", 1, "1", duration="forever", queue=name)])
         await cluster.job("third", "Running")
-    told = f'maxRunningJobs of user "ana" in queue "{name}" reached (1/1)'
-    groups = await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "second").get("message") == told)
+    message = f'maxRunningJobs of user "ana" in queue "{name}" reached (1/1)'
+    groups = await cluster.all_of(POD_GROUPS, lambda found: explanation(found, "second").get("message") == message)
     why = explanation(groups, "second")
     assert why["gate"] == "limits"
     assert why["unblockedBy"] == f'end of 1 job of user "ana" in queue "{name}"'
     assert why["blockedBy"] == [f"job {cluster.namespace}/first"]
-    await cluster.all_of(JOBS, lambda found: any(told in str(job.get("status")) for job in found))
+    await cluster.all_of(JOBS, lambda found: any(message in str(job.get("status")) for job in found))
     await cluster.client.delete(JOBS, cluster.namespace, "first", propagation="Background")
     await cluster.job("second", "Running")
 
 
-async def test_no_more_jobs_of_a_user_wait_than_may(cluster: World) -> None:
+async def test_max_queued_jobs_of_a_user_is_enforced(cluster: World) -> None:
     """Ana's first job fits nowhere yet: a second one of hers is refused, one of bo's is not."""
     name = f"limited-{cluster.namespace}"
     await cluster.create(queue(name, maxRunningJobs=0, limits=[{"users": ["ana"], "maxQueuedJobs": 1}]))
@@ -70,7 +70,7 @@ async def test_no_more_jobs_of_a_user_wait_than_may(cluster: World) -> None:
         await cluster.job("second", "Completed")
 
 
-async def test_a_job_that_its_user_could_never_hold_is_refused(cluster: World) -> None:
+async def test_a_job_larger_than_its_user_limit_is_rejected(cluster: World) -> None:
     name = f"limited-{cluster.namespace}"
     await cluster.create(queue(name, limits=[{"users": ["*"], "resources": {"cpu": "2"}}]))
     async with user(cluster, "ana") as ana:

@@ -56,7 +56,7 @@ def with_volume(job: Json, **source: Any) -> Json:
     return job
 
 
-async def test_a_pod_goes_where_the_volume_is_that_its_claim_gets(cluster: World) -> None:
+async def test_a_pod_is_scheduled_to_the_node_of_its_volume(cluster: World) -> None:
     """The volume is on the last of the three nodes, and the claim has none before the pod is placed."""
     own = cluster.namespace
     await cluster.create(storage_class(f"local-{own}"), volume(f"disk-{own}", "node-3", f"local-{own}"))
@@ -71,7 +71,7 @@ async def test_a_pod_goes_where_the_volume_is_that_its_claim_gets(cluster: World
     assert bound["status"]["phase"] == "Bound"
 
 
-async def test_a_gang_with_a_volume_each_is_spread_over_the_volumes(cluster: World) -> None:
+async def test_pods_of_a_gang_are_scheduled_to_their_volumes(cluster: World) -> None:
     """Each pod has its own claim, made for it; there is one volume on each of two nodes."""
     own = cluster.namespace
     await cluster.create(storage_class(f"local-{own}"))
@@ -83,23 +83,23 @@ async def test_a_gang_with_a_volume_each_is_spread_over_the_volumes(cluster: Wor
     assert sorted(pod["spec"]["nodeName"] for pod in pods) == ["node-1", "node-2"]
 
 
-async def test_a_gang_for_which_there_are_too_few_volumes_waits_and_takes_none(cluster: World) -> None:
+async def test_a_gang_with_too_few_volumes_waits_and_binds_none(cluster: World) -> None:
     own = cluster.namespace
     await cluster.create(storage_class(f"local-{own}"), volume(f"disk-{own}", "node-1", f"local-{own}"))
     template = {"volumeClaimTemplate": {"spec": claim_spec(f"local-{own}")}}
     await cluster.create(with_volume(batch_job("pair", 2, "1", duration="200ms"), ephemeral=template))
 
-    def told(pods: list[Json]) -> bool:
+    def waiting_for_volumes(pods: list[Json]) -> bool:
         texts = [one.get("message", "") for pod in pods for one in pod.get("status", {}).get("conditions") or ()]
         return len(pods) == 2 and sum("didn't find available persistent volumes to bind" in one for one in texts) == 2
 
-    pods = await cluster.all_of(PODS, told)
+    pods = await cluster.all_of(PODS, waiting_for_volumes)
     assert not any(pod["spec"].get("nodeName") for pod in pods)
     found = await cluster.client.get(VOLUMES, None, f"disk-{own}")
     assert not found["spec"].get("claimRef")
 
 
-async def test_pods_from_one_template_get_a_device_each_and_give_it_back(cluster: World) -> None:
+async def test_pods_of_a_claim_template_allocate_and_release_devices(cluster: World) -> None:
     own = cluster.namespace
     driver = f"{own}.example.com"
     pool = {"name": f"pool-{own}", "generation": 1, "resourceSliceCount": 1}
@@ -152,7 +152,7 @@ async def test_pods_from_one_template_get_a_device_each_and_give_it_back(cluster
     )
 
 
-async def test_a_volume_is_made_for_the_node_of_the_pod(cluster: World) -> None:
+async def test_a_volume_is_provisioned_for_the_node_of_the_pod(cluster: World) -> None:
     """The provisioner is told the node; on the real server nobody is there to make the volume, so the test does."""
     own = cluster.namespace
     await cluster.create(storage_class(f"fast-{own}", "disks.example.com"), claim("data", f"fast-{own}"))

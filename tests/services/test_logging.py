@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from tests.cli.logged import Logged, logged
+from tests.cli.captured_logs import CapturedLogs, logged
 from tests.kube import cluster as kube
 from tests.kube.applier_setup import applier_rig, bind
 from tests.kube.flaky_client import refused
@@ -27,7 +27,7 @@ SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 PASSWORD = "correct-horse-battery-staple"
 
 
-def of(seen: Logged, logger: str) -> list[dict[str, Any]]:
+def of(seen: CapturedLogs, logger: str) -> list[dict[str, Any]]:
     """The lines of one logger and those below it."""
     return [line for line in seen.lines if line["logger"].startswith(logger)]
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.cli.canned import JOBS, Canned, a_job, ago, canned, refusal
-from tests.cli.showing import Case, shown
+from tests.cli.fake_api_server import JOBS, FakeApiServer, a_job, ago, error_status, fake_api_server
+from tests.cli.golden_cases import Case, output_of
 from volcanopy.kube.client.kinds import Json
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -50,12 +50,12 @@ CASES = (
 @contextmanager
 def world() -> Iterator[Path]:
     """A server with a few jobs and queues, and things that may not be read; gives the way to it."""
-    with canned() as server, TemporaryDirectory() as folder:
-        _furnish(server)
+    with fake_api_server() as server, TemporaryDirectory() as folder:
+        _create_objects(server)
         yield server.kubeconfig(Path(folder))
 
 
-def _furnish(server: Canned) -> None:
+def _create_objects(server: FakeApiServer) -> None:
     made = ago(hours=5, minutes=30, seconds=20)
     elsewhere = a_job("elsewhere", "Pending", WHY, created=made, pending=4)
     elsewhere["spec"]["queue"] = "secret"
@@ -65,12 +65,12 @@ def _furnish(server: Canned) -> None:
         a_job("training", "Pending", WHY, created=made, pending=4),
     ]
     server.has(JOBS.format("default"), *jobs)
-    server.answers["GET", "/apis/batch.volcanopy.io/v1alpha1/batchjobs"] = refusal(403, "Forbidden", "no")
+    server.answers["GET", "/apis/batch.volcanopy.io/v1alpha1/batchjobs"] = error_status(403, "Forbidden", "no")
     groups = [_group("training", made), _group("elsewhere", made)]
     server.has(f"{_SCHEDULING}/namespaces/default/podgroups", *groups)
-    server.answers["GET", f"{_SCHEDULING}/podgroups"] = refusal(403, "Forbidden", "no")
+    server.answers["GET", f"{_SCHEDULING}/podgroups"] = error_status(403, "Forbidden", "no")
     server.has(f"{_SCHEDULING}/queues", *_queues(made))
-    server.answers["GET", f"{_SCHEDULING}/queues/secret"] = refusal(403, "Forbidden", "no")
+    server.answers["GET", f"{_SCHEDULING}/queues/secret"] = error_status(403, "Forbidden", "no")
     server.has("/api/v1/namespaces/default/events")
     server.has("/api/v1/namespaces/default/pods", *(_pod(number) for number in range(4)))
     for path in ("/api/v1/namespaces", "/api/v1/nodes", "/api/v1/pods", "/api/v1/resourcequotas"):
@@ -78,7 +78,7 @@ def _furnish(server: Canned) -> None:
 
 
 def _may_not_list(what: str) -> tuple[int, Json]:
-    return refusal(
+    return error_status(
         403,
         "Forbidden",
         f'{what} is forbidden: User "ada" cannot list resource "{what}" in API group "" at the cluster scope',
@@ -173,7 +173,7 @@ def write() -> None:
         old.unlink()
     with world() as config:
         for case in CASES:
-            (GOLDEN / f"{case.name}.txt").write_text(shown(case, config), encoding="utf-8")
+            (GOLDEN / f"{case.name}.txt").write_text(output_of(case, config), encoding="utf-8")
 
 
 if __name__ == "__main__":

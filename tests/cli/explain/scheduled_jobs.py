@@ -63,7 +63,7 @@ class Place:
 
 
 @asynccontextmanager
-async def placed(text: str, configuration: str, folder: Path) -> AsyncIterator[Place]:
+async def scheduled_world(text: str, configuration: str, folder: Path) -> AsyncIterator[Place]:
     """The world on an embedded server, with a scheduler of this configuration at work on it."""
     path = folder / "scheduler.yaml"
     path.write_text(configuration)
@@ -72,7 +72,7 @@ async def placed(text: str, configuration: str, folder: Path) -> AsyncIterator[P
         async with Client(Connection(server.url)) as client:
             for definition in crds():
                 await client.create(CRDS, None, definition)
-            groups = await _furnish(client, text)
+            groups = await _create_objects(client, text)
             stop, ready = asyncio.Event(), asyncio.Event()
             running = asyncio.create_task(
                 scheduler_service.run(
@@ -88,7 +88,7 @@ async def placed(text: str, configuration: str, folder: Path) -> AsyncIterator[P
         await server.stop()
 
 
-async def _furnish(client: Client, text: str) -> dict[str, str]:
+async def _create_objects(client: Client, text: str) -> dict[str, str]:
     things = world(text)
     groups = {thing.metadata.name: await _job(client, thing) for thing in things if isinstance(thing, core.PodGroup)}
     for thing in things:

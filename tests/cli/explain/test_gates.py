@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.explain.scheduled_jobs import placed
+from tests.cli.explain.scheduled_jobs import scheduled_world
 from tests.scheduler.test_waiting import RULES, cases
 from volcanopy.cli.explain.cluster_reads import job_facts
 from volcanopy.cli.explain.job import job_report
@@ -40,7 +40,7 @@ def expected(text: str) -> dict[str, tuple[str, list[str]]]:
 async def test_the_report_of_a_pending_job_has_its_gate_and_reason(case: tuple[str, str, str], tmp_path: Path) -> None:
     rules, text, page = case
     jobs = expected(page)
-    async with placed(text, configured(rules), tmp_path) as place:
+    async with scheduled_world(text, configured(rules), tmp_path) as place:
         await place.explained(list(jobs))
         for name, (gate, lines) in jobs.items():
             report = job_report(await job_facts(place.client, "default", name, "volcanopy-system"))

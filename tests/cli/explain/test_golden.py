@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.canned import NOW
 from tests.cli.explain.golden_cases import CASES, GOLDEN, world
-from tests.cli.showing import Case, shown
+from tests.cli.fake_api_server import NOW
+from tests.cli.golden_cases import Case, output_of
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def config() -> Iterator[Path]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_output_matches_the_golden_text(case: Case, config: Path) -> None:
-    text = shown(case, config)
+    text = output_of(case, config)
     expected = (GOLDEN / f"{case.name}.txt").read_text(encoding="utf-8")
     assert text == expected, "python -m tests.cli.explain.golden_cases, if intended"
 
@@ -33,7 +33,7 @@ def test_ages_depend_on_the_injected_clock_only(config: Path) -> None:
     """The age of a queue is 5h30m20s: it must not depend on the minute in which the test runs."""
     case = Case("queue-list-piped", ("queue", "list"))
     ages = [
-        {row.split()[-1] for row in shown(case, config, NOW + timedelta(seconds=later)).splitlines()[2:-1]}
+        {row.split()[-1] for row in output_of(case, config, NOW + timedelta(seconds=later)).splitlines()[2:-1]}
         for later in (0, 39, 40)
     ]
     assert ages == [{"5h30m"}, {"5h30m"}, {"5h31m"}]

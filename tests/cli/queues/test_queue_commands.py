@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.driving import Outcome, Run, until
+from tests.cli.run_commands import Outcome, Run, until
 from volcanopy.cli.framework.kinds import QUEUES
 
 KIND = "queue.scheduling.volcanopy.io"
 
 
 @pytest.fixture(autouse=True)
-def tidy(volcanopy: Run) -> Iterator[None]:
+def clean_up(volcanopy: Run) -> Iterator[None]:
     """Queues belong to the whole cluster: what a test leaves is taken away."""
     yield
     volcanopy("job", "delete", "--all", "--wait")

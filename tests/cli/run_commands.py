@@ -61,7 +61,7 @@ def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], s
     asyncio.run(wait())
 
 
-def told_why(name: str) -> Callable[[list[Json]], bool]:
+def has_unschedulable_reason(name: str) -> Callable[[list[Json]], bool]:
     """Whether a job of that name has been told by the scheduler what it lacks."""
     return lambda jobs: any(
         one["metadata"]["name"] == name and "Insufficient" in str(one.get("status", {}).get("state")) for one in jobs
@@ -75,7 +75,9 @@ class Run(Protocol):
         """Run it, with this on its standard input."""
 
 
-def drive(*words: str | Path, kubeconfig: Path | None = None, stdin: str = "", home: Path | None = None) -> Outcome:
+def run_in_process(
+    *words: str | Path, kubeconfig: Path | None = None, stdin: str = "", home: Path | None = None
+) -> Outcome:
     """Run a command in this process, its output going to a pipe."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     environment = {"KUBECONFIG": str(kubeconfig)} if kubeconfig else {"KUBECONFIG": ""}
@@ -131,7 +133,9 @@ def read_until(end: int, process: "subprocess.Popen[bytes]", wanted: str = "", s
     return said.decode()
 
 
-def in_terminal(*words: str | Path, kubeconfig: Path | None = None, columns: int = 100, **more: str) -> tuple[int, str]:
+def run_in_terminal(
+    *words: str | Path, kubeconfig: Path | None = None, columns: int = 100, **more: str
+) -> tuple[int, str]:
     """Run a command in a real terminal; gives its exit status and all that the terminal received."""
     environment = {"KUBECONFIG": str(kubeconfig) if kubeconfig else "", **more}
     with terminal([*COMMAND, *map(str, words)], environment, columns) as (process, end):

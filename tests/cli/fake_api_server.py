@@ -33,7 +33,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @dataclass
-class Canned:
+class FakeApiServer:
     """The answers by method and path (without the query), and what was asked."""
 
     url: str = ""
@@ -74,11 +74,11 @@ class Canned:
             return self.otherwise
         above, _, name = path.rpartition("/")
         if ("GET", above) in self.answers and method == "GET":
-            return refusal(404, "NotFound", f'batchjobs.batch.volcanopy.io "{name}" not found', name)
-        return refusal(404, "NotFound", "the server could not find the requested resource")
+            return error_status(404, "NotFound", f'batchjobs.batch.volcanopy.io "{name}" not found', name)
+        return error_status(404, "NotFound", "the server could not find the requested resource")
 
 
-def refusal(code: int, reason: str, message: str, name: str = "") -> tuple[int, Json]:
+def error_status(code: int, reason: str, message: str, name: str = "") -> tuple[int, Json]:
     """A Status."""
     details = {"name": name, "kind": "batchjobs"} if name else {}
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason}
@@ -91,7 +91,7 @@ def forbidden(verb: str, what: str = "batchjobs", namespace: str = "default") ->
         f'{what}.batch.volcanopy.io is forbidden: User "{USER}" cannot {verb} resource "{what}" '
         f'in API group "batch.volcanopy.io" in the namespace "{namespace}"'
     )
-    return refusal(403, "Forbidden", message)
+    return error_status(403, "Forbidden", message)
 
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -127,9 +127,9 @@ def a_job(
 
 
 @contextmanager
-def canned() -> Iterator[Canned]:
+def fake_api_server() -> Iterator[FakeApiServer]:
     """A server that runs until the end of the block."""
-    told = Canned()
+    api = FakeApiServer()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -138,8 +138,8 @@ def canned() -> Iterator[Canned]:
             url = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            told.asked.append((self.command, url.path, parse_qs(url.query), body))
-            code, said = told.answer(self.command, url.path)
+            api.asked.append((self.command, url.path, parse_qs(url.query), body))
+            code, said = api.answer(self.command, url.path)
             text = json.dumps(said).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
@@ -153,11 +153,11 @@ def canned() -> Iterator[Canned]:
     for method in ("GET", "POST", "PATCH", "DELETE"):
         setattr(Handler, f"do_{method}", Handler._answer)
     server = _Server(("127.0.0.1", 0), Handler)
-    told.url = f"http://127.0.0.1:{server.server_address[1]}"
+    api.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield told
+        yield api
     finally:
         server.shutdown()
         server.server_close()

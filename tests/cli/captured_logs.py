@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
         return True
 
 
-class Logged:
+class CapturedLogs:
     """The lines so far."""
 
     def __init__(self, stream: io.StringIO) -> None:
@@ -37,13 +37,13 @@ class Logged:
 
 
 @contextmanager
-def logged(*, verbose: bool = False, stream: io.StringIO | None = None) -> Iterator[Logged]:
+def logged(*, verbose: bool = False, stream: io.StringIO | None = None) -> Iterator[CapturedLogs]:
     """Log as a process does, into memory; as it was before afterwards."""
     root, stream = logging.getLogger(), stream or io.StringIO()
     handlers, level, before = root.handlers[:], root.level, structlog.get_config()
     try:
         logs.configure(verbose=verbose, stream=stream)
-        yield Logged(stream)
+        yield CapturedLogs(stream)
     finally:
         for handler in root.handlers:
             handler.close()

@@ -38,6 +38,6 @@ async def test_a_job_in_a_queue_on_hold_starts_when_it_is_resumed(cluster: World
     await cluster.job("late", "Completed")
 
 
-async def test_the_root_cannot_be_stopped(cluster: World) -> None:
+async def test_the_root_queue_cannot_be_held(cluster: World) -> None:
     with pytest.raises(CreateError, match="the root queue cannot be stopped"):
         await cluster.create(queue("root", stopPolicy="Hold"))

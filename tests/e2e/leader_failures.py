@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from signal import SIGKILL, Signals
 from typing import Any, Protocol
 
-from tests.e2e.replicas import Leases, Witness, in_the_background
+from tests.e2e.replicas import Leases, PodRecorder, background_tasks
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client, Kind
@@ -23,7 +23,7 @@ JOBS: Kind[dict[str, Any]] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", 
 NAMESPACES: Kind[dict[str, Any]] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 
 
-class Living(Protocol):
+class RestartableProcess(Protocol):
     """A process of ours that can be started, again and again, and sent signals."""
 
     @property
@@ -40,10 +40,10 @@ class Living(Protocol):
         """Wait until its present life is over; gives the status."""
 
 
-class Kept:
+class RestartedProcess:
     """A process that is started again whenever it ends, as a kubelet does."""
 
-    def __init__(self, process: Living) -> None:
+    def __init__(self, process: RestartableProcess) -> None:
         self.process = process
         self.ends: asyncio.Queue[int] = asyncio.Queue()
 
@@ -72,7 +72,7 @@ def gang(number: int, size: int, duration: str = "300ms") -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def a_cluster(
+async def cluster_without_services(
     connection: Connection, namespace: str, nodes: int = 4, leases: str = "kube-system"
 ) -> AsyncIterator[Client]:
     """Nodes and kubelets, with everything taken away at the end; the services come as processes."""
@@ -110,12 +110,14 @@ async def has_queues(client: Client) -> None:
                 return
 
 
-class Ending:
+class LeaderTermination:
     """The leader of one service is ended again and again; measures how long its place is empty."""
 
-    def __init__(self, command: str, replicas: Sequence[Living], leases: Leases, witness: Witness) -> None:
-        self.command, self.replicas = command, [Kept(one) for one in replicas]
-        self._leases, self._witness = leases, witness
+    def __init__(
+        self, command: str, replicas: Sequence[RestartableProcess], leases: Leases, recorder: PodRecorder
+    ) -> None:
+        self.command, self.replicas = command, [RestartedProcess(one) for one in replicas]
+        self._leases, self._recorder = leases, recorder
         self.takeovers: dict[Signals, list[float]] = {}
         self.first_acts: list[float] = []
         """From the taking of the Lease to the first pod that was made or bound after it."""
@@ -128,7 +130,7 @@ class Ending:
         before = await self._leases.holder(self.command)
         (victim,) = [one for one in self.replicas if before in one.process.identities]
         self._forget_ends()
-        told = time.monotonic()
+        signalled = time.monotonic()
         victim.process.send(number)
         await self._leases.holder(self.command, before)
         took = time.monotonic()
@@ -137,9 +139,9 @@ class Ending:
         # A leader to whom the machine left no time to renew has ended by itself, and so may have the one that stood by:
         # that says nothing of takeovers.
         if status == (-SIGKILL if number is SIGKILL else 0) and all(one.ends.empty() for one in self.replicas):
-            self.takeovers.setdefault(number, []).append(took - told)
-        seen = self._witness.at[self.command]
-        await self._witness.until(lambda: bool(seen) and seen[-1] > took, within=120)
+            self.takeovers.setdefault(number, []).append(took - signalled)
+        seen = self._recorder.at[self.command]
+        await self._recorder.until(lambda: bool(seen) and seen[-1] > took, within=120)
         self.first_acts.append(next(moment for moment in seen if moment > took) - took)
 
     def _forget_ends(self) -> None:
@@ -147,7 +149,7 @@ class Ending:
             while not one.ends.empty():
                 one.ends.get_nowait()
 
-    def told(self) -> str:
+    def summary(self) -> str:
         parts = [
             f"lease taken {', '.join(f'{took:.1f}' for took in found)} s after {number.name}"
             for number, found in self.takeovers.items()
@@ -156,23 +158,23 @@ class Ending:
         return f"{self.command}: {'; '.join(parts)}"
 
 
-async def run_the_gangs(
+async def run_gangs(
     connection: Connection,
     namespace: str,
-    schedulers: Sequence[Living],
-    controllers: Sequence[Living],
+    schedulers: Sequence[RestartableProcess],
+    controllers: Sequence[RestartableProcess],
     ends: Sequence[Signals],
     leases_in: str = "kube-system",
-) -> dict[str, Ending]:
+) -> dict[str, LeaderTermination]:
     """The gangs come in, a part before each end of both leaders; all complete, and nothing is doubled."""
-    dice, witness, leases = random.Random(namespace), Witness(), Leases()
+    rng, recorder, leases = random.Random(namespace), PodRecorder(), Leases()
     endings = {
-        "scheduler": Ending("scheduler", schedulers, leases, witness),
-        "controller": Ending("controller", controllers, leases, witness),
+        "scheduler": LeaderTermination("scheduler", schedulers, leases, recorder),
+        "controller": LeaderTermination("controller", controllers, leases, recorder),
     }
     async with (
-        a_cluster(connection, namespace, leases=leases_in) as client,
-        in_the_background(witness.follow(client, namespace), leases.follow(client, leases_in)),
+        cluster_without_services(connection, namespace, leases=leases_in) as client,
+        background_tasks(recorder.follow(client, namespace), leases.follow(client, leases_in)),
     ):
         waiting = [gang(number, size_of(number)) for number in range(GANGS)]
         share = (GANGS - 5) // len(ends)
@@ -182,11 +184,11 @@ async def run_the_gangs(
             await replica.ready()
         await has_queues(client)
         kept = [one.keep() for ending in endings.values() for one in ending.replicas]
-        async with in_the_background(*kept):
+        async with background_tasks(*kept):
             for number in ends:
                 for job in [waiting.pop() for _ in range(share - 2)]:
                     await client.create(JOBS, namespace, job)
-                await witness.act(dice.choice(("scheduler", "controller")), dice.randint(2, 10))
+                await recorder.act(rng.choice(("scheduler", "controller")), rng.randint(2, 10))
                 ended = [asyncio.create_task(ending.once(number)) for ending in endings.values()]
                 await asyncio.sleep(1)
                 # Whatever else is left to do, this is work for the next leaders.
@@ -199,7 +201,7 @@ async def run_the_gangs(
     names = {
         f"{namespace}/gang-{number:02}-worker-{index}" for number in range(GANGS) for index in range(size_of(number))
     }
-    witness.nothing_is_doubled(names)
+    recorder.assert_no_duplicates(names)
     for ending in endings.values():
-        print(ending.told())
+        print(ending.summary())
     return endings

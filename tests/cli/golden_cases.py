@@ -1,6 +1,6 @@
 """What commands show of a fixed world, in a pipe and in a real terminal: the cases of the golden texts in ``golden/``.
 
-``python -m tests.cli.showing`` writes the texts anew: review the difference like code. In the texts, the escape
+``python -m tests.cli.golden_cases`` writes the texts anew: review the difference like code. In the texts, the escape
 character of a terminal is written as ``␛``. Commands run at a fixed time, so that ages and dates are always the same.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
-from tests.cli.canned import JOBS, NOW, Canned, a_job, ago, canned
-from tests.cli.driving import drive, in_terminal
+from tests.cli.fake_api_server import JOBS, NOW, FakeApiServer, a_job, ago, fake_api_server
+from tests.cli.run_commands import run_in_process, run_in_terminal
 from volcanopy.cli.framework.durations import CLOCK
 from volcanopy.kube.client.kinds import Json
 
@@ -67,14 +67,14 @@ CASES = (
 
 
 @contextmanager
-def world() -> Iterator[tuple[Canned, Path]]:
+def world() -> Iterator[tuple[FakeApiServer, Path]]:
     """A server with a few jobs, one forbidden kind and one that it does not serve; and the way to it."""
-    with canned() as server, TemporaryDirectory() as folder:
-        _furnish(server)
+    with fake_api_server() as server, TemporaryDirectory() as folder:
+        _create_objects(server)
         yield server, server.kubeconfig(Path(folder))
 
 
-def _furnish(server: Canned) -> None:
+def _create_objects(server: FakeApiServer) -> None:
     made = ago(days=3, hours=4, minutes=2)
     jobs = [
         a_job("done", "Completed", "4 pods succeeded", created=made, succeeded=4),
@@ -151,16 +151,16 @@ def _event() -> Json:
     }
 
 
-def shown(case: Case, config: Path, now: datetime = NOW) -> str:
+def output_of(case: Case, config: Path, now: datetime = NOW) -> str:
     """Return the output of the command at a time, with its exit status."""
     if case.columns:
         more = {"NO_COLOR": "1"} if case.no_color else {}
         clock = {CLOCK: now.isoformat()}
-        status, output = in_terminal(*case.words, kubeconfig=config, columns=case.columns, **clock, **more)
+        status, output = run_in_terminal(*case.words, kubeconfig=config, columns=case.columns, **clock, **more)
         text = output.replace(_ESCAPE, "␛")
     else:
         with mock.patch.dict(os.environ, {CLOCK: now.isoformat()}):
-            outcome = drive(*case.words, kubeconfig=config)
+            outcome = run_in_process(*case.words, kubeconfig=config)
         status, text = outcome.status, outcome.out + outcome.err
     return f"$ volcanopy {' '.join(case.words)}\n{text}(exit status {status})\n"
 
@@ -172,7 +172,7 @@ def write() -> None:
         old.unlink()
     with world() as (_, config):
         for case in CASES:
-            (GOLDEN / f"{case.name}.txt").write_text(shown(case, config), encoding="utf-8")
+            (GOLDEN / f"{case.name}.txt").write_text(output_of(case, config), encoding="utf-8")
 
 
 if __name__ == "__main__":
