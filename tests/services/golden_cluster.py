@@ -252,7 +252,7 @@ def made_beforehand(case: Json) -> Json | None:
 @asynccontextmanager
 async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     """Admission at work on the cluster of a kubeconfig."""
-    monkeypatch.setattr(admission_service, "Knowledge", Heard)
+    monkeypatch.setattr(admission_service, "ClusterCache", Heard)
     monkeypatch.setattr(admission_service, "PolicyFile", Policies)
     connection = Connection.load(kubeconfig)
     maker = replace(connection, credentials=Acting(connection.credentials, MAKER, ["system:masters"]))
