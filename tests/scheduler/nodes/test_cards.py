@@ -1,4 +1,4 @@
-"""Cards: the choice among those of many nodes at once is the one that looking at each by itself makes."""
+"""Selection of GPU cards, and the annotations with cards."""
 
 import numpy as np
 from hypothesis import given
@@ -47,36 +47,41 @@ REQUESTS = st.one_of(
     st.lists(REQUESTS, max_size=3),
     st.sampled_from(CardOrder),
 )
-def test_cards_of_many_nodes_are_chosen_as_of_each_by_itself(
+def test_card_selection_on_many_nodes_equals_the_reference(
     nodes: list[list[Load]], requests: list[CardRequest | None], order: CardOrder
 ) -> None:
-    cards = card_table([[Card(str(place), one.memory, one.slots) for place, one in enumerate(node)] for node in nodes])
-    flat = [one for node in nodes for one in node]
+    cards = card_table(
+        [[Card(str(index), load.memory, load.slots) for index, load in enumerate(node)] for node in nodes]
+    )
+    flat = [load for node in nodes for load in node]
     taken = np.zeros((FIRST_RULE, len(flat)), dtype=np.int64)
     taken[PODS], taken[MEMORY], taken[CORES] = (
-        [getattr(one, name) for one in flat] for name in ("pods", "used", "cores")
+        [getattr(load, name) for load in flat] for name in ("pods", "used", "cores")
     )
-    allowed = np.array([one.allowed for one in flat], dtype=np.bool_)
+    allowed = np.array([load.allowed for load in flat], dtype=np.bool_)
     rows = np.arange(len(nodes))[::-1]
     chosen = choose(cards, (taken,), rows, requests, allowed, order, np.empty(0, dtype=np.intp))
-    for place, row in enumerate(rows.tolist()):
+    for index, row in enumerate(rows.tolist()):
         expected = reference_cards.place(nodes[row], requests, order)
-        assert bool(chosen.fits[place]) == (expected is not None)
+        assert bool(chosen.fits[index]) == (expected is not None)
         if expected is not None:
             start = int(cards.start[row])
-            got = [[int(card) - start for card in own if cards.node[card] == row] for own in chosen.cards]
-            assert got == expected
+            actual = [[int(card) - start for card in own if cards.node[card] == row] for own in chosen.cards]
+            assert actual == expected
 
 
-def test_a_node_tells_of_its_vgpus_in_one_line() -> None:
-    found = gpu_annotations.parse_register(
+def test_register_annotation_lists_the_cards_of_a_node() -> None:
+    register = gpu_annotations.parse_register(
         "GPU-a,10,8192,NVIDIA-T4,true,hami-core:GPU-b,5,16384,NVIDIA-A100,false,hami-core:"
     )
-    assert found.cards == (Card("GPU-a", 8192, 10, "NVIDIA-T4"), Card("GPU-b", 16384, 5, "NVIDIA-A100", healthy=False))
-    assert (found.mode, found.readable) == ("hami-core", True)
+    assert register.cards == (
+        Card("GPU-a", 8192, 10, "NVIDIA-T4"),
+        Card("GPU-b", 16384, 5, "NVIDIA-A100", healthy=False),
+    )
+    assert (register.mode, register.readable) == ("hami-core", True)
 
 
-def test_a_line_that_cannot_be_read_offers_nothing() -> None:
+def test_invalid_register_annotation_has_no_cards() -> None:
     assert gpu_annotations.parse_register("GPU-a,ten,8192,NVIDIA-T4,true") == gpu_annotations.VgpuRegister(
         readable=False
     )
@@ -95,10 +100,12 @@ def test_a_line_that_cannot_be_read_offers_nothing() -> None:
         max_size=3,
     )
 )
-def test_what_is_written_to_a_pod_is_what_it_holds(containers: list[list[tuple[str, str, int, int]]]) -> None:
-    held = gpu_annotations.vgpu_shares(gpu_annotations.format_vgpus(containers))
-    assert list(held) == [
-        gpu_annotations.CardShare(uuid, memory, cores) for one in containers for uuid, _, memory, cores in one
+def test_vgpu_annotation_round_trip(containers: list[list[tuple[str, str, int, int]]]) -> None:
+    shares = gpu_annotations.vgpu_shares(gpu_annotations.format_vgpus(containers))
+    assert list(shares) == [
+        gpu_annotations.CardShare(uuid, memory, cores)
+        for container_cards in containers
+        for uuid, _, memory, cores in container_cards
     ]
 
 
@@ -107,7 +114,7 @@ def container(**limits: str) -> core.Container:
     return core.Container(resources=core.ResourceRequirements(limits=dict(named)))
 
 
-def test_a_container_that_says_no_number_wants_one_card_and_one_that_says_no_memory_all_of_it() -> None:
+def test_vgpu_requests_default_to_one_card_and_all_of_its_memory() -> None:
     spec = core.PodSpec(
         containers=(container(vgpu_memory="100"), container(), container(vgpu_number="2", vgpu_cores="50"))
     )
@@ -118,7 +125,7 @@ def test_a_container_that_says_no_number_wants_one_card_and_one_that_says_no_mem
     )
 
 
-def test_a_pod_wants_the_memory_of_its_containers_or_of_its_greediest_init_container() -> None:
+def test_shared_memory_request_is_the_sum_of_containers_or_the_largest_init_container() -> None:
     both = (container(gpu_memory="3"), container(gpu_memory="4"))
     assert gpu_annotations.shared_memory_requests(core.PodSpec(containers=both)) == (CardRequest(memory=7),)
     spec = core.PodSpec(containers=both, init_containers=(container(gpu_memory="9"),))

@@ -1,4 +1,4 @@
-"""What CEL expressions say of devices."""
+"""CEL expressions over devices."""
 
 import pytest
 
@@ -34,7 +34,7 @@ A, C = 'device.attributes["gpu.example.com"]', 'device.capacity["gpu.example.com
         ('device.attributes.exists(domain, domain == "numa.example.com")', True),
     ],
 )
-def test_an_expression_is_true_or_false_of_a_device(text: str, matches: bool) -> None:
+def test_expressions_match_devices(text: str, matches: bool) -> None:
     verdict = expression(text).evaluate("gpu.example.com", DEVICE)
     assert (verdict.matches, verdict.fault) == (matches, "")
 
@@ -48,16 +48,16 @@ def test_an_expression_is_true_or_false_of_a_device(text: str, matches: bool) ->
         ("1 +", "Syntax error"),
     ],
 )
-def test_what_cannot_be_said_has_a_reason(text: str, fault: str) -> None:
+def test_failed_expressions_have_an_error(text: str, fault: str) -> None:
     verdict = expression(text).evaluate("gpu.example.com", DEVICE)
     assert not verdict.matches
     assert fault in verdict.fault
 
 
-def test_devices_that_differ_in_what_is_asked_are_told_apart() -> None:
+def test_devices_with_equal_attributes_are_evaluated_once() -> None:
     """And those that differ in something else are judged once."""
-    asked = expression(f'{A}.model == "t4"')
+    compiled = expression(f'{A}.model == "t4"')
     others = [BasicDevice(attributes={"model": {"string": model}, "uuid": {"string": f"u{number}"}})
               for number, model in enumerate(("t4", "a100", "t4"))]  # fmt: skip
-    assert [asked.evaluate("gpu.example.com", one).matches for one in others] == [True, False, True]
-    assert asked.evaluate("gpu.example.com", others[0]) is asked.evaluate("gpu.example.com", others[2])
+    assert [compiled.evaluate("gpu.example.com", one).matches for one in others] == [True, False, True]
+    assert compiled.evaluate("gpu.example.com", others[0]) is compiled.evaluate("gpu.example.com", others[2])

@@ -1,4 +1,4 @@
-"""Cpus by NUMA node: sets as text, the choice of NUMA nodes, and the choice of cpus."""
+"""Assignment of cpus: lists of cpus, hints of NUMA nodes, and the choice of cpus."""
 
 import pytest
 from hypothesis import given
@@ -19,17 +19,17 @@ def layout(numas: int, cores: int, threads: int, sockets: int | None = None) -> 
 
 
 @given(st.sets(st.integers(0, 200)))
-def test_a_set_of_cpus_reads_as_it_was_written(cpus: set[int]) -> None:
+def test_cpu_list_round_trip(cpus: set[int]) -> None:
     written = cpu_assignment.format_cpus(sum(1 << cpu for cpu in cpus))
     assert set(cpu_assignment.members(cpu_assignment.parse_cpus(written))) == cpus
 
 
-def test_runs_of_cpus_are_written_as_ranges() -> None:
+def test_consecutive_cpus_are_formatted_as_ranges() -> None:
     assert cpu_assignment.format_cpus(0b1_0000_1111) == "0-3,8"
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "0-99999999", "1-2-3"])
-def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
+def test_invalid_cpu_lists_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         cpu_assignment.parse_cpus(text)
 
@@ -40,19 +40,17 @@ LAYOUTS = st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 2), st.
 
 
 @given(LAYOUTS, st.integers(0, 2**40), st.integers(1, 24), st.sampled_from(cpu_assignment.POLICIES))
-def test_the_narrowest_numa_nodes_are_those_that_looking_at_every_set_finds(
-    where: Layout, bits: int, count: int, policy: str
-) -> None:
+def test_best_hint_equals_the_reference(where: Layout, bits: int, count: int, policy: str) -> None:
     free = bits & where.all
     hint, admitted = numa.merged(where, free, count, policy)
-    found = cpu_assignment.best_hint(where, free, count)
-    assert cpu_assignment.admits(policy, found) == admitted
+    best = cpu_assignment.best_hint(where, free, count)
+    assert cpu_assignment.admits(policy, best) == admitted
     if admitted:
-        assert found == hint
+        assert best == hint
 
 
 @given(LAYOUTS, st.integers(0, 2**40), st.integers(1, 24))
-def test_as_many_free_cpus_are_taken_as_are_wanted_or_none(where: Layout, bits: int, count: int) -> None:
+def test_take_returns_the_requested_number_of_free_cpus_or_none(where: Layout, bits: int, count: int) -> None:
     free = bits & where.all
     taken = cpu_assignment.take(where, free, count)
     assert (taken is None) == (free.bit_count() < count)
@@ -67,7 +65,7 @@ def test_as_many_free_cpus_are_taken_as_are_wanted_or_none(where: Layout, bits: 
     st.lists(st.integers(0, 6), min_size=1, max_size=3),
     st.sampled_from(cpu_assignment.POLICIES),
 )
-def test_containers_of_a_pod_get_cpus_of_their_own(where: Layout, bits: int, counts: list[int], policy: str) -> None:
+def test_containers_of_a_pod_get_disjoint_cpus(where: Layout, bits: int, counts: list[int], policy: str) -> None:
     free = bits & where.all
     given_ = cpu_assignment.assign(where, free, tuple(counts), policy)
     if given_ is not None:
@@ -78,28 +76,28 @@ def test_containers_of_a_pod_get_cpus_of_their_own(where: Layout, bits: int, cou
             assert all(len(where.used(one)) <= 1 for one in given_)
 
 
-def test_a_whole_socket_is_taken_whole() -> None:
+def test_whole_sockets_are_taken_first() -> None:
     assert (
         cpu_assignment.format_cpus(cpu_assignment.take(layout(2, 4, 1), cpu_assignment.parse_cpus("2-7"), 4) or 0)
         == "4-7"
     )
 
 
-def test_a_whole_core_is_preferred_to_threads_of_two() -> None:
+def test_a_whole_core_is_preferred_to_threads_of_two_cores() -> None:
     assert (
         cpu_assignment.format_cpus(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse_cpus("1,3,4-5"), 2) or 0)
         == "4-5"
     )
 
 
-def test_a_single_thread_is_taken_where_its_core_is_in_use_already() -> None:
+def test_a_single_thread_is_taken_from_a_core_in_use() -> None:
     assert (
         cpu_assignment.format_cpus(cpu_assignment.take(layout(1, 4, 2), cpu_assignment.parse_cpus("0-1,3"), 1) or 0)
         == "3"
     )
 
 
-def test_two_numa_nodes_are_preferred_only_where_one_could_never_do() -> None:
+def test_two_numa_nodes_are_preferred_only_if_one_is_never_enough() -> None:
     where = layout(2, 4, 1)
     assert cpu_assignment.best_hint(where, where.all, 6) == cpu_assignment.Hint((0, 1), True)
     assert cpu_assignment.best_hint(where, cpu_assignment.parse_cpus("0-1,4-5"), 4) == cpu_assignment.Hint(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.scheduler.nodes.stage import Stage, node, pod, spread, term
+from tests.scheduler.nodes.sessions import Stage, node, pod, spread, term
 from volcanopy.api import core
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tests.scheduler.nodes.stage import Stage, away, near, node, pod, spread, term
-from tests.scheduler.nodes.worlds import HOSTNAME
+from tests.scheduler.nodes.random_clusters import HOSTNAME
+from tests.scheduler.nodes.sessions import Stage, away, near, node, pod, spread, term
 from volcanopy.api import core
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tests.scheduler.nodes.worlds import HOSTNAME, NOW
+from tests.scheduler.nodes.random_clusters import HOSTNAME, NOW
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.ledger.cluster import Cluster

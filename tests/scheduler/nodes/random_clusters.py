@@ -1,4 +1,4 @@
-"""Random clusters in which pods and nodes say something about each other, and how the slow twin sees them."""
+"""Random clusters with labels, taints, affinity and spread terms, and their form for the reference implementation."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -173,16 +173,16 @@ def specs(draw: st.DrawFn) -> core.PodSpec:
 
 
 @dataclass
-class Scene:
-    """A session over a random cluster, with one pod that asks for a place."""
+class RandomCluster:
+    """A session over a random cluster, with one pending task to evaluate."""
 
     ledger: Ledger
     cluster: Cluster
-    asking: int
+    task_row: int
     pending: list[int]
 
-    def seen(self) -> World:
-        """The cluster as the slow twin sees it."""
+    def reference_world(self) -> World:
+        """Return the cluster for the reference implementation."""
         snapshot, ledger = self.ledger.snapshot, self.ledger
         placed = []
         for row in sorted(snapshot.task_rows.values()):
@@ -196,7 +196,7 @@ class Scene:
 
 @st.composite
 def open_nodes(draw: st.DrawFn, name: str) -> core.Node:
-    """A node that refuses few by itself."""
+    """A node with few taints and missing labels."""
     labels = {"zone": draw(st.sampled_from(["1", "2"])), "rack": draw(st.sampled_from(["1", "2", "3"])), HOSTNAME: name}
     if draw(st.integers(0, 9)) == 0:
         del labels["rack"]
@@ -208,8 +208,8 @@ def open_nodes(draw: st.DrawFn, name: str) -> core.Node:
 
 
 @st.composite
-def sociable_specs(draw: st.DrawFn) -> core.PodSpec:
-    """A pod that speaks of other pods, and of little else."""
+def specs_with_pod_terms(draw: st.DrawFn) -> core.PodSpec:
+    """A pod with terms about other pods."""
     spreads = draw(st.booleans())
     affinity = core.Affinity(
         pod_affinity=_sometimes(draw, pod_affinities, 4),  # type: ignore[arg-type]
@@ -225,7 +225,7 @@ def sociable_specs(draw: st.DrawFn) -> core.PodSpec:
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def random_clusters(draw: st.DrawFn) -> RandomCluster:
     """Up to five nodes and eight pods; a few of the pods share a spec. Half of them are about pods alone."""
     sociable = draw(st.booleans())
     names = [f"n{number}" for number in range(draw(st.integers(1, 5)))]
@@ -233,7 +233,7 @@ def scenes(draw: st.DrawFn) -> Scene:
     for name in names:
         state.upsert(draw(open_nodes(name) if sociable else nodes(name)))
     state.upsert(core.Namespace(metadata=core.Meta(name="y", labels={"team": "t"})))
-    kinds = draw(st.lists(sociable_specs() if sociable else specs(), min_size=1, max_size=3))
+    kinds = draw(st.lists(specs_with_pod_terms() if sociable else specs(), min_size=1, max_size=3))
     if sociable:
         kinds.append(core.PodSpec(scheduler_name="volcanopy", containers=(core.Container(name="main"),)))
     for number in range(draw(st.integers(4 if sociable else 1, 8))):
@@ -241,27 +241,27 @@ def scenes(draw: st.DrawFn) -> Scene:
     snapshot = state.snapshot(NOW)
     ledger = Ledger(snapshot)
     pending = [row for row in sorted(snapshot.task_rows.values()) if ledger.status[row] == Status.PENDING]
-    return Scene(ledger, Cluster(ledger), snapshot.task_rows["x/asking"], pending)
+    return RandomCluster(ledger, Cluster(ledger), snapshot.task_rows["x/task"], pending)
 
 
 def _pod(draw: st.DrawFn, number: int, spec: core.PodSpec, names: list[str]) -> core.Pod:
     phase = (
-        "asking"
+        "task"
         if number == 0
         else draw(st.sampled_from(["Pending", "Running", "Running", "leaving", "Succeeded", "Unknown"]))
     )
-    placed = phase not in {"asking", "Pending"}
+    placed = phase not in {"task", "Pending"}
     labels = {"app": draw(st.sampled_from(APPS))} if draw(st.integers(0, 5)) else {}
     if draw(st.booleans()):
         labels["version"] = draw(st.sampled_from(["1", "2"]))
     return core.Pod(
         metadata=core.Meta(
-            name="asking" if number == 0 else f"p{number}",
+            name="task" if number == 0 else f"p{number}",
             namespace="x" if number == 0 else draw(st.sampled_from(["x", "x", "y"])),
             labels=labels,
             annotations={"scheduling.k8s.io/group-name": "group"},
             deletion_timestamp=NOW if phase == "leaving" else None,
         ),
         spec=msgspec.structs.replace(spec, node_name=draw(st.sampled_from(names))) if placed else spec,
-        status=core.PodStatus(phase={"asking": "Pending", "leaving": "Running"}.get(phase, phase)),
+        status=core.PodStatus(phase={"task": "Pending", "leaving": "Running"}.get(phase, phase)),
     )

@@ -1,4 +1,4 @@
-"""Volumes and devices are shared out whenever that is possible at all, and never twice."""
+"""Volumes and devices: assigned whenever an assignment exists, and never twice."""
 
 import random
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ CLASSES = """
 
 
 @st.composite
-def volume_worlds(draw: st.DrawFn) -> str:
+def clusters_with_volumes(draw: st.DrawFn) -> str:
     """Up to three nodes, five volumes, and three pods with up to three claims each, some of them shared."""
     lines = [f"node {name} cpu=8 zone={draw(st.sampled_from('ab'))}" for name in NODES[: draw(st.integers(1, 3))]]
     names = [f"c{number}" for number in range(draw(st.integers(1, 4)))]
@@ -50,33 +50,35 @@ def volume_worlds(draw: st.DrawFn) -> str:
     return "\n".join(lines) + CLASSES
 
 
-def things(text: str, kind: type[Any]) -> list[Any]:
-    return [thing for thing in world(text) if isinstance(thing, kind)]
+def objects_of(text: str, kind: type[Any]) -> list[Any]:
+    return [obj for obj in world(text) if isinstance(obj, kind)]
 
 
-@given(volume_worlds())
+@given(clusters_with_volumes())
 @settings(max_examples=150, deadline=None)
-def test_a_node_is_refused_exactly_if_no_way_gives_every_claim_a_volume(text: str) -> None:
+def test_a_node_is_rejected_exactly_if_the_claims_cannot_be_bound(text: str) -> None:
     shot = snapshot(text)
     session = Session(shot, config("predicates"))
-    classes = {one.metadata.name: one for one in things(text, storage.StorageClass)}
-    known = {one.metadata.name: one for one in things(text, storage.PersistentVolumeClaim)}
-    nodes = {one.metadata.name: one for one in things(text, core.Node)}
+    classes = {item.metadata.name: item for item in objects_of(text, storage.StorageClass)}
+    known = {item.metadata.name: item for item in objects_of(text, storage.PersistentVolumeClaim)}
+    nodes = {item.metadata.name: item for item in objects_of(text, core.Node)}
     for row in shot.task_rows.values():
         task = session.cluster.task(row)
-        wanted = [
+        claims_of_task = [
             known[volume.persistent_volume_claim.claim_name]
             for volume in task.spec.volumes
             if volume.persistent_volume_claim
         ]
         for name, node in nodes.items():
-            possible = twin.volumes_can_be_had(wanted, things(text, storage.PersistentVolume), classes, node)
+            possible = twin.volumes_can_be_had(
+                claims_of_task, objects_of(text, storage.PersistentVolume), classes, node
+            )
             assert session.placement.rejected(task, shot.nodes.index[name]) is not possible, (text, task.key, name)
 
 
-@given(volume_worlds(), st.randoms(use_true_random=False))
+@given(clusters_with_volumes(), st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None)
-def test_no_plan_gives_a_volume_twice_or_where_it_cannot_be_reached(text: str, dice: random.Random) -> None:
+def test_plans_bind_each_volume_once_and_only_where_it_is_accessible(text: str, random_order: random.Random) -> None:
     shot = snapshot(text)
     made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
     assert violations(shot, made) == []
@@ -86,17 +88,17 @@ def test_no_plan_gives_a_volume_twice_or_where_it_cannot_be_reached(text: str, d
             f"default/{volume.name}" for volume in shot.tasks.pods[shot.task_rows[bind.pod]].spec.volumes
         }
     shuffled = world(text)
-    dice.shuffle(shuffled)
+    random_order.shuffle(shuffled)
     state = State()
-    for thing in shuffled:
-        state.upsert(thing)
+    for obj in shuffled:
+        state.upsert(obj)
     assert str(schedule(state.snapshot(NOW, "test"), config("gang | predicates, nodeorder", "allocate"))) == str(made)
 
 
-@given(volume_worlds(), st.data())
+@given(clusters_with_volumes(), st.data())
 @settings(max_examples=60, deadline=None)
-def test_what_is_taken_back_is_free_again(text: str, data: st.DataObject) -> None:
-    """Every answer after a rollback is the one from before."""
+def test_rollback_releases_assumed_volumes(text: str, data: st.DataObject) -> None:
+    """Every answer after a rollback equals the one before."""
     shot = snapshot(text)
     session = Session(shot, config("predicates"))
     tasks = [session.cluster.task(row) for row in shot.task_rows.values()]
@@ -119,7 +121,7 @@ def test_what_is_taken_back_is_free_again(text: str, data: st.DataObject) -> Non
 
 def claim_of(name: str, requests: Iterable[tuple[int, str]], constraint: tuple[str, str]) -> devices.ResourceClaim:
     how, attribute = constraint
-    wanted = tuple(
+    device_requests = tuple(
         devices.DeviceRequest(
             name=f"r{number}",
             exactly=devices.ExactRequest(
@@ -131,12 +133,12 @@ def claim_of(name: str, requests: Iterable[tuple[int, str]], constraint: tuple[s
         )
         for number, (count, mode) in enumerate(requests)
     )
-    said: dict[str, Any] = {how: f"d.example.com/{attribute}"} if how else {}
+    fields: dict[str, Any] = {how: f"d.example.com/{attribute}"} if how else {}
     return devices.ResourceClaim(
         metadata=core.Meta(name=name, namespace="default"),
         spec=devices.ResourceClaimSpec(
             devices=devices.DeviceClaim(
-                requests=wanted, constraints=(devices.DeviceConstraint(**said),) if said else ()
+                requests=device_requests, constraints=(devices.DeviceConstraint(**fields),) if fields else ()
             )
         ),
     )
@@ -154,27 +156,27 @@ cards = st.lists(st.sampled_from(["0", "1", ""]), max_size=4).map(
 
 @given(claims, cards, st.sets(st.sampled_from("0123")))
 @settings(max_examples=300, deadline=None)
-def test_devices_are_found_exactly_if_a_way_to_share_them_out_exists(
-    wanted: list[devices.ResourceClaim], there: list[twin.Card], taken: set[str]
+def test_devices_are_allocated_exactly_if_an_allocation_exists(
+    claims: list[devices.ResourceClaim], cards: list[twin.Card], taken: set[str]
 ) -> None:
     items = tuple(
         Item(
             ("d.example.com", "pool", name),
-            devices.BasicDevice(attributes={key: {"string": value} for key, value in said.items()}),
+            devices.BasicDevice(attributes={key: {"string": value} for key, value in attributes.items()}),
             "n1",
         )
-        for name, said in there
+        for name, attributes in cards
     )
-    free = {name for name, _ in there} - taken
-    found, fault = allocate(wanted, lambda _: Suitable(items), lambda device: device[2] in free)
+    free = {name for name, _ in cards} - taken
+    allocated, fault = allocate(claims, lambda _: Suitable(items), lambda device: device[2] in free)
     assert not fault
-    assert (found is not None) == twin.devices_can_be_had(wanted, there, free)
-    own = [one.item.id for one in found or () if not one.request.admin_access]
-    assert len(set(own)) == len(own)
+    assert (allocated is not None) == twin.devices_can_be_had(claims, cards, free)
+    ids = [device.item.id for device in allocated or () if not device.request.admin_access]
+    assert len(set(ids)) == len(ids)
 
 
 @st.composite
-def device_worlds(draw: st.DrawFn) -> str:
+def clusters_with_devices(draw: st.DrawFn) -> str:
     """Up to three nodes with up to three devices each, and jobs whose pods have claims of their own or share one."""
     names = NODES[: draw(st.integers(1, 3))]
     lines = [f"node {name} cpu=4" for name in names]
@@ -194,9 +196,9 @@ def device_worlds(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@given(device_worlds())
+@given(clusters_with_devices())
 @settings(max_examples=150, deadline=None)
-def test_no_plan_gives_a_device_twice(text: str) -> None:
+def test_plans_allocate_each_device_once(text: str) -> None:
     shot = snapshot(text)
     made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
     assert violations(shot, made) == []
@@ -205,14 +207,14 @@ def test_no_plan_gives_a_device_twice(text: str) -> None:
         assert len(bind.claims.devices) == 1
 
 
-@given(device_worlds())
+@given(clusters_with_devices())
 @settings(max_examples=60, deadline=None)
-def test_what_was_decided_is_taken_in_the_next_cycle(text: str) -> None:
-    """Until the server shows it: then the whole of the plan is counted as done, and the rest is decided upon it."""
+def test_assumed_devices_are_taken_in_the_next_cycle(text: str) -> None:
+    """The plan is assumed until the API server confirms it."""
     state = State()
-    for thing in world(text):
-        state.upsert(thing)
-    seen: set[tuple[str, ...]] = set()
+    for obj in world(text):
+        state.upsert(obj)
+    allocated: set[tuple[str, ...]] = set()
     for cycle in range(3):
         shot = state.snapshot(NOW, f"cycle-{cycle}")
         made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
@@ -221,33 +223,33 @@ def test_what_was_decided_is_taken_in_the_next_cycle(text: str) -> None:
             for choice in bind.claims.devices if bind.claims is not None else ():
                 for one in (choice.allocation or {}).get("devices", {}).get("results", ()):
                     device = (one["pool"], one["device"])
-                    assert device not in seen
-                    seen.add(device)
+                    assert device not in allocated
+                    allocated.add(device)
         state.assume(made)
 
 
-@given(st.one_of(volume_worlds(), device_worlds()), st.data())
+@given(st.one_of(clusters_with_volumes(), clusters_with_devices()), st.data())
 @settings(max_examples=60, deadline=None)
-def test_the_stock_is_what_it_would_be_if_it_were_filled_anew(text: str, data: st.DataObject) -> None:
-    claim_tables: list[Any] = [thing for thing in world(text) if isinstance(thing, CLAIM_KINDS)]
+def test_claim_cache_depends_on_the_objects_alone(text: str, data: st.DataObject) -> None:
+    claim_tables: list[Any] = [obj for obj in world(text) if isinstance(obj, CLAIM_KINDS)]
     history: list[tuple[bool, Object]] = []
-    for thing in data.draw(st.permutations(claim_tables)):
-        history.append((True, thing))
+    for obj in data.draw(st.permutations(claim_tables)):
+        history.append((True, obj))
         if data.draw(st.booleans()):
             history.append((False, data.draw(st.sampled_from([one for _, one in history]))))
-    stock, there = ClaimCache(), dict[tuple[type[Any], str], Any]()
-    for is_there, thing in history:
-        key = (type(thing), thing.metadata.key)
+    cache, there = ClaimCache(), dict[tuple[type[Any], str], Any]()
+    for is_there, obj in history:
+        key = (type(obj), obj.metadata.key)
         if is_there:
-            stock.upsert(thing)  # type: ignore[arg-type]
-            there[key] = thing
+            cache.upsert(obj)  # type: ignore[arg-type]
+            there[key] = obj
         else:
-            stock.delete(thing)  # type: ignore[arg-type]
+            cache.delete(obj)  # type: ignore[arg-type]
             there.pop(key, None)
-    anew = ClaimCache()
-    for thing in there.values():
-        anew.upsert(thing)
-    assert contents(stock.claim_tables()) == contents(anew.claim_tables())
+    rebuilt = ClaimCache()
+    for obj in there.values():
+        rebuilt.upsert(obj)
+    assert contents(cache.claim_tables()) == contents(rebuilt.claim_tables())
 
 
 def contents(claim_tables: ClaimTables) -> list[Any]:
@@ -260,7 +262,7 @@ def contents(claim_tables: ClaimTables) -> list[Any]:
     ]
 
 
-def test_a_thousand_pods_with_a_device_each_are_placed_in_time() -> None:
+def test_a_thousand_pods_with_a_device_each_are_placed() -> None:
     """A gang over 125 nodes of eight cards: each card is given once."""
     lines = [f"node n{number} cpu=64\ndevices n{number} count=8" for number in range(125)]
     lines += ["deviceclass gpu driver=gpu.example.com"]
@@ -274,7 +276,7 @@ def test_a_thousand_pods_with_a_device_each_are_placed_in_time() -> None:
 
 
 @st.composite
-def attached_worlds(draw: st.DrawFn) -> str:
+def clusters_with_attached_volumes(draw: st.DrawFn) -> str:
     """Pods on nodes whose claims, some shared, have volumes of two drivers, or none yet."""
     lines = ["node n1 cpu=64", "node n2 cpu=64", "storageclass fast waits provisioner=one.example.com"]
     claims_ = [f"c{number}" for number in range(draw(st.integers(1, 4)))]
@@ -290,26 +292,26 @@ def attached_worlds(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@given(attached_worlds(), st.data())
+@given(clusters_with_attached_volumes(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_volumes_in_use_are_counted_once_a_node_whatever_came_first(text: str, data: st.DataObject) -> None:
+def test_attached_volumes_are_counted_once_per_node(text: str, data: st.DataObject) -> None:
     objects = world(text)
     state = State()
-    for thing in data.draw(st.permutations(objects)):
-        state.upsert(thing)
-    gone = data.draw(st.lists(st.sampled_from([one for one in objects if isinstance(one, core.Pod)]), unique_by=id))
+    for obj in data.draw(st.permutations(objects)):
+        state.upsert(obj)
+    gone = data.draw(st.lists(st.sampled_from([item for item in objects if isinstance(item, core.Pod)]), unique_by=id))
     for pod in gone:
         state.delete(pod)
-    claims_ = {one.metadata.name: one for one in things(text, storage.PersistentVolumeClaim)}
-    volumes = {one.metadata.name: one for one in things(text, storage.PersistentVolume)}
+    claims_ = {item.metadata.name: item for item in objects_of(text, storage.PersistentVolumeClaim)}
+    volumes = {item.metadata.name: item for item in objects_of(text, storage.PersistentVolume)}
     used: dict[str, dict[str, set[str]]] = {}
-    for thing in objects:
-        if not isinstance(thing, core.Pod) or thing in gone:
+    for obj in objects:
+        if not isinstance(obj, core.Pod) or obj in gone:
             continue
-        for volume in thing.spec.volumes:
+        for volume in obj.spec.volumes:
             claim = claims_[volume.name]
             made = volumes.get(claim.spec.volume_name)
             driver = made.spec.csi.driver if made is not None and made.spec.csi is not None else "one.example.com"
-            used.setdefault(driver, {}).setdefault(thing.spec.node_name, set()).add(volume.name)
+            used.setdefault(driver, {}).setdefault(obj.spec.node_name, set()).add(volume.name)
     counts = {driver: {node: len(names) for node, names in nodes.items()} for driver, nodes in used.items()}
     assert state.claims.claim_tables().attached == counts
