@@ -1,7 +1,7 @@
-"""Golden cases of admission: a world and a request in ``input.yaml``, what is answered in ``output.yaml``.
+"""Golden cases of admission: a cluster state and a request in ``input.yaml``, the response in ``output.yaml``.
 
-Where kubectl is told something else (by the schema, which comes first, or by the rules for pods), the lines that it prints stand
-there under ``kubectl``.
+Where kubectl prints something else (from the schema, which precedes, or the rules for pods), its lines are there under
+``kubectl``.
 """
 
 import base64

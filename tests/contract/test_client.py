@@ -10,7 +10,7 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.kube.faulty_server import FakeTime
-from tests.kube.reflector_runs import following, told
+from tests.kube.reflector_runs import following, names_and_values
 from tests.kube.shapes import PODS, RAW_PODS, Thing
 from volcanopy.kube.apply.event_writer import EVENTS, EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client, Listing, Patch
@@ -178,7 +178,7 @@ async def test_a_reflector_delivers_changes(client: Client, namespace: str) -> N
     await client.create(PODS, namespace, pod("old", app="x"))
     time = FakeTime()
     async with following(client, time, namespace, label_selector="app") as (reflector, follower):
-        assert follower.told == ["Added old"]
+        assert follower.descriptions == ["Added old"]
         await client.create(PODS, namespace, pod("unseen"))
         first = await client.create(PODS, namespace, pod("p", app="x"))
         await client.bind(namespace, "p", "n1", uid=first.metadata.uid)
@@ -188,7 +188,7 @@ async def test_a_reflector_delivers_changes(client: Client, namespace: str) -> N
         await client.create(PODS, namespace, pod("last", app="x"))
         await follower.until(f"{namespace}/last")
         # A deletion may be shown as a last modification first: how often an object changes is the server's affair.
-        assert [word for word, _ in itertools.groupby(follower.told[1:])] == [
+        assert [word for word, _ in itertools.groupby(follower.descriptions[1:])] == [
             "Added p",
             "Modified p",
             "Deleted p",
@@ -197,11 +197,13 @@ async def test_a_reflector_delivers_changes(client: Client, namespace: str) -> N
             "Added last",
         ]
         listed: list[Thing] = (await client.list(PODS, namespace, label_selector="app")).items
-        assert told(reflector.objects) == told({f"{namespace}/{item.metadata.name}": item for item in listed})
+        assert names_and_values(reflector.objects) == names_and_values(
+            {f"{namespace}/{item.metadata.name}": item for item in listed}
+        )
         assert (reflector.counters.lists, reflector.counters.faults) == (1, 0)
 
 
-class Belated(Client):
+class DelayedClient(Client):
     """Its first list claims to be from before anything."""
 
     async def list(self, kind: Kind[Any], namespace: str | None = None, **options: Any) -> Listing[Any]:
@@ -212,12 +214,12 @@ class Belated(Client):
 
 async def test_an_expired_version_neither_loses_nor_duplicates_changes(connection: Connection, namespace: str) -> None:
     """One server may still have its history since then, the other answers 410 Gone: the result is the same."""
-    async with Belated(connection) as client:
+    async with DelayedClient(connection) as client:
         await client.create(PODS, namespace, pod("p"))
         async with following(client, FakeTime(), namespace) as (_, follower):
             await client.create(PODS, namespace, pod("q"))
             await follower.until(f"{namespace}/q")
-            assert follower.told == ["Added p", "Added q"]
+            assert follower.descriptions == ["Added p", "Added q"]
 
 
 async def test_an_event_is_created_and_counted(client: Client, namespace: str) -> None:

@@ -1,6 +1,6 @@
 """`real_control_plane`: one real control plane for a test session (for each worker of one, under xdist).
 
-In the conftest of the tests that want it:
+In the conftest of the tests that use it:
 
     from tests.controlplane.fixtures import real_control_plane
 
@@ -13,7 +13,7 @@ and in a test:
         real_control_plane.kubeconfig  # a Path; also .url, .ca, .token, .kubeconfig_for(user, groups), .request(...)
 
 Its CustomResourceDefinitions are those of the chart. The tests of a session share it: use a namespace of your own.
-Where nobody has built the programs the test is skipped with the reason; with CI set it fails.
+Where the programs are not built the test is skipped with the reason; with CI set it fails.
 """
 
 import functools

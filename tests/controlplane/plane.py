@@ -1,6 +1,6 @@
-"""`ControlPlane`: etcd, kube-apiserver and kube-controller-manager, as one thing that starts, is asked and stops.
+"""`ControlPlane`: etcd, kube-apiserver and kube-controller-manager, started and stopped together.
 
-It is a cluster without nodes: nobody schedules and nothing runs pods unless the test does. Differences from a cluster
+It is a cluster without nodes: no scheduler and no kubelet run unless the test acts as them. Differences from a cluster
 out of the box, all for the sake of such tests:
 
 * Nodes that are created through the API stay untainted (no TaintNodesByCondition, no node lifecycle controller).

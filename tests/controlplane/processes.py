@@ -1,4 +1,4 @@
-"""The processes of one control plane: they share a fate, with each other and with whoever started them.
+"""The processes of one control plane, which end together and with the process that started them.
 
 A small watchdog (`sh`) holds the other end of a pipe from us. When we end in any way, SIGKILL included, the pipe
 closes, and it kills the whole process group and removes the directory: nothing is left behind, wherever `sh` is.

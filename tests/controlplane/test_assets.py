@@ -54,7 +54,7 @@ def built(home: Path) -> list[Path]:
     return [path for name in PROGRAMS for path in (home / ".cache/volcanopy/controlplane").glob(f"*/{name}")]
 
 
-def test_without_go_one_line_says_that_the_tests_are_skipped(machine: dict[str, str]) -> None:
+def test_without_go_one_line_reports_the_skip(machine: dict[str, str]) -> None:
     code, said = run(machine)
     assert code == 0
     assert said.count("\n") == 1

@@ -114,7 +114,7 @@ class FlowWorld(Jobs):
         """Why the flow is in its phase."""
         return self.flow.status.state.message
 
-    def said(self, name: str) -> str:
+    def job_message(self, name: str) -> str:
         """The status of one job."""
         return next(one.message for one in self.flow.status.job_status_list if one.name == name)
 

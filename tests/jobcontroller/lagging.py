@@ -1,8 +1,8 @@
-"""A cluster whose controller hears of things late: what it knows is the real cache of the service, fed piece by piece.
+"""A cluster whose controller gets its watch events late, through the real cache of the service.
 
-The truth changes at once; news of it waits in one line for each kind, as on the watches of a server, and is handed to the
-cache when a test says so. News may come twice, or be lost and replaced by a look at how things stand (a relist). The
-controller may be started anew, with an empty cache. Requests may fail, before or after they have been carried out.
+Objects change at once; their events wait in a queue for each kind, as on the watches of a server, and are delivered to
+the cache on request of a test. Events may be repeated, or lost and replaced by a relist. The controller may be restarted
+with an empty cache. Requests may fail, before or after they have been executed.
 """
 
 from collections.abc import Iterator
@@ -254,7 +254,7 @@ class LaggingWorld(World):
             self.collect()
             self.deliver_all()
             plan = self.step()
-            self.bury()
+            self.remove_terminated()
             if not [effect for effect in plan.effects if not isinstance(effect, effects.RecordEvent)]:
                 return self
         raise AssertionError(f"does not come to rest:\n{plan}")

@@ -26,7 +26,7 @@ def test_a_job_starts_when_those_before_it_are_completed() -> None:
     world.set("f-a", "Completed")
     assert world.settle().born == ["f-a", "f-b"]
     assert world.phase == "Running"
-    assert world.said("c") == 'waiting for job "b" to complete (Pending)'
+    assert world.job_message("c") == 'waiting for job "b" to complete (Pending)'
     world.set("f-b", "Completed")
     assert world.settle().born == ["f-a", "f-b", "f-c"]
     world.set("f-c", "Completed")
@@ -177,7 +177,7 @@ def test_a_job_can_wait_for_the_phase_of_a_task() -> None:
     world = probing({"taskStatusList": [{"taskName": "server", "phase": "Running"}]})
     world.set("f-a", "Running", taskStatusCount={"server": {"phase": {"Running": 1, "Pending": 1}}})
     assert world.settle().born == ["f-a"]
-    assert world.said("b") == 'waiting for job "a": 1/2 pods of task "server" Running'
+    assert world.job_message("b") == 'waiting for job "a": 1/2 pods of task "server" Running'
     world.set("f-a", "Running", taskStatusCount={"server": {"phase": {"Running": 1, "Succeeded": 1}}})
     assert world.settle().born == ["f-a", "f-b"]
 
@@ -207,7 +207,7 @@ def test_a_job_can_wait_for_an_answer_over_http() -> None:
     assert plan.pod_probes == (first, second)
     assert plan.again is not None
     assert plan.again > world.now
-    assert world.said("b") == 'waiting for job "a": 0/2 pods of task "server" ready (GET /ready on port 80)'
+    assert world.job_message("b") == 'waiting for job "a": 0/2 pods of task "server" ready (GET /ready on port 80)'
     world.answers = {first: True, second: False}
     assert world.settle().born == ["f-a"]
     world.answers = {first: True, second: True}

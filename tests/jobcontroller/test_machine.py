@@ -1,5 +1,7 @@
-"""Whatever happens to a job, however late its controller hears of it and wherever that dies: no pod is made twice or
-stopped without reason, counts are true, the job comes to rest, and a deleted job leaves nothing behind.
+"""A state machine test of the job controller with delayed watches, failing requests and crashes.
+
+No pod is created twice or deleted without a reason, counts are correct, the job settles, and a deleted job leaves no
+objects.
 """
 
 from typing import Any
@@ -117,8 +119,8 @@ class JobMachine(RuleBasedStateMachine):
     # The scheduler and the nodes.
 
     @rule()
-    def bury(self) -> None:
-        self.world.bury()
+    def remove_terminated(self) -> None:
+        self.world.remove_terminated()
 
     @rule(phase=st.sampled_from(["Inqueue", "Running", "Unknown", "Pending"]))
     def schedule(self, phase: str) -> None:

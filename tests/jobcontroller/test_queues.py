@@ -177,7 +177,7 @@ class Tree(RuleBasedStateMachine):
     """A small tree, people who open and close, jobs that come and go, a controller that dies between two writes."""
 
     @initialize()
-    def planted(self) -> None:
+    def create_queues(self) -> None:
         self.world = QueueWorld(TREE).settle()
 
     @rule(name=st.sampled_from([*TREE]), action=st.sampled_from([*QueueAction]))

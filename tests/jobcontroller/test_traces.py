@@ -16,7 +16,7 @@ def writes(world: World) -> list[str]:
     lines: list[str] = []
     for _ in range(20):
         new = [line for line in str(world.step()).splitlines() if not line.startswith("event")]
-        world.bury()
+        world.remove_terminated()
         if not new:
             return lines
         lines += new

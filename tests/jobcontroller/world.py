@@ -1,7 +1,7 @@
-"""A cluster with one job in it, without a server: plans are applied to dictionaries, and a test plays scheduler and nodes.
+"""A cluster with one job, without a server: plans are applied to dictionaries; a test acts as scheduler and nodes.
 
-It keeps what an API server would keep and refuses what it would refuse: a status written on an outdated version, a name
-taken twice. `crash_after` makes the controller die in the middle of a plan.
+Like an API server it rejects a status written on an outdated version, and a name that exists. `crash_after` makes the
+controller crash in the middle of a plan.
 """
 
 import json
@@ -128,7 +128,7 @@ class World:
         """Reconcile until there is nothing to do. Pods on their way out go in between."""
         for _ in range(limit):
             plan = self.step()
-            self.bury()
+            self.remove_terminated()
             if not [effect for effect in plan.effects if not isinstance(effect, RecordEvent)]:
                 return self
         raise AssertionError(f"does not come to rest:\n{plan}")
@@ -232,7 +232,7 @@ class World:
             del self.pods[name]
         return self
 
-    def bury(self) -> None:
+    def remove_terminated(self) -> None:
         """Pods on their way out are gone."""
         self.pods = {name: pod for name, pod in self.pods.items() if "deletionTimestamp" not in pod["metadata"]}
 

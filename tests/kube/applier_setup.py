@@ -79,6 +79,6 @@ def bind(pod: str, node: str = "n1", group: str = "default/a", **annotations: st
     return Bind(f"default/{pod}", node, group, annotations)
 
 
-def says(phase: str, message: str = "", running: int = 0, group: str = "a") -> SetPodGroup:
+def set_pod_group(phase: str, message: str = "", running: int = 0, group: str = "a") -> SetPodGroup:
     condition = GroupCondition("Unschedulable", "NotEnoughResources", message) if message else None
     return SetPodGroup(f"default/{group}", phase, condition, running)

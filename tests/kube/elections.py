@@ -45,7 +45,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.moment
 
 
-def live(world: Coroutine[Any, Any, T]) -> T:
+def run_virtual(world: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(world)
@@ -58,7 +58,7 @@ def virtual_loop() -> VirtualLoop:
 
 
 @dataclass
-class Weather:
+class NetworkFaults:
     """What happens to calls on their way, until ``calm`` (seconds); then each takes a millisecond."""
 
     dice: Random = field(default_factory=lambda: Random(0))
@@ -79,8 +79,8 @@ class Weather:
 class Server:
     """Keeps the Lease. A call goes on when its caller has given up: it may arrive long afterwards."""
 
-    def __init__(self, weather: Weather | None = None) -> None:
-        self.weather = weather or Weather()
+    def __init__(self, weather: NetworkFaults | None = None) -> None:
+        self.weather = weather or NetworkFaults()
         self.held: ObservedLease | None = None
         self.away = False
         self.lose_answers = 0

@@ -65,7 +65,7 @@ class Follower:
             assert moved.done(), f"{keys} did not come, there are {list(self.state)}"
 
     @property
-    def told(self) -> list[str]:
+    def descriptions(self) -> list[str]:
         """The changes as texts."""
         return [f"{change.type.value} {change.object.metadata.name}" for change in self.changes]
 
@@ -98,6 +98,6 @@ def stored(server: FaultyServer, plural: str = "pods") -> dict[str, tuple[str, s
     }
 
 
-def told(state: dict[str, Thing]) -> dict[str, tuple[str, str]]:
+def names_and_values(state: dict[str, Thing]) -> dict[str, tuple[str, str]]:
     """The same of a follower's state or a reflector's copy."""
     return {key: (item.metadata.uid, item.metadata.resource_version) for key, item in state.items()}

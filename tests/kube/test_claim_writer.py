@@ -49,7 +49,7 @@ async def volume_claim(cluster: Cluster, name: str) -> Json:
     return await cluster.client.create(VOLUME_CLAIMS.raw, "default", body(VOLUME_CLAIMS, name, spec))
 
 
-async def a_volume(cluster: Cluster, name: str) -> Json:
+async def volume_object(cluster: Cluster, name: str) -> Json:
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
     return await cluster.client.create(VOLUMES.raw, None, body(VOLUMES, name, spec))
 
@@ -160,7 +160,7 @@ async def test_an_unused_allocation_is_replaced_by_the_decided_one(cluster: Clus
 async def test_a_volume_is_prebound_and_the_bind_waits_for_its_claim(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     claim = await volume_claim(cluster, "data")
-    await a_volume(cluster, "disk")
+    await volume_object(cluster, "disk")
     await see(rig, VOLUME_CLAIMS, VOLUMES)
     applying = rig.submit(bind("a-0", volume(claim, "disk")))
 
@@ -202,7 +202,7 @@ async def test_a_volume_not_accessible_from_the_node_fails_the_bind(cluster: Clu
     """Another writer bound the claim to a volume in the meantime, which the plan did not know."""
     await cluster.gang("a", 1)
     claim = await volume_claim(cluster, "data")
-    await a_volume(cluster, "far")
+    await volume_object(cluster, "far")
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n9"]}]}
     elsewhere = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}}
     await cluster.client.patch(VOLUMES.raw, None, "far", elsewhere)
@@ -239,7 +239,7 @@ async def test_the_volume_of_a_deleted_pod_is_not_waited_for(cluster: Cluster, r
 async def test_a_volume_bound_to_another_claim_fails_the_bind(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     claim = await volume_claim(cluster, "data")
-    await a_volume(cluster, "disk")
+    await volume_object(cluster, "disk")
     await see(rig, VOLUME_CLAIMS, VOLUMES)
     theirs = {"spec": {"claimRef": {"namespace": "default", "name": "other", "uid": "x"}}}
     await cluster.client.patch(VOLUMES.raw, None, "disk", theirs)
@@ -252,21 +252,21 @@ async def test_a_volume_bound_to_another_claim_fails_the_bind(cluster: Cluster, 
 async def test_a_kind_is_followed_in_the_newest_version_that_the_server_has(cluster: Cluster) -> None:
     """Only v1 is there; a kind that no version of the server has is synced at once, with nothing in it."""
     await device_claim(cluster, "card")
-    seen: list[str] = []
+    added: list[str] = []
     missing: Kind[devices.ResourceClaim] = Kind(
         "resource.k8s.io", "v9", "Nothing", "nothings", True, devices.ResourceClaim
     )
     there, absent = OptionalReflector(cluster.client, DEVICE_CLAIMS), OptionalReflector(cluster.client, missing)
     async with asyncio.TaskGroup() as tasks:
         following = [
-            tasks.create_task(there.run(lambda changes: seen.extend(one.object.metadata.name for one in changes))),
-            tasks.create_task(absent.run(lambda changes: seen.append("nothing"))),
+            tasks.create_task(there.run(lambda changes: added.extend(one.object.metadata.name for one in changes))),
+            tasks.create_task(absent.run(lambda changes: added.append("nothing"))),
         ]
         await there.synced.wait()
         await absent.synced.wait()
         for task in following:
             task.cancel()
-    assert seen == ["card"]
+    assert added == ["card"]
 
 
 async def test_a_forbidden_kind_is_reported_once_and_does_not_block_the_others(

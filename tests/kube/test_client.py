@@ -48,16 +48,19 @@ def test_a_path_that_does_not_fit_the_kind_raises_a_one_line_error() -> None:
 
 
 def test_a_struct_without_identity_cannot_be_a_kind() -> None:
-    class Nameless(msgspec.Struct):
+    class NoMetadata(msgspec.Struct):
         spec: ThingSpec
 
     class Meta(msgspec.Struct):
         name: str
 
-    class Half(msgspec.Struct):
+    class NoSpec(msgspec.Struct):
         metadata: Meta
 
-    for shape, complaint in ((Nameless, "needs a field `metadata`"), (Half, "needs the field uid, resourceVersion")):
+    for shape, complaint in (
+        (NoMetadata, "needs a field `metadata`"),
+        (NoSpec, "needs the field uid, resourceVersion"),
+    ):
         with pytest.raises(TypeError, match=complaint):
             _ = Kind("", "v1", "X", "xs", True, shape).identify
 
@@ -83,15 +86,15 @@ async def test_objects_are_created_read_updated_and_deleted(client: Client, serv
 
 async def test_the_media_type_gives_the_type_of_a_patch(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
-    seen: list[str] = []
+    media_types: list[str] = []
 
     async def note(request: Any) -> None:
-        seen.append(request.headers["Content-Type"])
+        media_types.append(request.headers["Content-Type"])
 
     server.on_request = note
     for form in (Patch.MERGE, Patch.STRATEGIC, Patch.APPLY):
         await client.patch(PODS, "ns", "p", b"{}", form, force=form is Patch.APPLY, field_manager="me")
-    assert seen == [
+    assert media_types == [
         "application/merge-patch+json",
         "application/strategic-merge-patch+json",
         "application/apply-patch+yaml",

@@ -60,7 +60,7 @@ async def test_a_server_without_hypernodes_is_supported(cluster: Cluster) -> Non
     assert await hypernodes_of(Store(), cluster) == ("<cluster>",)
 
 
-def rung(store: Store) -> bool:
+def cycle_triggered(store: Store) -> bool:
     """Whether a scheduling cycle has been triggered."""
     return store.changed.since is not None
 
@@ -73,10 +73,10 @@ def test_a_status_update_does_not_trigger_a_cycle() -> None:
     table = store.snapshot(NOW).hypernodes
     rack = next(one for one in things if isinstance(one, topology_read.HyperNode))
     store.take([Change(ChangeType.MODIFIED, replace(rack, metadata=replace(rack.metadata, resource_version="7")))])
-    assert not rung(store)
+    assert not cycle_triggered(store)
     assert store.snapshot(NOW).hypernodes is table
     store.take([Change(ChangeType.DELETED, rack)])
-    assert rung(store)
+    assert cycle_triggered(store)
     assert store.snapshot(NOW).hypernodes.names == ("<cluster>",)
 
 

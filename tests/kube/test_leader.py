@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kube.elections import Machine, Server, Weather, live, virtual_loop
+from tests.kube.elections import Machine, NetworkFaults, Server, run_virtual, virtual_loop
 from volcanopy.kube.leader.elector import AlwaysLeader, Terms
 from volcanopy.kube.leader.lease import Record
 
@@ -44,7 +44,7 @@ def test_the_first_candidate_leads_immediately_and_renews() -> None:
         assert first.renewed is not None
         assert last.renewed > first.renewed
 
-    live(world())
+    run_virtual(world())
 
 
 @pytest.mark.parametrize("watches", [True, False], ids=["with a watch", "without a watch"])
@@ -65,7 +65,7 @@ def test_after_a_crash_the_next_leader_starts_within_fifteen_seconds(watches: bo
             assert server.writes[-1][1].transitions == 1
             assert started < died
 
-    live(world())
+    run_virtual(world())
 
 
 def test_a_released_lease_is_acquired_immediately() -> None:
@@ -85,7 +85,7 @@ def test_a_released_lease_is_acquired_immediately() -> None:
         assert (free.holder, free.duration) == ("", 1)
         assert server.writes[-1][1].transitions == 1
 
-    live(world())
+    run_virtual(world())
 
 
 def test_a_leader_without_a_server_stops_before_the_next_starts_with_a_reason() -> None:
@@ -110,7 +110,7 @@ def test_a_leader_without_a_server_stops_before_the_next_starts_with_a_reason() 
         await asyncio.sleep(3)
         assert len(b.led_at) + len(a.led_at) == 2
 
-    live(world())
+    run_virtual(world())
 
 
 def test_the_lease_time_counts_from_when_a_renewal_was_sent() -> None:
@@ -126,7 +126,7 @@ def test_the_lease_time_counts_from_when_a_renewal_was_sent() -> None:
         await asyncio.sleep(sent + TERMS.renew + 0.05 - virtual_loop().time())
         assert not a.elector.may_act()
 
-    live(world())
+    run_virtual(world())
 
 
 def test_a_short_server_outage_does_not_change_the_leader() -> None:
@@ -140,7 +140,7 @@ def test_a_short_server_outage_does_not_change_the_leader() -> None:
         await asyncio.sleep(20)
         assert (a.losses, b.led_at, a.elector.may_act()) == ([], [], True)
 
-    live(world())
+    run_virtual(world())
 
 
 def test_lost_responses_do_not_change_the_leader() -> None:
@@ -155,7 +155,7 @@ def test_lost_responses_do_not_change_the_leader() -> None:
             await asyncio.sleep(4)
         assert (a.losses, b.led_at, a.elector.may_act()) == ([], [], True)
 
-    live(world())
+    run_virtual(world())
 
 
 def test_a_resumed_process_checks_its_lease_before_it_acts() -> None:
@@ -169,7 +169,7 @@ def test_a_resumed_process_checks_its_lease_before_it_acts() -> None:
         assert len(a.losses) == 1
         assert not a.elector.may_act()
 
-    live(world())
+    run_virtual(world())
 
 
 def test_the_lease_duration_written_by_the_holder_applies() -> None:
@@ -182,7 +182,7 @@ def test_the_lease_duration_written_by_the_holder_applies() -> None:
         await asyncio.sleep(3)
         assert a.led_at == [pytest.approx(25, abs=0.1)]
 
-    live(world())
+    run_virtual(world())
 
 
 def test_a_deleted_lease_is_created_again_by_its_holder() -> None:
@@ -196,7 +196,7 @@ def test_a_deleted_lease_is_created_again_by_its_holder() -> None:
         await asyncio.sleep(20)
         assert (a.losses, b.led_at, a.elector.may_act()) == ([], [], True)
 
-    live(world())
+    run_virtual(world())
 
 
 def test_a_candidate_that_sees_another_leader_does_not_lead() -> None:
@@ -209,7 +209,7 @@ def test_a_candidate_that_sees_another_leader_does_not_lead() -> None:
         assert not a.elector.may_act()
         assert "held by usurper" in a.losses[0]
 
-    live(world())
+    run_virtual(world())
 
 
 def test_inconsistent_lease_durations_are_rejected() -> None:
@@ -250,7 +250,7 @@ def test_at_most_one_leader_and_eventually_one(data: st.DataObject, seed: int, l
 
     async def world() -> None:
         dice = Random(seed)
-        server = Server(Weather(dice, loss, slowest, calm))
+        server = Server(NetworkFaults(dice, loss, slowest, calm))
         processes = data.draw(machines(server))
         ghosts: list[Machine] = []
 
@@ -278,4 +278,4 @@ def test_at_most_one_leader_and_eventually_one(data: st.DataObject, seed: int, l
             assert not task.done(), task
             task.cancel()
 
-    live(world())
+    run_virtual(world())

@@ -159,11 +159,11 @@ async def test_requests_are_counted_by_verb_resource_and_outcome() -> None:
             await client.get(PODS, "ns", "b")
     after = served()
 
-    def grown(code: str, verb: str) -> float:
+    def increase(code: str, verb: str) -> float:
         name = "volcanopy_api_requests_total" + json.dumps({"code": code, "resource": "pods", "verb": verb})
         return after.get(name, 0.0) - before.get(name, 0.0)
 
-    assert [grown("429", "POST"), grown("201", "POST"), grown("404", "GET")] == [1, 1, 1]
+    assert [increase("429", "POST"), increase("201", "POST"), increase("404", "GET")] == [1, 1, 1]
     timed = 'volcanopy_api_request_duration_seconds_count{"resource": "pods", "verb": "POST"}'
     assert after[timed] - before.get(timed, 0.0) == 2
 

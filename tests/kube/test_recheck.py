@@ -17,7 +17,7 @@ WORLD = """
 POLICY = "gang, binpack"
 
 
-def seen(*things: Object, without: frozenset[str] = frozenset()) -> Snapshot:
+def snapshot_of(*things: Object, without: frozenset[str] = frozenset()) -> Snapshot:
     state = State()
     for thing in things:
         if thing.metadata.name not in without:
@@ -26,7 +26,7 @@ def seen(*things: Object, without: frozenset[str] = frozenset()) -> Snapshot:
 
 
 def made(*things: Object) -> tuple[Snapshot, Plan]:
-    basis = seen(*things)
+    basis = snapshot_of(*things)
     return basis, schedule(basis, config(POLICY))
 
 
@@ -38,7 +38,7 @@ def test_a_valid_plan_is_unchanged() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     assert len(binds(plan)) == 4
-    left = recheck(plan, basis, seen(*things), {"gang"})
+    left = recheck(plan, basis, snapshot_of(*things), {"gang"})
     assert left.plan is plan
     assert left.dropped == {}
 
@@ -47,7 +47,7 @@ def test_a_group_on_a_deleted_node_is_dropped_and_others_proceed() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     gone = next(effect.node for effect in plan.of(Bind) if effect.group == "default/b")
-    left = recheck(plan, basis, seen(*things, without=frozenset({gone})), {"gang"})
+    left = recheck(plan, basis, snapshot_of(*things, without=frozenset({gone})), {"gang"})
     assert set(left.dropped) == {"default/b"}
     assert gone in left.dropped["default/b"]
     assert binds(left.plan) == {"default/a-0", "default/a-1"}
@@ -57,7 +57,7 @@ def test_a_group_on_a_deleted_node_is_dropped_and_others_proceed() -> None:
 def test_a_gang_below_min_member_is_not_bound() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
-    left = recheck(plan, basis, seen(*things, without=frozenset({"a-1"})), {"gang"})
+    left = recheck(plan, basis, snapshot_of(*things, without=frozenset({"a-1"})), {"gang"})
     assert left.dropped == {"default/a": "pod default/a-1 is gone"}
     assert binds(left.plan) == {"default/b-0", "default/b-1"}
 
@@ -71,7 +71,7 @@ def test_a_recreated_pod_is_not_bound_by_an_old_plan() -> None:
         else one
         for one in things
     ]
-    left = recheck(plan, basis, seen(*renewed), {"gang"})
+    left = recheck(plan, basis, snapshot_of(*renewed), {"gang"})
     assert set(left.dropped) == {"default/b"}
 
 
@@ -79,7 +79,7 @@ def test_resources_taken_meanwhile_are_not_allocated_twice() -> None:
     things = world(WORLD)
     basis, plan = made(*things)
     stranger = world("pod stranger cpu=3 node=n1")[1:]
-    fresh = seen(*things, *stranger)
+    fresh = snapshot_of(*things, *stranger)
     left = recheck(plan, basis, fresh, {"gang"})
     assert len(left.dropped) == 1
     assert "node n1 is overcommitted" in next(iter(left.dropped.values()))
@@ -91,7 +91,7 @@ def test_only_infeasible_groups_are_dropped() -> None:
     things = world(text)
     basis, plan = made(*things)
     lost = frozenset({"j7-0", "j31-0"})
-    left = recheck(plan, basis, seen(*things, without=lost), {"gang"})
+    left = recheck(plan, basis, snapshot_of(*things, without=lost), {"gang"})
     assert set(left.dropped) == {"default/j7", "default/j31"}
     assert len(binds(left.plan)) == 38
 
@@ -99,10 +99,10 @@ def test_only_infeasible_groups_are_dropped() -> None:
 def test_no_pod_is_evicted_for_a_deleted_job() -> None:
     """An eviction is rechecked together with its preemptor: without the preemptor's pod it would have no effect."""
     things = world("class high value=9\nnode n1 cpu=1\njob v min=0: 1 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1")
-    basis = seen(*things)
+    basis = snapshot_of(*things)
     plan = schedule(basis, config("priority, gang", "preempt"))
     assert [effect.pod for effect in plan.of(Evict)] == ["default/v-0"]
-    assert recheck(plan, basis, seen(*things), {"gang"}).plan is plan
-    left = recheck(plan, basis, seen(*things, without=frozenset({"a-0"})), {"gang"})
+    assert recheck(plan, basis, snapshot_of(*things), {"gang"}).plan is plan
+    left = recheck(plan, basis, snapshot_of(*things, without=frozenset({"a-0"})), {"gang"})
     assert left.dropped == {"default/a": "pod default/v-0 is evicted for default/a, which gets no node"}
     assert left.plan.of(Evict) == []

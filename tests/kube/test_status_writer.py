@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.kube.applier_setup import Rig, applier_rig, bind, says
+from tests.kube.applier_setup import Rig, applier_rig, bind, set_pod_group
 from tests.kube.cluster import EVENTS, Cluster
 from tests.kube.flaky_client import refused
 from volcanopy.api import core
@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.plan import Explain, GroupCondition, SetPodGroup,
 async def test_a_change_of_phase_is_written_at_once(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1)
     await rig.see()
-    await rig.apply(says("Inqueue"))
+    await rig.apply(set_pod_group("Inqueue"))
     assert (await cluster.get_group("a")).status.phase == "Inqueue"
     assert rig.script.count("patch", "podgroups") == 1
 
@@ -28,7 +28,7 @@ async def test_repeated_count_changes_are_one_request(cluster: Cluster, rig: Rig
     await cluster.group("a", 1, "Running")
     await rig.see()
     for running in range(1, 6):
-        await rig.apply(says("Running", running=running))
+        await rig.apply(set_pod_group("Running", running=running))
     assert rig.script.count() == 0
     assert await rig.applier.finish(5)
     assert (await cluster.get_group("a")).status.running == 5
@@ -38,8 +38,8 @@ async def test_repeated_count_changes_are_one_request(cluster: Cluster, rig: Rig
 async def test_counts_that_return_to_the_written_value_are_not_written(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
-    await rig.apply(says("Running", running=1))
-    await rig.apply(says("Running"))
+    await rig.apply(set_pod_group("Running", running=1))
+    await rig.apply(set_pod_group("Running"))
     assert await rig.applier.finish(5)
     assert rig.script.count() == 0
 
@@ -47,7 +47,7 @@ async def test_counts_that_return_to_the_written_value_are_not_written(cluster: 
 async def test_a_phase_write_includes_delayed_counts(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
-    await rig.apply(says("Running", running=1))
+    await rig.apply(set_pod_group("Running", running=1))
     await rig.apply(SetPodGroup("default/a", "Completed", succeeded=1))
     status = (await cluster.get_group("a")).status
     assert (status.phase, status.running, status.succeeded) == ("Completed", 0, 1)
@@ -58,7 +58,7 @@ async def test_a_later_phase_never_overtakes_an_earlier_one(cluster: Cluster, ri
     await cluster.group("a", 1)
     await rig.see()
     rig.script.held["patch"] = asyncio.Event()
-    first, second = rig.submit(says("Inqueue")), rig.submit(says("Running"))
+    first, second = rig.submit(set_pod_group("Inqueue")), rig.submit(set_pod_group("Running"))
     await rig.script.until("patch")
     assert rig.script.count("patch") == 1, "one at a time"
     rig.script.held["patch"].set()
@@ -70,7 +70,7 @@ async def test_a_gang_scheduled_within_the_grace_period_is_never_unschedulable(c
     await cluster.gang("a", 2, phase="")
     await rig.see()
     why = Explain("default/a", "gang", "1 of the 2 pods exist", pods={"default/a-0": "1 of the 2 pods exist"})
-    await rig.apply(says("Inqueue", "1 of the 2 pods exist"), why)
+    await rig.apply(set_pod_group("Inqueue", "1 of the 2 pods exist"), why)
     assert (await cluster.get_group("a")).status.conditions == ()
     await rig.apply(bind("a-0"), bind("a-1", "n2"))
     await rig.see()
@@ -87,14 +87,14 @@ async def test_after_the_grace_period_the_condition_has_the_reason(cluster: Clus
     await cluster.group("a", 2)
     async with applier_rig(cluster, Timing(settle=0.05)) as rig:
         await rig.see()
-        await rig.apply(says("Inqueue", "no room"))
+        await rig.apply(set_pod_group("Inqueue", "no room"))
         status = (await cluster.get_group("a")).status
         assert (status.phase, status.conditions) == ("Inqueue", ())
 
-        async def told() -> bool:
+        async def condition_written() -> bool:
             return bool((await cluster.get_group("a")).status.conditions)
 
-        await cluster.until(told, POD_GROUPS)
+        await cluster.until(condition_written, POD_GROUPS)
         (condition,) = (await cluster.get_group("a")).status.conditions
         assert (condition.type, condition.status, condition.message) == ("Unschedulable", "True", "no room")
         assert condition.transition_id == "session-1"
@@ -108,7 +108,7 @@ async def test_another_message_is_no_transition(cluster: Cluster, rig: Rig) -> N
     patch = {"status": {"phase": "Inqueue", "conditions": [{**old, "lastTransitionTime": since}]}}
     await cluster.client.patch_status(POD_GROUPS, "default", "a", patch)
     await rig.see()
-    await rig.apply(says("Inqueue", "three nodes are full"))
+    await rig.apply(set_pod_group("Inqueue", "three nodes are full"))
     assert await rig.applier.finish(5)
     (condition,) = (await cluster.get_group("a")).status.conditions
     assert condition.message == "three nodes are full"
@@ -120,9 +120,9 @@ async def test_a_status_that_cannot_be_written_is_not_assumed(cluster: Cluster, 
     await cluster.group("a", 1)
     await rig.see()
     rig.script.plan("patch", refused(403, "no rights"))
-    await rig.apply(says("Inqueue"))
+    await rig.apply(set_pod_group("Inqueue"))
     assert rig.store.phase_of("default/a") == "Pending"
-    await rig.apply(says("Inqueue"))
+    await rig.apply(set_pod_group("Inqueue"))
     assert (await cluster.get_group("a")).status.phase == "Inqueue"
 
 
@@ -153,7 +153,7 @@ async def test_the_explanation_is_written_with_the_unschedulable_condition(clust
     why = Explain(
         "default/a", "nodes", "no room", {"position": "1"}, {"full": 3}, "1 cpu", {}, amounts, ("job default/b",)
     )
-    await rig.apply(says("Inqueue", "no room"), why)
+    await rig.apply(set_pod_group("Inqueue", "no room"), why)
     assert await rig.applier.finish(5)
     status = (await cluster.get_group("a")).status
     assert status.explanation == core.Explanation(
@@ -172,7 +172,7 @@ async def test_the_explanation_is_written_with_the_unschedulable_condition(clust
 async def test_a_scheduled_group_has_no_explanation(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 2, "Inqueue")
     await rig.see()
-    await rig.apply(says("Inqueue", "no room"), reason())
+    await rig.apply(set_pod_group("Inqueue", "no room"), reason())
     assert await rig.applier.finish(5)
     await rig.see()
     async with applier_rig(cluster) as delayed:
@@ -189,15 +189,15 @@ async def test_changed_numbers_are_written_only_with_other_changes(cluster: Clus
         await eager.see()
         await eager.apply(reason(position="7"))
 
-        async def told() -> bool:
+        async def condition_written() -> bool:
             return await explained(cluster) is not None
 
-        await cluster.until(told, POD_GROUPS)
+        await cluster.until(condition_written, POD_GROUPS)
     await rig.see()
     for place in ("6", "5", "4"):
         await rig.apply(reason(position=place))
     assert rig.applier.waiting == 1, "the event; no status"
-    await rig.apply(says("Inqueue", "no room", running=1), reason(position="4"))
+    await rig.apply(set_pod_group("Inqueue", "no room", running=1), reason(position="4"))
     assert await rig.applier.finish(5)
     found = await explained(cluster)
     assert found is not None
@@ -234,8 +234,8 @@ async def test_an_explanation_that_returns_to_the_written_value_is_not_written(c
 async def test_a_message_without_an_explanation_removes_the_old_explanation(cluster: Cluster, rig: Rig) -> None:
     await waiting_group(cluster)
     await rig.see()
-    await rig.apply(says("Inqueue", "no room"), reason())
-    await rig.apply(says("Inqueue", "another sentence"))
+    await rig.apply(set_pod_group("Inqueue", "no room"), reason())
+    await rig.apply(set_pod_group("Inqueue", "another sentence"))
     assert await rig.applier.finish(5)
     assert await explained(cluster) is None
 
@@ -249,7 +249,7 @@ async def test_an_explanation_is_truncated(cluster: Cluster, rig: Rig) -> None:
     numbers = {f"number-{number}": "1" * 500 for number in range(100)}
     message = "no room " * 5000
     await rig.apply(
-        says("Inqueue", message), Explain("default/a", "nodes", message, numbers, nodes, blocked_by=blocked_by)
+        set_pod_group("Inqueue", message), Explain("default/a", "nodes", message, numbers, nodes, blocked_by=blocked_by)
     )
     assert await rig.applier.finish(5)
     found = await explained(cluster)
@@ -297,11 +297,11 @@ async def test_a_recorded_condition_is_not_written_again(cluster: Cluster) -> No
     async with applier_rig(cluster, Timing(settle=0.02)) as rig:
         await rig.see()
 
-        async def told() -> bool:
+        async def condition_written() -> bool:
             return await rig.condition("a-0") is not None and await rig.condition("a-1") is not None
 
         await rig.apply(why)
-        await cluster.until(told)
+        await cluster.until(condition_written)
         await rig.see()
         for _ in range(3):
             await rig.apply(why)
@@ -315,15 +315,15 @@ async def test_new_pods_get_the_condition_and_the_others_no_write(cluster: Clust
         await rig.see()
         await rig.apply(Explain("default/a", "gang", "1 of 2", pods={"default/a-0": "1 of 2"}))
 
-        async def told(pod: str) -> bool:
+        async def condition_written(pod: str) -> bool:
             return await rig.condition(pod) is not None
 
-        await cluster.until(lambda: told("a-0"))
+        await cluster.until(lambda: condition_written("a-0"))
         await cluster.pod("a-1", "a")
         await rig.see()
         both = {"default/a-0": "2 of 3", "default/a-1": "2 of 3"}
         await rig.apply(Explain("default/a", "gang", "2 of 3", pods=both))
-        await cluster.until(lambda: told("a-1"))
+        await cluster.until(lambda: condition_written("a-1"))
         assert await rig.condition("a-0") == ("False", "GangIncomplete", "1 of 2")
         assert rig.script.count("patch", "pods") == 2
         assert await rig.applier.finish(5)
@@ -358,7 +358,7 @@ async def test_closing_has_a_timeout(cluster: Cluster, rig: Rig) -> None:
     await cluster.group("a", 1, "Running")
     await rig.see()
     rig.script.held["patch"] = asyncio.Event()
-    await rig.apply(says("Running", running=1))
+    await rig.apply(set_pod_group("Running", running=1))
     assert not await rig.applier.finish(0.05)
 
 

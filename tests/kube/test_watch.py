@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, WatchPlan, connect
-from tests.kube.reflector_runs import Follower, following, stored, told
+from tests.kube.reflector_runs import Follower, following, names_and_values, stored
 from tests.kube.shapes import NODES, PODS, Thing, ThingSpec
 from volcanopy.kube.cache.watch import Change, ChangeType, Lines, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -23,13 +23,13 @@ async def test_existing_objects_are_one_batch_followed_by_changes(
     server.put("pods", "ns", "a")
     server.put("pods", "ns", "b")
     async with following(client, time) as (reflector, follower):
-        assert (follower.told, follower.batches) == (["Added a", "Added b"], 1)
+        assert (follower.descriptions, follower.batches) == (["Added a", "Added b"], 1)
         server.put("pods", "ns", "a", spec={"size": 2})
         server.remove("pods", "ns", "b")
         server.put("pods", "ns", "c")
         await follower.until("ns/c")
-        assert follower.told[2:] == ["Modified a", "Deleted b", "Added c"]
-        assert told(reflector.objects) == stored(server) == told(follower.state)
+        assert follower.descriptions[2:] == ["Modified a", "Deleted b", "Added c"]
+        assert names_and_values(reflector.objects) == stored(server) == names_and_values(follower.state)
         assert reflector.resource_version == str(server.revision)
         assert (reflector.counters.lists, reflector.counters.watches) == (1, 1)
 
@@ -86,7 +86,7 @@ async def test_a_closed_watch_resumes_at_its_last_version(
         for name in "abcd":
             server.put("pods", "ns", name)
         await follower.until("ns/d")
-        assert follower.told == ["Added a", "Added b", "Added c", "Added d"]
+        assert follower.descriptions == ["Added a", "Added b", "Added c", "Added d"]
         assert reflector.counters.lists == 1
         assert reflector.counters.faults == (0 if ending == "close" else 1)
         assert reflector.fault == ""
@@ -114,13 +114,13 @@ async def test_an_expired_version_causes_a_relist_with_differences(
     async with following(client, time) as (reflector, follower):
         before = reflector.objects["ns/same"]
         await follower.until("ns/new")
-        assert sorted(follower.told[4:]) == sorted(
+        assert sorted(follower.descriptions[4:]) == sorted(
             ["Deleted gone", "Modified changed", "Deleted replaced", "Added replaced", "Added new"]
         )
-        assert follower.told.index("Deleted replaced") < len(follower.told) - 1 - follower.told[::-1].index(
-            "Added replaced"
-        )
-        assert told(reflector.objects) == stored(server) == told(follower.state)
+        assert follower.descriptions.index("Deleted replaced") < len(follower.descriptions) - 1 - follower.descriptions[
+            ::-1
+        ].index("Added replaced")
+        assert names_and_values(reflector.objects) == stored(server) == names_and_values(follower.state)
         assert reflector.objects["ns/same"] is before
         assert reflector.counters.lists == 2
 
@@ -133,7 +133,7 @@ async def test_an_expiry_inside_the_stream_causes_a_relist(
         server.put("pods", "ns", "a")
         server.put("pods", "ns", "b")
         await follower.until("ns/b")
-        assert follower.told == ["Added a", "Added b"]
+        assert follower.descriptions == ["Added a", "Added b"]
         assert reflector.counters.lists == 2
 
 
@@ -153,7 +153,7 @@ async def test_a_recreated_object_is_deleted_before_it_is_added(
     server.on_request = replace
     async with following(client, time) as (_, follower):
         await follower.until("ns/last")
-        assert follower.told == ["Added p", "Deleted p", "Added p", "Added last"]
+        assert follower.descriptions == ["Added p", "Deleted p", "Added p", "Added last"]
 
 
 async def test_repeated_events_are_ignored(client: Client, server: FaultyServer, time: FakeTime) -> None:
@@ -167,7 +167,7 @@ async def test_repeated_events_are_ignored(client: Client, server: FaultyServer,
         server.remove("pods", "ns", "b")
         server.put("pods", "ns", "c")
         await follower.until("ns/c")
-        assert follower.told == ["Added a", "Added b", "Deleted b", "Added c"]
+        assert follower.descriptions == ["Added a", "Added b", "Deleted b", "Added c"]
         assert reflector.counters.replayed >= 8 + 2
 
 
@@ -284,7 +284,7 @@ async def test_an_older_resource_version_of_the_server_is_accepted(
         await follower.until("ns/z")
         server.put("pods", "ns", "y")
         await follower.until("ns/y")
-        assert told(reflector.objects) == stored(server) == told(follower.state)
+        assert names_and_values(reflector.objects) == stored(server) == names_and_values(follower.state)
 
 
 async def test_a_watch_from_a_future_version_is_detected(client: Client, server: FaultyServer, time: FakeTime) -> None:
@@ -303,7 +303,7 @@ async def test_a_watch_from_a_future_version_is_detected(client: Client, server:
     server.on_request = restore
     async with following(client, time) as (reflector, follower):
         await follower.until("ns/z")
-        assert told(reflector.objects) == stored(server) == told(follower.state)
+        assert names_and_values(reflector.objects) == stored(server) == names_and_values(follower.state)
         assert reflector.counters.lists == 2
 
 
@@ -314,7 +314,7 @@ async def test_a_malformed_object_counts_as_absent(client: Client, server: Fault
         server.put("pods", "ns", "a", spec={"size": "many"})
         server.put("pods", "ns", "b", spec={"size": 2})
         await follower.until("ns/b")
-        assert follower.told == ["Added a", "Deleted a", "Added b"]
+        assert follower.descriptions == ["Added a", "Deleted a", "Added b"]
         assert reflector.counters.rejected == 2
 
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, WatchPlan, connect, faulty_server
-from tests.kube.reflector_runs import following, stored, told
+from tests.kube.reflector_runs import following, names_and_values, stored
 from volcanopy.kube.client.api_client import Client
 
 Step = tuple[str, str]
@@ -74,7 +74,7 @@ async def apply_history(before: list[Step], after: list[Step], scripted: list[Wa
                     take(server, step)
             server.put("pods", "ns", "last")
             await follower.until("ns/last")
-            assert told(follower.state) == told(reflector.objects) == stored(server)
+            assert names_and_values(follower.state) == names_and_values(reflector.objects) == stored(server)
             assert int(reflector.resource_version) >= int(reflector.objects["ns/last"].metadata.resource_version)
 
 

@@ -27,9 +27,11 @@ class Rig:
     client: Client
     kubelet: Kubelet
 
-    async def run(self, name: str, node: str = "node-1", said: dict[str, str] | None = None, **spec: Any) -> Json:
-        """Create a bound pod; ``said`` are its simulation annotations, without their prefix."""
-        notes = {f"sim.volcanopy.io/{key}": text for key, text in (said or {}).items()}
+    async def run(
+        self, name: str, node: str = "node-1", annotations: dict[str, str] | None = None, **spec: Any
+    ) -> Json:
+        """Create a bound pod; ``annotations`` are its simulation annotations, without their prefix."""
+        notes = {f"sim.volcanopy.io/{key}": text for key, text in (annotations or {}).items()}
         container = {"name": "main", "image": "busybox", "command": ["true"]}
         body = {
             "apiVersion": "v1",

@@ -28,27 +28,27 @@ def pod(status: Json, **said: str) -> Json:
     }
 
 
-def said(found: Json, *, previous: bool = False) -> list[str]:
+def log_lines(found: Json, *, previous: bool = False) -> list[str]:
     return [line.text for line in lines(found, "c", Stages(), previous=previous)]
 
 
 def test_the_log_of_a_running_container_states_the_simulation_and_its_end() -> None:
-    assert said(pod(RUNNING)) == [
+    assert log_lines(pod(RUNNING)) == [
         "simulated: container c of pod lab/x on node n1 started at 2030-01-01T00:00:00Z",
         'simulated: the command ["sleep", "3"] is not executed; it exits with code 0 after 3s',
     ]
 
 
 def test_the_log_of_an_ended_container_states_how_it_ended() -> None:
-    assert said(pod(ENDED))[-1] == "simulated: ended with exit code 0 at 2030-01-01T00:00:03Z"
+    assert log_lines(pod(ENDED))[-1] == "simulated: ended with exit code 0 at 2030-01-01T00:00:03Z"
 
 
 def test_the_log_is_that_of_the_last_run_while_a_restart_is_waited_for() -> None:
-    assert said(pod(WAITING)) == said(pod(WAITING), previous=True) == said(pod(ENDED))
+    assert log_lines(pod(WAITING)) == log_lines(pod(WAITING), previous=True) == log_lines(pod(ENDED))
 
 
 def test_the_log_of_an_endless_container_states_it() -> None:
-    assert said(pod(RUNNING, duration="forever"))[1].endswith("it runs until it is stopped")
+    assert log_lines(pod(RUNNING, duration="forever"))[1].endswith("it runs until it is stopped")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_lines_may_have_timestamps_and_a_byte_limit() -> None:
 
 async def test_the_log_forecast_matches_the_outcome(kubelet: Rig) -> None:
     """The log that a running pod shows foretells the exit code that it ends with."""
-    await kubelet.run("p", said={"duration": "200ms", "exit-code": "7"})
+    await kubelet.run("p", annotations={"duration": "200ms", "exit-code": "7"})
     running = await kubelet.pod("p", "Running")
     assert lines(running, "main", Stages())[1].text.endswith("it exits with code 7 after 0.2s")
     assert lines(await kubelet.pod("p", "Failed"), "main", Stages())[-1].text.startswith(

@@ -18,7 +18,7 @@ def held(found: Json, kind: str) -> str:
 
 
 async def test_a_pod_has_the_statuses_of_a_real_kubelet(kubelet: Rig) -> None:
-    await kubelet.run("p", said={"duration": "300ms"})
+    await kubelet.run("p", annotations={"duration": "300ms"})
     running = (await kubelet.pod("p", "Running"))["status"]
     assert running["podIPs"] == [{"ip": running["podIP"]}]
     assert running["hostIP"] == "172.16.0.1"
@@ -33,35 +33,35 @@ async def test_a_pod_has_the_statuses_of_a_real_kubelet(kubelet: Rig) -> None:
 async def test_a_pod_lifecycle_takes_two_writes(kubelet: Rig) -> None:
     before = kubelet.kubelet.written
     for number in range(20):
-        await kubelet.run(f"p{number}", said={"duration": "300ms"})
+        await kubelet.run(f"p{number}", annotations={"duration": "300ms"})
     await kubelet.until(PODS, lambda pods: all(pod["status"]["phase"] == "Succeeded" for pod in pods.values()))
     assert kubelet.kubelet.written - before <= 2 * 20
 
 
 async def test_a_slow_start_is_reported_as_container_creating(kubelet: Rig) -> None:
-    await kubelet.run("p", said={"start-delay": "1h"})
+    await kubelet.run("p", annotations={"start-delay": "1h"})
     pods = await kubelet.until(PODS, lambda pods: bool(pods["p"]["status"].get("containerStatuses")))
     assert pods["p"]["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert pods["p"]["status"]["phase"] == "Pending"
 
 
 async def test_a_failing_container_is_restarted_until_it_succeeds(kubelet: Rig) -> None:
-    said = {"duration": "50ms", "exit-code": "1,2,0"}
-    await kubelet.run("p", said=said, restartPolicy="OnFailure")
+    annotations = {"duration": "50ms", "exit-code": "1,2,0"}
+    await kubelet.run("p", annotations=annotations, restartPolicy="OnFailure")
     ended = await kubelet.pod("p", "Succeeded")
     status = ended["status"]["containerStatuses"][0]
     assert (status["restartCount"], status["state"]["terminated"]["exitCode"]) == (2, 0)
 
 
 async def test_an_invalid_annotation_fails_the_pod_and_is_named(kubelet: Rig) -> None:
-    await kubelet.run("p", said={"duration": "a while"})
+    await kubelet.run("p", annotations={"duration": "a while"})
     status = (await kubelet.pod("p", "Failed"))["status"]
     assert status["reason"] == "InvalidAnnotation"
     assert "sim.volcanopy.io/duration: 'a while' is not a duration" in status["message"]
 
 
 async def test_a_changed_annotation_counts_from_then_on(kubelet: Rig) -> None:
-    await kubelet.run("p", said=FOREVER)
+    await kubelet.run("p", annotations=FOREVER)
     await kubelet.pod("p", "Running")
     patch = {"metadata": {"annotations": {"sim.volcanopy.io/duration": "10ms"}}}
     await kubelet.client.patch(PODS, "default", "p", patch)
@@ -70,7 +70,7 @@ async def test_a_changed_annotation_counts_from_then_on(kubelet: Rig) -> None:
 
 async def test_a_deleted_pod_stops_within_its_grace_and_is_gone(kubelet: Rig) -> None:
     """It is seen to have failed before it goes, by the signal that stopped it."""
-    await kubelet.run("p", said=FOREVER)
+    await kubelet.run("p", annotations=FOREVER)
     await kubelet.pod("p", "Running")
     seen: list[Json] = []
 
@@ -87,7 +87,7 @@ async def test_a_deleted_pod_stops_within_its_grace_and_is_gone(kubelet: Rig) ->
 
 async def test_a_pod_that_does_not_stop_in_time_is_killed(kubelet: Rig) -> None:
     """A second deletion shortens the grace period."""
-    await kubelet.run("p", said={**FOREVER, "stop-delay": "1h"})
+    await kubelet.run("p", annotations={**FOREVER, "stop-delay": "1h"})
     await kubelet.pod("p", "Running")
     await kubelet.client.delete(PODS, "default", "p")
     await kubelet.client.delete(PODS, "default", "p", grace=1)
@@ -100,7 +100,7 @@ async def test_a_pod_that_waits_for_its_start_can_be_deleted(kubelet: Rig) -> No
     """Whether or not the deletion comes while the kubelet writes that the pod is being prepared."""
     for number in range(20):
         name = f"p{number}"
-        await kubelet.run(name, said={"start-delay": "1h"})
+        await kubelet.run(name, annotations={"start-delay": "1h"})
         for _ in range(number):
             await asyncio.sleep(0)
         await kubelet.client.delete(PODS, "default", name)
@@ -119,8 +119,8 @@ async def test_pods_on_other_nodes_are_ignored(server: ApiServer) -> None:
 
 async def test_a_restarted_kubelet_continues_running_pods(server: ApiServer) -> None:
     async with rig(server, QUICK, nodes=1) as first:
-        await first.run("long", said=FOREVER)
-        await first.run("short", said={"duration": "400ms"})
+        await first.run("long", annotations=FOREVER)
+        await first.run("short", annotations={"duration": "400ms"})
         before = (await first.pod("long", "Running"))["status"]
         await first.pod("short", "Running")
     async with rig(server, QUICK) as second:
@@ -157,8 +157,8 @@ async def test_a_pod_that_comes_before_its_node_runs_once_the_node_is_there(kube
 
 
 async def test_the_pods_of_a_deleted_node_are_deleted(kubelet: Rig) -> None:
-    await kubelet.run("p", "node-1", said=FOREVER)
-    await kubelet.run("q", "node-2", said=FOREVER)
+    await kubelet.run("p", "node-1", annotations=FOREVER)
+    await kubelet.run("q", "node-2", annotations=FOREVER)
     await kubelet.pod("p", "Running")
     await kubelet.pod("q", "Running")
     await kubelet.kubelet.remove_node("node-1")
@@ -167,7 +167,7 @@ async def test_the_pods_of_a_deleted_node_are_deleted(kubelet: Rig) -> None:
 
 
 async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Rig) -> None:
-    await kubelet.run("p", said=FOREVER)
+    await kubelet.run("p", annotations=FOREVER)
     await kubelet.pod("p", "Running")
     await kubelet.kubelet.fail_node("node-1")
     node = await kubelet.client.get(NODES, None, "node-1")
@@ -184,7 +184,7 @@ async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Ri
 
 
 async def test_conditions_of_others_stay_in_a_pods_status(kubelet: Rig) -> None:
-    await kubelet.run("p", said={"start-delay": "300ms"})
+    await kubelet.run("p", annotations={"start-delay": "300ms"})
     mark = {"type": "example.io/checked", "status": "True"}
     await kubelet.client.patch_status(PODS, "default", "p", {"status": {"conditions": [mark]}}, Patch.STRATEGIC)
     ended = await kubelet.pod("p", "Succeeded")
@@ -192,8 +192,8 @@ async def test_conditions_of_others_stay_in_a_pods_status(kubelet: Rig) -> None:
 
 
 async def test_a_recreated_pod_does_not_inherit_the_state_of_its_predecessor(kubelet: Rig) -> None:
-    await kubelet.run("p", said={"duration": "0s"})
+    await kubelet.run("p", annotations={"duration": "0s"})
     await kubelet.pod("p", "Succeeded")
     await kubelet.client.delete(PODS, "default", "p", grace=0)
-    await kubelet.run("p", said=FOREVER)
+    await kubelet.run("p", annotations=FOREVER)
     await kubelet.pod("p", "Running")

@@ -1,7 +1,7 @@
-"""The worlds of the golden cases of admission, made real: on an API server, with the service at work and kubectl to ask.
+"""The cluster states of the golden cases of admission on an API server, with the running service and kubectl.
 
-A world may be one that admission would not let anybody make (a broken sum to be mended, a queue that holds pods already). So
-it is made by a user whom the webhooks are not asked about; everybody else is judged.
+A state may be one that admission would reject (an exceeded sum, a queue with pods). So it is created by a user whose
+requests skip the webhooks; all others are validated.
 """
 
 import asyncio
@@ -52,14 +52,14 @@ WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityCl
 """The parts of a case that make its world."""
 
 
-class Heard(ClusterCache):
+class NotifyingCache(ClusterCache):
     """What admission has cached, and a notification when it changes."""
 
-    last: "Heard"
+    last: "NotifyingCache"
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
-        Heard.last = self
+        NotifyingCache.last = self
         self.more = asyncio.Event()
         self.copies: dict[str, Reflector[Any]] = {
             "Queue": self.queues,
@@ -111,7 +111,7 @@ class Policies(PolicyFile):
 
 
 @dataclass
-class Printed:
+class KubectlResult:
     """The result of kubectl: exit code, output, the lines of its errors and warnings."""
 
     status: int
@@ -154,11 +154,11 @@ class Stage:
             await self._create(HYPER_NODES, None, one)
         for one in world.get("podGroups", ()):
             await self._create(POD_GROUPS, one["metadata"]["namespace"], one)
-        if (old := made_beforehand(world)) is not None:
+        if (old := existing_object(world)) is not None:
             await self._create(KINDS[old["kind"]], old["metadata"].get("namespace"), old)
         if edits := world.get("edits"):
             await self._write(edits)
-        await Heard.last.until(self._expected)
+        await NotifyingCache.last.until(self._expected)
 
     async def clear(self) -> None:
         """Take the world away."""
@@ -169,7 +169,7 @@ class Stage:
                 continue
             with contextlib.suppress(NotFound):
                 await self.client.delete(kind, namespace, name, grace=0 if kind is NODES else None)
-            if kind.kind in Heard.last.copies:
+            if kind.kind in NotifyingCache.last.copies:
                 self._expected[kind.kind, f"{namespace}/{name}" if namespace else name] = None
         for name in self._noted:
             await self._annotate(name, dict.fromkeys(("scheduling.volcanopy.io/queue-name",)))
@@ -189,7 +189,7 @@ class Stage:
         self._made.append((kind, namespace, name))
         if body.get("status") and kind is not NODES:
             made = await self.client.patch_status(kind, namespace, name, {"status": body["status"]})
-        if kind.kind in Heard.last.copies:
+        if kind.kind in NotifyingCache.last.copies:
             key = f"{namespace}/{name}" if namespace else name
             self._expected[kind.kind, key] = made["metadata"]["resourceVersion"]
         return made
@@ -229,7 +229,7 @@ class Stage:
         """Put an object into a file beside which kubectl is run: ``<name>.json``."""
         (self._folder / f"{name}.json").write_text(json.dumps(body))
 
-    async def kubectl(self, *arguments: str, user: str = "", groups: Sequence[str] = ()) -> Printed:
+    async def kubectl(self, *arguments: str, user: str = "", groups: Sequence[str] = ()) -> KubectlResult:
         """Run kubectl, as a given user."""
         acting = [f"--as={user}", *(f"--as-group={one}" for one in groups)] if user else []
         pipe = asyncio.subprocess.PIPE
@@ -238,10 +238,10 @@ class Stage:
         )
         out, told = await process.communicate()
         assert process.returncode is not None
-        return Printed(process.returncode, out.decode(), told.decode().splitlines())
+        return KubectlResult(process.returncode, out.decode(), told.decode().splitlines())
 
 
-def made_beforehand(case: Json) -> Json | None:
+def existing_object(case: Json) -> Json | None:
     """The object that a case changes or deletes, if it does not stand among the queues of its world."""
     old: Json | None = case.get("old")
     if old is None or (old["kind"] == "Queue" and old["metadata"]["name"] not in OLD_NAMES):
@@ -252,7 +252,7 @@ def made_beforehand(case: Json) -> Json | None:
 @asynccontextmanager
 async def stage(kubeconfig: Path, kubectl: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     """Admission at work on the cluster of a kubeconfig."""
-    monkeypatch.setattr(admission_service, "ClusterCache", Heard)
+    monkeypatch.setattr(admission_service, "ClusterCache", NotifyingCache)
     monkeypatch.setattr(admission_service, "PolicyFile", Policies)
     connection = Connection.load(kubeconfig)
     maker = replace(connection, credentials=Acting(connection.credentials, MAKER, ["system:masters"]))

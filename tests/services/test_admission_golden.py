@@ -11,7 +11,7 @@ import pytest
 from tests.admission.golden_cases import cases, read
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
-from tests.services.golden_cluster import KINDS, WORLD, Printed, Stage, made_beforehand, stage
+from tests.services.golden_cluster import KINDS, WORLD, KubectlResult, Stage, existing_object, stage
 from volcanopy.api import names
 from volcanopy.api.model import Json
 from volcanopy.kube.client.errors import NotFound
@@ -73,7 +73,7 @@ class Case:
     @property
     def world(self) -> str:
         """The key that distinguishes cluster states."""
-        return json.dumps([*(self.said.get(part) for part in WORLD), made_beforehand(self.said)], sort_keys=True)
+        return json.dumps([*(self.said.get(part) for part in WORLD), existing_object(self.said)], sort_keys=True)
 
     @property
     def asking(self) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ async def test_kubectl_prints_the_golden_message(played: Stage) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-async def _ask(played: Stage, batch: Sequence[Case], *options: str) -> Printed:
+async def _ask(played: Stage, batch: Sequence[Case], *options: str) -> KubectlResult:
     first = batch[0]
     for case in batch:
         played.write(case.name, case.object)
@@ -125,7 +125,7 @@ async def _ask(played: Stage, batch: Sequence[Case], *options: str) -> Printed:
     return await played.kubectl(_VERBS[first.operation], *options, *files, user=first.user, groups=first.groups)
 
 
-def _compare(batch: Sequence[Case], printed: Printed) -> None:
+def _compare(batch: Sequence[Case], printed: KubectlResult) -> None:
     first = batch[0]
     if first.alone:
         # A real server looks through the fields of an object in no order.

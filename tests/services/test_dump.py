@@ -45,7 +45,9 @@ tiers:
 NOW = notation.NOW + timedelta(seconds=1, microseconds=1)
 
 
-def known(text: str, loads: dict[str, tuple[float, float]] | None = None, previous: datetime | None = None) -> State:
+def parsed_state(
+    text: str, loads: dict[str, tuple[float, float]] | None = None, previous: datetime | None = None
+) -> State:
     state = State()
     for thing in notation.world(text):
         state.upsert(thing)
@@ -102,9 +104,9 @@ WORLDS = {
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_dump_gives_the_same_plan(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, loads, previous = WORLDS[name]
-    first, second = again(tmp_path, known(text, loads, previous).snapshot(NOW, "s1"), capsys)
+    first, second = again(tmp_path, parsed_state(text, loads, previous).snapshot(NOW, "s1"), capsys)
     assert first == second
-    without, _ = again(tmp_path, known("\n".join(bare(text)), None, None).snapshot(NOW, "s2"), capsys)
+    without, _ = again(tmp_path, parsed_state("\n".join(bare(text)), None, None).snapshot(NOW, "s2"), capsys)
     assert first != without, "what the test is about makes no difference"
 
 
@@ -115,7 +117,7 @@ def bare(text: str) -> Sequence[str]:
 
 def test_gpu_cards_of_assumed_binds_are_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     room = "volcanopy.io/gpu-memory=20 volcanopy.io/gpu-number=2"
-    state = known(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcanopy.io/gpu-memory=6")
+    state = parsed_state(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcanopy.io/gpu-memory=6")
     state.assume(schedule(state.snapshot(NOW), parse(CONFIG, builtin())))
     for thing in notation.world("job b: 1 x cpu=1 volcanopy.io/gpu-memory=6"):
         state.upsert(thing)
@@ -126,7 +128,9 @@ def test_gpu_cards_of_assumed_binds_are_in_the_dump(tmp_path: Path, capsys: pyte
 
 
 def test_evicted_pods_are_marked_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    state = known("class high value=9\nnode n1 cpu=2\njob old min=1: 2 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1")
+    state = parsed_state(
+        "class high value=9\nnode n1 cpu=2\njob old min=1: 2 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1"
+    )
     plan = schedule(state.snapshot(NOW), parse(CONFIG, builtin()))
     assert len(plan.of(Evict)) == 1
     state.assume(plan)
@@ -136,7 +140,7 @@ def test_evicted_pods_are_marked_in_the_dump(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_cycle_is_a_readable_object_of_the_list(tmp_path: Path) -> None:
-    snapshot = known("node n1 cpu=4\nnode n2 cpu=4", {"n1": (1 / 3, 0.1)}, NOW - timedelta(seconds=1)).snapshot(
+    snapshot = parsed_state("node n1 cpu=4\nnode n2 cpu=4", {"n1": (1 / 3, 0.1)}, NOW - timedelta(seconds=1)).snapshot(
         NOW, "s1"
     )
     world = dump(tmp_path, snapshot, Plan(()), [])

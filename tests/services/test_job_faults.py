@@ -23,7 +23,7 @@ from volcanopy.services.controllers.controller_service import JobController, Job
 from volcanopy.services.controllers.effects import JOBS
 
 
-class Weather:
+class RequestFaults:
     """How requests of one process fail: rejected before they are executed, or their response is lost."""
 
     def __init__(self, seed: int, *resources: str) -> None:
@@ -63,7 +63,7 @@ class Weather:
 
 
 async def test_pods_are_created_once_despite_request_faults(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    weather = Weather(3, "pods", "podgroups", "batchjobs/status", "configmaps")
+    weather = RequestFaults(3, "pods", "podgroups", "batchjobs/status", "configmaps")
     weather.over(monkeypatch, cluster)
     async with controller(cluster):
         await cluster.submit("storm", task("a", 40), task("b", 20), plugins={"svc": []}, maxRetry=1)
@@ -80,7 +80,7 @@ async def test_a_restart_replaces_each_pod_once_despite_request_faults(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.ends = ""
-    weather = Weather(4, "pods", "podgroups", "batchjobs/status")
+    weather = RequestFaults(4, "pods", "podgroups", "batchjobs/status")
     weather.over(monkeypatch, cluster)
     async with controller(cluster):
         await cluster.submit("storm", task("a", 20), policies=[{"event": "PodFailed", "action": "RestartJob"}])
@@ -100,14 +100,14 @@ async def by_hand(cluster: Cluster) -> AsyncIterator[tuple[JobController, Client
         pods, groups = Reflector(client, PODS, cluster.namespace), Reflector(client, POD_GROUPS, cluster.namespace)
         jobs = Reflector(client, JOBS, cluster.namespace)
 
-        def told(changes: Any) -> None:
+        def delivered(changes: Any) -> None:
             for change in changes:
                 working.event("DELETED" if change.type is ChangeType.DELETED else "MODIFIED", change.object)
 
         tasks = [
             asyncio.create_task(pods.run(working.cache.pod_changes)),
             asyncio.create_task(groups.run(working.cache.pod_group_changes)),
-            asyncio.create_task(jobs.run(told)),
+            asyncio.create_task(jobs.run(delivered)),
             *(asyncio.create_task(working.work()) for _ in range(4)),
         ]
         try:

@@ -129,7 +129,7 @@ async def test_an_unreachable_server_gives_a_one_line_error() -> None:
 # Following
 
 
-class Patience:
+class ScriptedSource:
     """A source that returns what the test puts in, and waits for it; a problem is raised."""
 
     def __init__(self) -> None:
@@ -163,8 +163,8 @@ class Quick(LoadFollower):
 
 
 @asynccontextmanager
-async def following(config: ConfigFile) -> AsyncIterator[tuple[Store, Patience, Quick]]:
-    store, source = Store(), Patience()
+async def following(config: ConfigFile) -> AsyncIterator[tuple[Store, ScriptedSource, Quick]]:
+    store, source = Store(), ScriptedSource()
     async with Client(Connection("http://127.0.0.1:1")) as client:
         follower = Quick(store, client, config, opener=lambda *_: source)
         task = asyncio.create_task(follower.run())
@@ -272,7 +272,7 @@ async def test_metrics_server_gives_amounts_and_samples_are_averaged(cluster: Cl
     source = MetricsServer(cluster.client, lambda: ROOMS)
     start = datetime(2030, 1, 1, tzinfo=UTC)
 
-    async def tell(cpu: str, memory: str, minutes: int) -> Loads:
+    async def set_usage(cpu: str, memory: str, minutes: int) -> Loads:
         moment = start + timedelta(minutes=minutes)
         said = {"timestamp": moment.isoformat(), "window": "20s", "usage": {"cpu": cpu, "memory": memory}}
         for name in ("n1", "stranger"):
@@ -283,10 +283,10 @@ async def test_metrics_server_gives_amounts_and_samples_are_averaged(cluster: Cl
                 await cluster.client.create(kind, None, body)
         return await source.measure()
 
-    assert await tell("1", "2Gi", 0) == {"n1": (25.0, 25.0, start)}
+    assert await set_usage("1", "2Gi", 0) == {"n1": (25.0, 25.0, start)}
     assert await source.measure() == {"n1": (25.0, 25.0, start)}
-    assert await tell("3", "6Gi", 1) == {"n1": (50.0, 50.0, start + timedelta(minutes=1))}
-    assert await tell("2", "2Gi", 11) == {"n1": (62.5, 50.0, start + timedelta(minutes=11))}
+    assert await set_usage("3", "6Gi", 1) == {"n1": (50.0, 50.0, start + timedelta(minutes=1))}
+    assert await set_usage("2", "2Gi", 11) == {"n1": (62.5, 50.0, start + timedelta(minutes=11))}
 
 
 async def test_a_missing_metrics_server_is_reported(cluster: Cluster) -> None:
@@ -339,12 +339,12 @@ async def test_the_scheduler_avoids_a_busy_node_until_its_load_drops(
     metrics = {"type": "prometheus", "address": prometheus.url, "interval": "100ms"}
     (tmp_path / "conf").write_text(f"{BASE}metrics: {json.dumps(metrics)}\n")
 
-    def tell(cpu: str) -> None:
+    def set_usage(cpu: str) -> None:
         now = datetime.now(UTC).timestamp()
         prometheus.cpu = [{"metric": {"node": "n1"}, "value": [now, cpu]}]
         prometheus.memory = [{"metric": {"node": "n1"}, "value": [now, "10"]}]
 
-    tell("95")
+    set_usage("95")
     await cluster.node("n1")
     stop, ready = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(run(cluster.connection, settings, stop, ready))
@@ -358,7 +358,7 @@ async def test_the_scheduler_avoids_a_busy_node_until_its_load_drops(
 
         await cluster.until(refused, Kind("", "v1", "Event", "events", True, dict))
         assert await cluster.where() == {}
-        tell("20")
+        set_usage("20")
 
         async def bound() -> bool:
             return await cluster.where() == {"a-0": "n1"}

@@ -39,7 +39,7 @@ async def family(cluster: Cluster) -> list[str]:
     return [parent, *children]
 
 
-async def judged(edits: QueueEdits, body: Json) -> bool:
+async def is_allowed(edits: QueueEdits, body: Json) -> bool:
     request = edits.concerns(body)
     assert request is not None
     answer = await edits.judge(body, request, Context(), validate)
@@ -51,7 +51,7 @@ async def test_concurrent_servers_admit_one_of_two_conflicting_changes(cluster: 
     parent, one, other = family
     servers = [QueueEdits(cluster.client, cluster.namespace, lambda: NOW) for _ in range(2)]
     bodies = [raising(one, parent, 7), raising(other, parent, 7)]
-    outcomes = await asyncio.gather(*(judged(server, body) for server, body in zip(servers, bodies, strict=True)))
+    outcomes = await asyncio.gather(*(is_allowed(server, body) for server, body in zip(servers, bodies, strict=True)))
     assert sorted(outcomes) == [False, True]
 
 
@@ -59,7 +59,7 @@ async def test_eight_concurrent_changes_stay_within_the_sum(cluster: Cluster, fa
     """Six cpus are left: of eight new queues of two cpus each, three are let through."""
     servers = [QueueEdits(cluster.client, cluster.namespace, lambda: NOW) for _ in range(4)]
     bodies = [raising(f"n{n}-{cluster.namespace}", family[0], 2, "CREATE") for n in range(8)]
-    outcomes = await asyncio.gather(*(judged(servers[n % 4], body) for n, body in enumerate(bodies)))
+    outcomes = await asyncio.gather(*(is_allowed(servers[n % 4], body) for n, body in enumerate(bodies)))
     assert sum(outcomes) == 3
 
 
@@ -67,18 +67,18 @@ async def test_an_edit_that_was_never_stored_expires(cluster: Cluster, family: l
     parent, one, other = family
     now = NOW
     edits = QueueEdits(cluster.client, cluster.namespace, lambda: now)
-    assert await judged(edits, raising(one, parent, 7))
-    assert not await judged(edits, raising(other, parent, 7))
+    assert await is_allowed(edits, raising(one, parent, 7))
+    assert not await is_allowed(edits, raising(other, parent, 7))
     now += KEPT + timedelta(seconds=1)
-    assert await judged(edits, raising(other, parent, 7))
+    assert await is_allowed(edits, raising(other, parent, 7))
 
 
 async def test_a_stored_edit_is_removed_from_the_record(cluster: Cluster, family: list[str]) -> None:
     parent, one, other = family
     edits = QueueEdits(cluster.client, cluster.namespace, lambda: NOW)
-    assert await judged(edits, raising(one, parent, 4))
+    assert await is_allowed(edits, raising(one, parent, 4))
     await cluster.client.patch(QUEUES.raw, None, one, {"spec": {"deserved": {"cpu": 4}}})
-    assert await judged(edits, raising(other, parent, 6))
+    assert await is_allowed(edits, raising(other, parent, 6))
     page = await cluster.client.get(CONFIG_MAPS, cluster.namespace, PAGE)
     assert one not in page["data"]["edits"]
     assert other in page["data"]["edits"]
@@ -88,7 +88,7 @@ async def test_a_corrupt_record_is_replaced(cluster: Cluster, family: list[str])
     page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PAGE}, "data": {"edits": "[{]"}}
     await cluster.client.create(CONFIG_MAPS, cluster.namespace, page)
     edits = QueueEdits(cluster.client, cluster.namespace, lambda: NOW)
-    assert await judged(edits, raising(family[1], family[0], 8))
+    assert await is_allowed(edits, raising(family[1], family[0], 8))
 
 
 def test_edits_that_do_not_change_the_tree_need_no_record() -> None:

@@ -124,7 +124,7 @@ job c queue=idle phase=Pending min=1 minres.cpu=1: 1 x cpu=1 gated
 """
 
 
-def seen(text: str = WORLD) -> Store:
+def store_of(text: str = WORLD) -> Store:
     store = Store()
     store.take([Change(ChangeType.ADDED, thing) for thing in world(text)])
     return store
@@ -137,7 +137,7 @@ def cycle(store: Store, measures: SchedulerMetrics, actions: str = "enqueue, all
 
 
 def test_queue_metrics_include_children_and_end_with_the_queue() -> None:
-    store = seen()
+    store = store_of()
     measures = SchedulerMetrics(store, now=lambda: NOW)
     with measures.shown():
         cycle(store, measures)
@@ -164,7 +164,7 @@ def test_queue_metrics_include_children_and_end_with_the_queue() -> None:
 
 
 def test_waiting_jobs_are_counted_by_queue_and_gate() -> None:
-    store = seen()
+    store = store_of()
     measures = SchedulerMetrics(store, now=lambda: NOW)
     with measures.shown():
         plan = cycle(store, measures)
@@ -181,7 +181,7 @@ def test_waiting_jobs_are_counted_by_queue_and_gate() -> None:
 
 
 def test_the_parts_of_a_cycle_are_timed() -> None:
-    store, before = seen(), served()
+    store, before = store_of(), served()
     measures = SchedulerMetrics(store, now=lambda: NOW)
     cycle(store, measures)
     grown = served() - before
@@ -195,7 +195,7 @@ def test_the_parts_of_a_cycle_are_timed() -> None:
 
 
 def test_an_admitted_job_reports_its_waiting_time_by_gate() -> None:
-    store = seen("node n1 cpu=1\nqueue q\njob a queue=q min=2: 2 x cpu=1")
+    store = store_of("node n1 cpu=1\nqueue q\njob a queue=q min=2: 2 x cpu=1")
     late = NOW + timedelta(hours=1)
     measures = SchedulerMetrics(store, now=lambda: late)
     cycle(store, measures)
@@ -212,7 +212,7 @@ def test_an_admitted_job_reports_its_waiting_time_by_gate() -> None:
 
 
 def test_a_rejected_bind_is_a_failed_attempt() -> None:
-    store = seen("node n1 cpu=8\njob a min=3: 3 x cpu=1")
+    store = store_of("node n1 cpu=8\njob a min=3: 3 x cpu=1")
     measures, before = SchedulerMetrics(store, now=lambda: NOW), served()
     plan = cycle(store, measures)
     assert len(plan.of(Bind)) == 3
@@ -230,7 +230,7 @@ def test_attempts_and_victims_of_evictions_are_counted() -> None:
     job low min=1: 2 x cpu=1 on=n1
     job vip priority=high min=1: 1 x cpu=1
     """
-    store, before = seen(text), served()
+    store, before = store_of(text), served()
     measures = SchedulerMetrics(store, now=lambda: NOW)
     plan = schedule(store.snapshot(NOW), config("priority, gang, predicates", "allocate, preempt"), None, measures)
     measures.decided(plan)
@@ -290,12 +290,12 @@ async def test_queue_statuses_are_written_up_to_the_root_and_only_on_change(clus
     async with scheduling(cluster, settings, registry, timing=QUICK):
         wanted = {"allocated": {"cpu": "4"}, "waiting": {"cpu": "4"}, "share": "1.00"}
 
-        async def told() -> bool:
+        async def message_written() -> bool:
             found = {one.metadata.name: one.status for one in (await cluster.client.list(QUEUES)).items}
             held = {"cpu": "4", "pods": "4"}
             return all(found[name].allocated == found[name].waiting == held for name in ("dev", "eng", "root"))
 
-        await cluster.until(told, QUEUES)
+        await cluster.until(message_written, QUEUES)
         status = (await cluster.client.get(QUEUES, None, "eng")).status
         assert (status.deserved["cpu"], status.share, status.borrowed) == ("4", wanted["share"], {})
         await counting.more(20)  # whatever else had to be written has been by now

@@ -34,7 +34,7 @@ def job(name: str, phase: str = "", user: User = ANA, queue: str = "q") -> Queue
     )
 
 
-def seen(waiting: WaitingJobs, *things: PodGroup | QueuedJob, gone: bool = False) -> Counter[tuple[str, User]]:
+def counts_after(waiting: WaitingJobs, *things: PodGroup | QueuedJob, gone: bool = False) -> Counter[tuple[str, User]]:
     kind = ChangeType.DELETED if gone else ChangeType.MODIFIED
     for thing in things:
         if isinstance(thing, QueuedJob):
@@ -46,25 +46,25 @@ def seen(waiting: WaitingJobs, *things: PodGroup | QueuedJob, gone: bool = False
 
 def test_a_pod_group_waits_until_it_is_admitted() -> None:
     waiting = WaitingJobs()
-    assert seen(waiting, group("a", "Pending"), group("b", "", BO)) == {("q", ANA): 1, ("q", BO): 1}
-    assert seen(waiting, group("a", "Inqueue")) == {("q", BO): 1}
-    assert seen(waiting, group("b", "", BO), gone=True) == {}
+    assert counts_after(waiting, group("a", "Pending"), group("b", "", BO)) == {("q", ANA): 1, ("q", BO): 1}
+    assert counts_after(waiting, group("a", "Inqueue")) == {("q", BO): 1}
+    assert counts_after(waiting, group("b", "", BO), gone=True) == {}
 
 
 def test_a_job_waits_until_its_pod_group_does_and_is_counted_once() -> None:
     waiting = WaitingJobs()
-    assert seen(waiting, job("a")) == {("q", ANA): 1}
-    assert seen(waiting, group("a-1", "Pending", job="a")) == {("q", ANA): 1}
-    assert seen(waiting, job("a", "Pending")) == {("q", ANA): 1}
-    assert seen(waiting, group("a-1", "Running", job="a")) == {}
-    assert seen(waiting, job("a", "Running"), group("a-1", "Completed", job="a")) == {}
+    assert counts_after(waiting, job("a")) == {("q", ANA): 1}
+    assert counts_after(waiting, group("a-1", "Pending", job="a")) == {("q", ANA): 1}
+    assert counts_after(waiting, job("a", "Pending")) == {("q", ANA): 1}
+    assert counts_after(waiting, group("a-1", "Running", job="a")) == {}
+    assert counts_after(waiting, job("a", "Running"), group("a-1", "Completed", job="a")) == {}
 
 
 def test_a_job_whose_pod_group_is_gone_waits_again_for_another() -> None:
     waiting = WaitingJobs()
-    seen(waiting, group("a-1", "Running", job="a"), job("a", "Pending"))
-    assert seen(waiting, group("a-1", "Running", job="a"), gone=True) == {("q", ANA): 1}
-    assert seen(waiting, job("a", "Pending"), gone=True) == {}
+    counts_after(waiting, group("a-1", "Running", job="a"), job("a", "Pending"))
+    assert counts_after(waiting, group("a-1", "Running", job="a"), gone=True) == {("q", ANA): 1}
+    assert counts_after(waiting, job("a", "Pending"), gone=True) == {}
 
 
 def test_cached_objects_have_their_submitter() -> None:
@@ -85,13 +85,13 @@ def test_the_count_equals_a_recount_after_any_events(seed: int) -> None:
                 f"g{name}", dice.choice(["", "Pending", "Inqueue", "Running"]), user, queue, dice.choice("abc ")
             )
             gone = not dice.randint(0, 3)
-            seen(waiting, groups.pop(one.metadata.key, one) if gone else one, gone=gone)
+            counts_after(waiting, groups.pop(one.metadata.key, one) if gone else one, gone=gone)
             if not gone:
                 groups[one.metadata.key] = one
         else:
             other = job(name, dice.choice(["", "Pending", "Running", "Completed"]), user, queue)
             gone = not dice.randint(0, 3)
-            seen(waiting, jobs.pop(other.metadata.key, other) if gone else other, gone=gone)
+            counts_after(waiting, jobs.pop(other.metadata.key, other) if gone else other, gone=gone)
             if not gone:
                 jobs[other.metadata.key] = other
     owned = {f"team/{owner.name}" for one in groups.values() for owner in one.metadata.owner_references}

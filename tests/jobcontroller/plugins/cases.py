@@ -85,7 +85,7 @@ CASES: dict[str, Json] = {
 }
 
 
-def at_work(manifest: Json, registry: Registry = JOB_PLUGINS) -> Sequence[JobPlugin[Any]]:
+def active_plugins(manifest: Json, registry: Registry = JOB_PLUGINS) -> Sequence[JobPlugin[Any]]:
     """The plugins of a job."""
     return plugins_of(BatchJob.read(manifest), registry)
 
@@ -102,7 +102,7 @@ def pods(manifest: Json, registry: Registry = JOB_PLUGINS) -> dict[str, Json]:
 
 def objects(manifest: Json, registry: Registry = JOB_PLUGINS) -> dict[str, Json]:
     """All objects of a job's plugins, by ``Kind/name``."""
-    made = [needed.manifest for plugin in at_work(manifest, registry) for needed in plugin.objects()]
+    made = [needed.manifest for plugin in active_plugins(manifest, registry) for needed in plugin.objects()]
     return {f"{one['kind']}/{one['metadata']['name']}": one for one in made}
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import pytest
 
-from tests.jobcontroller.plugins.cases import at_work, named
+from tests.jobcontroller.plugins.cases import active_plugins, named
 from tests.jobcontroller.world import Json, World, job, task
 from volcanopy.api.batch import BatchJob
 from volcanopy.jobcontroller.plugins.plugin import (
@@ -74,7 +74,7 @@ def test_plugins_see_a_pod_in_a_fixed_order() -> None:
     """hcclrank is the last: it takes up the rank that pytorch gives."""
     backwards: dict[str, list[str]] = {name: [] for name in reversed(list(JOB_PLUGINS))}
     tasks = named("master", 1), named("worker", 1, "worker"), named("head", 1, "head")
-    assert [plugin.name for plugin in at_work(job(*tasks, plugins=backwards))] == list(JOB_PLUGINS)
+    assert [plugin.name for plugin in active_plugins(job(*tasks, plugins=backwards))] == list(JOB_PLUGINS)
     assert list(JOB_PLUGINS)[:3] == ["env", "svc", "ssh"]
     assert list(JOB_PLUGINS)[-1] == "hcclrank"
 
@@ -96,11 +96,11 @@ def test_plugins_see_a_pod_in_a_fixed_order() -> None:
 )
 def test_a_plugin_enables_its_dependencies(name: str, brings: set[str]) -> None:
     tasks = named("master", 1), named("worker", 1, "worker"), named("head", 1, "head")
-    assert {plugin.name for plugin in at_work(job(*tasks, plugins={name: []}))} == {name} | brings
+    assert {plugin.name for plugin in active_plugins(job(*tasks, plugins={name: []}))} == {name} | brings
 
 
 def test_an_enabled_dependency_keeps_the_arguments_of_the_job() -> None:
-    found = at_work(job(named("master", 1), plugins={"mpi": [], "ssh": ["--ssh-port=2022"]}))
+    found = active_plugins(job(named("master", 1), plugins={"mpi": [], "ssh": ["--ssh-port=2022"]}))
     assert next(plugin for plugin in found if plugin.name == "ssh").arguments.ssh_port == 2022
 
 
@@ -183,14 +183,14 @@ def test_an_unsupported_job_in_the_store_waits_with_a_reason() -> None:
     assert world.message.startswith('Not found: task "master"')
 
 
-class Told(Arguments):
+class MessageArguments(Arguments):
     """Arguments of a plugin that others have written."""
 
     leader: Annotated[str, Role()] = "leader"
     """Who leads."""
 
 
-class Base(JobPlugin[Told]):
+class Base(JobPlugin[MessageArguments]):
     """One that others derive theirs from."""
 
     name = "base"

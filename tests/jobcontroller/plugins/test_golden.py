@@ -1,6 +1,6 @@
 """The pods and objects of the plugins, and their reference, equal the golden files.
 
-``python -m tests.jobcontroller.plugins.writing`` writes the files anew: look at the difference before it is kept.
+``python -m tests.jobcontroller.plugins.writing`` rewrites the files: review the difference.
 """
 
 import pytest

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.jobcontroller.plugins.cases import CASES, at_work, objects, pods
+from tests.jobcontroller.plugins.cases import CASES, active_plugins, objects, pods
 from tests.jobcontroller.world import Json
 from volcanopy.jobcontroller.plugins.plugin import Arguments, JobPlugin, Role
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
@@ -126,7 +126,7 @@ def _additions(name: str) -> Iterator[str]:
     job = CASES[name]
     before, after = pods(job | {"spec": job["spec"] | {"plugins": {}}}), pods(job, bare)
     found = {what: "" for one in after for what in _differences(before[one], after[one])}
-    for needed in (needed.manifest for plugin in at_work(job, bare) for needed in plugin.objects()):
+    for needed in (needed.manifest for plugin in active_plugins(job, bare) for needed in plugin.objects()):
         found[f"{needed['kind']} `{re.sub(r'^job', '<job>', needed['metadata']['name'])}`"] = ""
     yield from (f"- {what}" for what in found)
 

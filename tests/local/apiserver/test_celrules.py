@@ -85,27 +85,27 @@ def test_a_failed_rule_without_a_message_shows_its_expression() -> None:
 
 
 def test_the_message_expression_precedes_the_message() -> None:
-    said = judge("self > 3", NUMBER, 2, message="too small", messageExpression="'only ' + string(self)")
-    assert said == "spec: Invalid value: 2: only 2"
+    expected_error = judge("self > 3", NUMBER, 2, message="too small", messageExpression="'only ' + string(self)")
+    assert expected_error == "spec: Invalid value: 2: only 2"
     broken = judge("self > 3", NUMBER, 2, message="too small", messageExpression="'only ' + string(self / 0)")
     assert broken == "spec: Invalid value: 2: too small"
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "expected_error"),
     [
         ("FieldValueRequired", "spec.name: Required value: why"),
         ("FieldValueForbidden", "spec.name: Forbidden: why"),
         ("FieldValueInvalid", "spec.name: Invalid value: why"),
     ],
 )
-def test_reason_and_field_path_are_used_in_the_error(reason: str, said: str) -> None:
+def test_reason_and_field_path_are_used_in_the_error(reason: str, expected_error: str) -> None:
     schema = {"type": "object", "properties": {"name": TEXT}}
-    assert judge("has(self.name)", schema, {}, reason=reason, message="why", fieldPath=".name") == said
+    assert judge("has(self.name)", schema, {}, reason=reason, message="why", fieldPath=".name") == expected_error
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "expected_error"),
     [
         ("self.items[3].name == 'a'", "index out of bounds: 3 evaluating rule"),
         ("self.missing == 'a'", "no such key: missing evaluating rule"),
@@ -113,12 +113,12 @@ def test_reason_and_field_path_are_used_in_the_error(reason: str, said: str) -> 
         ("self.n + 'a' == 'b'", "no such overload"),
     ],
 )
-def test_a_rule_that_cannot_be_evaluated_is_an_error_not_a_pass(rule: str, said: str) -> None:
+def test_a_rule_that_cannot_be_evaluated_is_an_error_not_a_pass(rule: str, expected_error: str) -> None:
     schema = {
         "type": "object",
         "properties": {"items": {"type": "array", "items": {"type": "object"}}, "n": NUMBER, "missing": TEXT},
     }
-    assert said in (judge(rule, schema, {"items": [], "n": 1}) or "")
+    assert expected_error in (judge(rule, schema, {"items": [], "n": 1}) or "")
 
 
 def test_a_rule_that_does_not_compile_is_rejected_with_its_text() -> None:

@@ -50,15 +50,15 @@ def test_unknown_fields_are_named_with_their_paths() -> None:
 def test_the_schema_in_a_crd_is_checked_in_depth_and_its_values_are_free() -> None:
     schema = {"type": "object", "properties": {"$ref": {"type": "string", "default": {"any": 1}, "typ": "x"}}}
     crd = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
-    said = DEFINITIONS.unknown_fields("apiextensions.k8s.io", "v1", "CustomResourceDefinition", crd)
-    assert said == ["spec.versions[0].schema.openAPIV3Schema.properties.$ref.typ"]
+    expected_error = DEFINITIONS.unknown_fields("apiextensions.k8s.io", "v1", "CustomResourceDefinition", crd)
+    assert expected_error == ["spec.versions[0].schema.openAPIV3Schema.properties.$ref.typ"]
 
 
 GO = "json: cannot unmarshal"
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "expected_error"),
     [
         (pod(containers={}), f"{GO} object into Go struct field PodSpec.spec.containers of type []v1.Container"),
         (
@@ -81,8 +81,8 @@ GO = "json: cannot unmarshal"
         ),
     ],
 )
-def test_decoding_errors_have_the_messages_of_go(wrong: dict[str, Any], said: str) -> None:
-    assert DEFINITIONS.type_errors("", "v1", "Pod", wrong) == [said]
+def test_decoding_errors_have_the_messages_of_go(wrong: dict[str, Any], expected_error: str) -> None:
+    assert DEFINITIONS.type_errors("", "v1", "Pod", wrong) == [expected_error]
 
 
 def test_decodable_values_have_no_errors() -> None:

@@ -97,7 +97,7 @@ def test_times_and_int_or_string() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "expected_error"),
     [
         (b"{}", "does not start with the Kubernetes protobuf magic number"),
         (body("x/v1", "Strange"), "x/v1 Strange is not accepted as protobuf: send it as application/json"),
@@ -108,8 +108,8 @@ def test_times_and_int_or_string() -> None:
         (b"k8s\0\x0d", "wire type 5 is not used by Kubernetes"),
     ],
 )
-def test_undecodable_bodies_are_rejected(sent: bytes, said: str) -> None:
-    with pytest.raises(ProtobufError, match=said):
+def test_undecodable_bodies_are_rejected(sent: bytes, expected_error: str) -> None:
+    with pytest.raises(ProtobufError, match=expected_error):
         decode(sent)
 
 

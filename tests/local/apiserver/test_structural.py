@@ -34,7 +34,7 @@ def faults(spec_schema: dict[str, Any], spec: Any, old: Any = None) -> list[str]
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "said"),
+    ("schema", "value", "expected_error"),
     [
         ({"type": "integer", "minimum": 0}, -1, "Invalid value: -1: spec in body should be greater than or equal to 0"),
         (
@@ -79,8 +79,10 @@ def faults(spec_schema: dict[str, Any], spec: Any, old: Any = None) -> list[str]
         ),
     ],
 )
-def test_an_invalid_value_has_the_message_of_the_real_server(schema: dict[str, Any], value: Any, said: str) -> None:
-    assert faults(schema, value) == [f"spec: {said}"]
+def test_an_invalid_value_has_the_message_of_the_real_server(
+    schema: dict[str, Any], value: Any, expected_error: str
+) -> None:
+    assert faults(schema, value) == [f"spec: {expected_error}"]
 
 
 def test_a_fraction_is_no_integer() -> None:
@@ -129,10 +131,10 @@ def test_duplicate_entries_of_maps_and_sets_are_named_once() -> None:
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["name"],
     }
-    said = faults(
+    expected_error = faults(
         {"type": "object", "properties": {"tasks": keyed}}, {"tasks": [{"name": "a"}, {"name": "a"}, {"name": "a"}]}
     )
-    assert said == ['spec.tasks[1]: Duplicate value: {"name":"a"}']
+    assert expected_error == ['spec.tasks[1]: Duplicate value: {"name":"a"}']
     assert faults({"type": "array", "x-kubernetes-list-type": "set"}, ["x", "y", "x"]) == [
         'spec[2]: Duplicate value: "x"'
     ]
@@ -148,8 +150,8 @@ def test_one_of_any_of_and_all_of_are_validated() -> None:
     assert faults({"type": "integer", "not": {"minimum": 5}}, 7) == [
         '<nil>: Invalid value: "": "spec" must not validate the schema (not)'
     ]
-    said = faults({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {})
-    assert said == [
+    expected_error = faults({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {})
+    assert expected_error == [
         '<nil>: Invalid value: "": "spec" must validate at least one schema (anyOf)',
         "spec.a: Required value",
     ]
@@ -185,8 +187,10 @@ def test_rules_are_not_evaluated_on_an_object_of_the_wrong_type() -> None:
 
 
 def test_a_rule_with_an_evaluation_error_is_reported() -> None:
-    said = faults(WORKLOAD, {"tasks": []})
-    assert said == ['spec: Invalid value: "object": no such key: min evaluating rule: min is above the replicas']
+    expected_error = faults(WORKLOAD, {"tasks": []})
+    assert expected_error == [
+        'spec: Invalid value: "object": no such key: min evaluating rule: min is above the replicas'
+    ]
 
 
 def test_a_transition_rule_compares_with_the_old_object() -> None:
