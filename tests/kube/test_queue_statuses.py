@@ -61,3 +61,14 @@ async def test_changes_caused_by_others_are_written_later(cluster: Cluster) -> N
 
         await cluster.until(shown, QUEUES)
         assert rig.script.count("patch", "queues") == 1
+
+
+async def test_counts_of_the_queue_controller_are_not_overwritten(cluster: Cluster, rig: Rig) -> None:
+    counts = {"pending": 1, "running": 2, "completed": 3, "jobs": 4}
+    await cluster.client.patch_status(QUEUES, None, "default", {"status": counts})
+    await rig.see()
+    await rig.apply(WHOLE)
+    assert await rig.applier.finish(5)
+    status = (await cluster.client.get(QUEUES, None, "default")).status
+    assert (status.pending, status.running, status.completed, status.jobs) == (1, 2, 3, 4)
+    assert status.share == "2.67"

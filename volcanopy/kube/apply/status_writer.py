@@ -192,8 +192,9 @@ class QueueStatusWriter:
             queue, expected = context.store.queues.get(name), context.store.expected_queue(name)
             if queue is None or expected is None:
                 return
-            # The state may have been set since the decision and must not be overwritten.
-            status = replace(expected, state=queue.status.state or expected.state)
+            # The controller may have set state and counts since the decision: they must not be overwritten.
+            status = statuses.with_scheduler_fields(queue.status, expected)
+            status = replace(status, state=queue.status.state or expected.state)
             patch = statuses.status_patch(queue.status, status)
             if patch:
                 body = {"metadata": {"uid": queue.metadata.uid}, "status": patch}

@@ -124,6 +124,22 @@ def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus
     )
 
 
+def with_scheduler_fields(status: core.QueueStatus, expected: core.QueueStatus) -> core.QueueStatus:
+    """Return the observed status with the fields that the scheduler writes from the expected one.
+
+    State and counts are written by the queue controller.
+    """
+    return msgspec.structs.replace(
+        status,
+        allocated=expected.allocated,
+        deserved=expected.deserved,
+        guaranteed=expected.guaranteed,
+        borrowed=expected.borrowed,
+        waiting=expected.waiting,
+        share=expected.share,
+    )
+
+
 def status_patch(before: msgspec.Struct, after: msgspec.Struct) -> Json:
     """Return the merge patch from one status to another, empty when they are equal."""
     return merge_patch(msgspec.to_builtins(before), msgspec.to_builtins(after))

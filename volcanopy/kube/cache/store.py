@@ -302,8 +302,9 @@ class Store:
             del self._expected_queues[name]
             expected = None
         before = self.state.queues.get(name)
-        # The state of a queue is set by others as well: only the scheduler's own fields are expected.
-        now = queue if expected is None else replace(queue, status=replace(expected.status, state=queue.status.state))
+        now = queue
+        if expected is not None:
+            now = replace(queue, status=statuses.with_scheduler_fields(queue.status, expected.status))
         self.state.upsert(now)
         return (
             before is None
