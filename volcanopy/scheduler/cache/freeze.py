@@ -224,27 +224,12 @@ def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTabl
 
 
 def _task_table(state: "State", rank: Index) -> TaskTable:
-    copy = state.tasks.copy
-    node, nominated = rank[copy("node")], rank[copy("nominated")]
-    for column in (node, nominated):
-        column.setflags(write=False)
+    columns: dict[str, Any] = {name: state.tasks.copy(name) for name in TASK_COLUMNS}
+    for name in ("node", "nominated"):
+        columns[name] = rank[columns[name]]
+        columns[name].setflags(write=False)
     return TaskTable(
-        keys=copy("keys"),
-        pods=copy("pods"),
-        status=copy("status"),
-        job=copy("job"),
-        role=copy("role"),
-        shape=copy("shape"),
-        node=node,
-        nominated=nominated,
-        priority=copy("priority"),
-        created=copy("created"),
-        started=copy("started"),
-        runtime=copy("runtime"),
-        ordinal=copy("ordinal"),
-        preemptable=copy("preemptable"),
-        gated=copy("gated"),
-        mark=copy("mark"),
+        **columns,
         marks=tuple(state.marks.all),
         selectors=tuple(rows.mask(state.tasks.size) for rows in state.matches),
         hints=state.tasks.rows,
@@ -263,32 +248,13 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
 
 
 def _job_table(state: "State") -> JobTable:
-    copy, size = state.jobs.copy, state.jobs.size
-    roles: list[tuple[int, ...]] = [()] * size
+    copy = state.jobs.copy
+    columns: dict[str, Any] = {name: copy(name) for name in (*JOB_COLUMNS, "counts", "reported") if name != "tasks"}
+    columns |= {name: Columns(state.axis, copy(name)) for name in ("allocated", "pending", "min_resources")}
+    roles: list[tuple[int, ...]] = [()] * state.jobs.size
     for job, known in state.job_roles.items():
         roles[job] = tuple(known.values())
-    return JobTable(
-        keys=copy("keys"),
-        groups=copy("groups"),
-        queue=copy("queue"),
-        priority=copy("priority"),
-        min_available=copy("min_available"),
-        created=copy("created"),
-        phase=copy("phase"),
-        counts=copy("counts"),
-        best_effort=copy("best_effort"),
-        allocated=Columns(state.axis, copy("allocated")),
-        pending=Columns(state.axis, copy("pending")),
-        min_resources=Columns(state.axis, copy("min_resources")),
-        has_min_resources=copy("has_min_resources"),
-        preemptable=copy("preemptable"),
-        roles=tuple(roles),
-        reported=copy("reported"),
-        unschedulable=copy("unschedulable"),
-        structured=copy("structured"),
-        submitter=copy("submitter"),
-        submitters=state.submitters.all,
-    )
+    return JobTable(**columns, roles=tuple(roles), submitters=state.submitters.all)
 
 
 def _role_table(state: "State") -> RoleTable:
