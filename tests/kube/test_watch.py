@@ -40,7 +40,7 @@ async def test_an_empty_cluster_is_synced_too(client: Client, time: FakeTime) ->
         assert follower.batches == 0
 
 
-async def test_selectors_and_bookmarks_are_asked_for(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_selectors_and_bookmarks_are_sent(client: Client, server: FaultyServer, time: FakeTime) -> None:
     async with following(
         client, time, "ns", label_selector="a in (b,c)", field_selector="spec.nodeName=", watch_timeout=(60, 60)
     ) as (_, follower):

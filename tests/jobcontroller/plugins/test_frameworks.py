@@ -50,7 +50,7 @@ def test_torch_meets_at_a_master_whose_host_name_is_fixed() -> None:
     assert torch_env(environment(made["job-worker-0"])).address == "lead.net" == own_address(made["job-master-0"])
 
 
-def test_torch_refuses_a_pod_that_has_no_rank() -> None:
+def test_torch_rejects_a_pod_without_a_rank() -> None:
     """A pod that is neither master nor worker knows where they meet, and takes no part."""
     watcher = environment(pods(CASES["pytorch-arguments"])["job-watcher-0"])
     assert watcher["MASTER_ADDR"] == "job-first-0.job"
