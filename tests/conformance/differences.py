@@ -1,4 +1,4 @@
-"""The scenarios that we decide otherwise on purpose: read from the document that says so to people."""
+"""Scenarios with intentionally different decisions, read from the document that lists them."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Single functions of plugins, asked on the worlds of another system, beside what it answered."""
+"""Conformance of single plugin functions: scenarios of another system with its expected results."""
 
 import json
 from collections import Counter
@@ -26,7 +26,7 @@ NOON = NOW.replace(hour=12)
 
 
 def session(scenario: Scenario, **loads: tuple[float, float, Any]) -> Session:
-    """The scenario's world at noon, with the measured load of nodes; the cycle before was a day ago."""
+    """Return a session at noon with the measured load of nodes; the previous cycle was a day before."""
     state = scenario.state()
     state.snapshot(NOON - timedelta(days=1), "before")
     if loads:
@@ -35,7 +35,7 @@ def session(scenario: Scenario, **loads: tuple[float, float, Any]) -> Session:
 
 
 def said(scenario: Scenario) -> Any:
-    """What the other system answered."""
+    """Return the expected result."""
     return scenario.expected.get("other") or {}
 
 
@@ -64,7 +64,7 @@ def of_groups_of_nodes(scenario: Scenario) -> Iterator[str]:
 
 
 def of_admission(scenario: Scenario) -> Iterator[str]:
-    """``expectedEnqueueAble``: whether the job that is not admitted yet may be."""
+    """``expectedEnqueueAble``: whether the pending job may be admitted."""
     asked = session(scenario)
     jobs = [job for job in asked.jobs() if job.phase != "Inqueue"] or asked.jobs()
     permitted = asked.hooks.job_enqueueable(jobs[0]).value >= 0
@@ -73,7 +73,7 @@ def of_admission(scenario: Scenario) -> Iterator[str]:
 
 
 def of_zones(scenario: Scenario) -> Iterator[str]:
-    """``predicatedExpected`` names the nodes that let the task in, ``want`` counts those who must leave."""
+    """``predicatedExpected`` names the feasible nodes, ``want`` counts the victims."""
     asked = session(scenario)
     if "want" in said(scenario):
         running = np.flatnonzero(asked.ledger.node >= 0)
@@ -107,7 +107,7 @@ def of_loads(scenario: Scenario) -> Iterator[str]:
 
 
 def of_waiting_times(scenario: Scenario) -> Iterator[str]:
-    """``expectedOrder``: whether a job that says nothing comes before one that may wait for an hour."""
+    """``expectedOrder``: whether a job without a waiting time comes before one with an hour."""
     state = State()
     for thing in world("job left:\njob right note.volcanopy.io/sla-waiting-time=1h:"):
         state.upsert(thing)
@@ -138,7 +138,7 @@ def of_shares(scenario: Scenario) -> Iterator[str]:
 
 
 def of_arguments(scenario: Scenario) -> Iterator[str]:
-    """What the file says of an action reaches it."""
+    """Check that the arguments of an action in the file reach it."""
     config: SchedulerConfig = scenario.config()
     for entry in scenario.said["config"]["configurations"]:
         if config.action_arguments[entry["name"]] != entry["arguments"]:

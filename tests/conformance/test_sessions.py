@@ -1,4 +1,4 @@
-"""What we decide on the worlds of another system, beside what it decided."""
+"""Conformance of sessions: scenarios of another system with its decisions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def decide(scenario: Scenario) -> tuple[Session, Plan]:
 
 
 def disagreements(scenario: Scenario) -> Iterator[str]:
-    """Where our verdict is another, a line each."""
+    """Return the differences between our decisions and the expected ones, one line each."""
     session, plan = decide(scenario)
     said = scenario.expected
     # Nobody makes or binds volumes in these worlds: a bind that first waits for some never came to the server there.

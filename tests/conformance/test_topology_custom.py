@@ -1,4 +1,4 @@
-"""How near and how full nodes are in a network: our scores beside those of another system on its own worlds."""
+"""Conformance of topology scores: scenarios of another system with its scores."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ if not ASKED:
 
 
 def disagreements(scenario: Scenario) -> Iterator[str]:
-    """Where our score is another, a line each; theirs are cut off after a digit."""
+    """Return the differences of scores, one line each; the expected scores are truncated to one digit."""
     session = Session(scenario.snapshot(), scenario.config())
     said = scenario.expected["other"]
     pending = np.flatnonzero(session.snapshot.tasks.status == Status.PENDING).tolist()

@@ -1,7 +1,7 @@
-"""Worlds of another system and its verdicts on them, read from a folder that may or may not be there.
+"""Scenarios of another system with its decisions, read from an optional folder.
 
-Each file is a list of scenarios: Kubernetes objects, a configuration, the actions to run in one session, and what came of
-it. The folder is named by the environment variable VOLCANOPY_CONFORMANCE; without it, it is looked for beside the
+Each file is a list of scenarios: Kubernetes objects, a configuration, the actions to run in one session, and the
+expected result. The folder is named by the environment variable VOLCANOPY_CONFORMANCE; without it, it is looked for beside the
 checkout.
 """
 
@@ -49,14 +49,14 @@ _SWITCH = {name.removeprefix("enabled").removeprefix("enable").lower(): name for
 
 @dataclass(frozen=True)
 class Scenario:
-    """One world with its verdict."""
+    """A world with its expected result."""
 
     file: str
     said: Mapping[str, Any] = field(repr=False)
 
     @property
     def name(self) -> str:
-        """What tells it from all others."""
+        """The unique name of the scenario."""
         return f"{self.file}:{self.said['line']} {self.said['name']}"
 
     @property
@@ -66,19 +66,19 @@ class Scenario:
 
     @property
     def expected(self) -> Mapping[str, Any]:
-        """The verdict."""
+        """The expected result."""
         verdict: Mapping[str, Any] = self.said["expect"]
         return verdict
 
     def state(self) -> State:
-        """The state after all objects were fed."""
+        """Return the state with all objects of the scenario."""
         state = State()
         for thing in self.objects():
             state.upsert(thing)
         return state
 
     def snapshot(self) -> Snapshot:
-        """The world as the scheduler sees it."""
+        """Return the snapshot of the scenario."""
         return self.state().snapshot(NOW, "conformance")
 
     def objects(self) -> Iterator[Object]:
@@ -108,13 +108,13 @@ class Scenario:
 
 
 def plugin_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A plugin of a scenario as the configuration file says it: switches that it does not name are off."""
+    """Return the configuration entry of a plugin; switches that the scenario does not name are off."""
     on = {_SWITCH[flag.lower()]: value for flag, value in entry["enabled"].items()}
     return {"name": entry["name"], "arguments": entry.get("arguments") or {}, **dict.fromkeys(SWITCHES, False), **on}
 
 
 def _absolute(thing: Any) -> Any:
-    """The same with moments relative to now as moments."""
+    """Return the value with times relative to now replaced by absolute times."""
     if isinstance(thing, dict):
         if thing.keys() == {"nowPlusSeconds"}:
             return (NOW + timedelta(seconds=thing["nowPlusSeconds"])).isoformat()
@@ -123,7 +123,7 @@ def _absolute(thing: Any) -> Any:
 
 
 def scenarios(kind: str) -> list[Scenario]:
-    """All scenarios of a kind; none where the folder is not there."""
+    """Return all scenarios of a kind; none if the folder does not exist."""
     found = [
         Scenario(path.stem, said)
         for path in sorted(FOLDER.glob("*.json"))

@@ -1,4 +1,4 @@
-"""A cluster that is always full, on a virtual clock: jobs arrive in every busy queue, run for a while, and end."""
+"""Simulation of a full cluster on a virtual clock: jobs arrive in every busy queue, run for a while, and end."""
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -18,7 +18,7 @@ BACKLOG = 15
 
 
 class LongRun:
-    """Ticks of a cluster with queues; what each holds is summed up."""
+    """A cluster with queues; sums the allocation of each queue over ticks."""
 
     def __init__(self, text: str, config: SchedulerConfig, busy: Collection[str], seed: int = 1) -> None:
         """``busy`` are the queues in which jobs arrive."""
@@ -35,7 +35,7 @@ class LongRun:
         self.held: dict[str, int] = {}
 
     def run(self, ticks: int, settling: int = 0) -> Mapping[str, float]:
-        """Let time pass; the part of all cpus held that each queue held on average, after the first ``settling`` ticks."""
+        """Run ticks; return the average part of allocated cpus per queue, after the first ``settling`` ticks."""
         sums: dict[str, int] = {}
         for number in range(ticks):
             self._end()
@@ -47,8 +47,8 @@ class LongRun:
         total = sum(sums.values())
         return {queue: held / total for queue, held in sums.items()}
 
-    def leave(self, queue: str) -> None:
-        """Nothing arrives in a queue any more, and what waits there goes away."""
+    def stop_arrivals(self, queue: str) -> None:
+        """Stop arrivals in a queue and delete its waiting jobs."""
         self.busy.discard(queue)
         for name in self._waiting.pop(queue, set()):
             group, pods = self._groups.pop(name)

@@ -1,4 +1,4 @@
-"""What holds in every world, as functions from a case to what is wrong with it: nothing, if all is well."""
+"""Properties of scheduling in every world, as functions that return the violations of a case."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -25,14 +25,14 @@ from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, world
 from volcanopy.testing.random_worlds import Case
 
-REST = 5
-"""In at most so many cycles a world in which nothing happens comes to rest; what was leaving leaves after the first.
+STABLE_AFTER = 5
+"""The number of cycles after which plans are empty if nothing else changes; victims terminate after the first.
 
-A cycle in which pods leave whose number a disruption budget rations is not counted: the next one may let more of them go.
+A cycle with evictions under a disruption budget does not count: the next may evict more of its pods.
 """
 
-LATE = "comes to rest late"
-"""What is said of a world that takes longer: jobs of several queues that take turns in having their claims met."""
+LATE = "becomes stable late"
+"""The message for a world that takes longer: jobs of several queues that reclaim one after the other."""
 
 
 def seen(objects: Iterable[Object]) -> Snapshot:
@@ -58,26 +58,26 @@ def _objects(text: str) -> list[Object]:
 
 @lru_cache(maxsize=2)
 def _decided(case: Case) -> tuple[Snapshot, Plan]:
-    """The world as it was written, and the plan for it: several properties begin with them."""
+    """Return the snapshot of a case and its plan, which several properties use."""
     snapshot = seen(_objects(case.world))
     return snapshot, schedule(snapshot, _config(case.document))
 
 
-def sound(case: Case, dice: Random) -> list[str]:
-    """No plan does what no plan may do."""
+def valid_plans(case: Case, rng: Random) -> list[str]:
+    """Plans violate no invariant."""
     snapshot, plan = _decided(case)
     return violations(snapshot, plan, enforced_invariants(_config(case.document)))
 
 
-def orderless(case: Case, dice: Random) -> list[str]:
-    """The order in which objects arrive does not matter, nor is anything left to chance."""
+def order_independence(case: Case, rng: Random) -> list[str]:
+    """Plans do not depend on the order of objects and are deterministic."""
     config, shuffled = _config(case.document), _objects(case.world)
-    dice.shuffle(shuffled)
+    rng.shuffle(shuffled)
     return _differences(_decided(case)[1], schedule(seen(shuffled), config))
 
 
-def twinned(case: Case, dice: Random) -> list[str]:
-    """What is decided with all nodes at once is what is decided node by node."""
+def equality_with_reference(case: Case, rng: Random) -> list[str]:
+    """Vectorised placement equals placement node by node."""
     config, (snapshot, plan) = _config(case.document), _decided(case)
     session = Session(snapshot, config)
     session.placement = placement.OneByOne(session.ledger, session.hooks)
@@ -88,42 +88,44 @@ def twinned(case: Case, dice: Random) -> list[str]:
     return _differences(plan, Plan(tuple(close(session))))
 
 
-def resting(case: Case, dice: Random) -> list[str]:
-    """With nothing arriving and nothing ending, cycles come to rest; each of their plans is sound, every eviction pays.
+def stability(case: Case, rng: Random) -> list[str]:
+    """Without other changes plans become empty; each plan is valid, and every preemptor is bound.
 
-    Victims vanish, or are made anew by their controllers. ``shuffle`` stays out: moving things once in a while is its purpose.
+    Victims are deleted, or created again by their controllers. ``shuffle`` is left out, because it evicts periodically.
     """
     config = _without_shuffle(_config(case.document))
-    simulation = Simulation(_objects(case.world), config, replaced=bool(dice.randint(0, 1)))
-    promised, owed = enforced_invariants(config), dict[str, str]()
+    simulation = Simulation(_objects(case.world), config, replaced=bool(rng.randint(0, 1)))
+    enforced, expected = enforced_invariants(config), dict[str, str]()
     plans: list[Plan] = []
     admits_first = "enqueue" not in config.actions or config.actions.index("enqueue") < config.actions.index("allocate")
-    rationed = "pdb" in config.plugins and any(isinstance(thing, PodDisruptionBudget) for thing in _objects(case.world))
-    left = REST + 1 + simulation.has_terminating_pods()
-    while len(plans) < 4 * REST:
+    limited_by_budget = "pdb" in config.plugins and any(
+        isinstance(thing, PodDisruptionBudget) for thing in _objects(case.world)
+    )
+    left = STABLE_AFTER + 1 + simulation.has_terminating_pods()
+    while len(plans) < 4 * STABLE_AFTER:
         snapshot = simulation.snapshot()
         plan = simulation.cycle()
-        left -= not (rationed and plan.of(Evict))
+        left -= not (limited_by_budget and plan.of(Evict))
         simulation.end_terminating()
         plans.append(plan)
-        wrong = violations(snapshot, plan, promised)
+        wrong = violations(snapshot, plan, enforced)
         bound = {effect.pod: effect.node for effect in plan.of(Bind)}
-        wrong += [f"pod {pod} was not bound to {node}" for pod, node in owed.items() if bound.get(pod) != node]
+        wrong += [f"pod {pod} was not bound to {node}" for pod, node in expected.items() if bound.get(pod) != node]
         if wrong:
-            return [*wrong, *_told(plans)]
-        owed = nominated_for(plan) if admits_first else {}
+            return [*wrong, *_cycle_lines(plans)]
+        expected = nominated_for(plan) if admits_first else {}
         if not plan.of(Bind, Evict, Nominate):
-            return [] if left >= 0 else [f"{LATE}, after {len(plans) - 1} cycles", *_told(plans)]
-    return ["comes to no rest", *_told(plans)]
+            return [] if left >= 0 else [f"{LATE}, after {len(plans) - 1} cycles", *_cycle_lines(plans)]
+    return ["does not become stable", *_cycle_lines(plans)]
 
 
-def reversible(case: Case, dice: Random) -> list[str]:
-    """What a statement did is undone without a trace, from any point of it on."""
+def rollback(case: Case, rng: Random) -> list[str]:
+    """A rollback restores the state of any checkpoint of a statement."""
     ledger = Ledger(seen(_objects(case.world)))
     with Statement(ledger) as statement:
         states = [(0, _columns(ledger))]
         for _ in range(3):
-            _random_operations(ledger, statement, dice)
+            _random_operations(ledger, statement, rng)
             states.append((statement.checkpoint(), _columns(ledger)))
         while states:
             mark, before = states.pop()
@@ -131,14 +133,14 @@ def reversible(case: Case, dice: Random) -> list[str]:
             after = _columns(ledger)
             traces = [name for name in before if not (before[name] == after[name]).all()]
             if traces or (not mark and (statement.evicted or statement.placed or ledger.evictions)):
-                return [f"left a trace in {', '.join(traces) or 'the statement'}"]
+                return [f"rollback left changes in {', '.join(traces) or 'the statement'}"]
     return []
 
 
-def recovering(case: Case, dice: Random) -> list[str]:
-    """The state kept current equals the state built anew: objects come, change and go in any order."""
+def incremental_state(case: Case, rng: Random) -> list[str]:
+    """The incremental state equals a rebuilt state, with objects added, changed and deleted in any order."""
     objects, other = _objects(case.world), _objects(case.world.replace("cpu=1", "cpu=2"))
-    dice.shuffle(other)
+    rng.shuffle(other)
     state = State()
     for thing in other[: len(other) // 2]:
         state.upsert(thing)
@@ -148,25 +150,25 @@ def recovering(case: Case, dice: Random) -> list[str]:
     for thing in other:
         if (type(thing), thing.metadata.key) not in known:
             state.delete(thing)
-    dice.shuffle(objects)
+    rng.shuffle(objects)
     for thing in objects:
         state.upsert(thing)
     same = placement.canonical(state.snapshot(NOW)) == placement.canonical(seen(objects))
-    return [] if same else ["the state kept current is another one than the state built anew"]
+    return [] if same else ["the incremental state differs from the rebuilt state"]
 
 
 PROPERTIES: Mapping[str, Callable[[Case, Random], list[str]]] = {
-    "sound": sound,
-    "orderless": orderless,
-    "twinned": twinned,
-    "resting": resting,
-    "reversible": reversible,
-    "recovering": recovering,
+    "valid_plans": valid_plans,
+    "order_independence": order_independence,
+    "equality_with_reference": equality_with_reference,
+    "stability": stability,
+    "rollback": rollback,
+    "incremental_state": incremental_state,
 }
 
 
 def nominated_for(plan: Plan) -> dict[str, str]:
-    """The pods that others left for, with their nodes."""
+    """Return the nominated pods of preemptors, with their nodes."""
     preemptors = {effect.preemptor for effect in plan.of(Evict)}
     return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}
 
@@ -185,7 +187,7 @@ def _differences(one: Plan, other: Plan) -> list[str]:
     ] or ["the effects are in another order"]
 
 
-def _told(plans: Iterable[Plan]) -> list[str]:
+def _cycle_lines(plans: Iterable[Plan]) -> list[str]:
     return [
         f"  cycle {number}: {effect}"
         for number, plan in enumerate(plans, 1)
@@ -199,14 +201,14 @@ def _columns(ledger: Ledger) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[n
     return {**columns, "pools": np.array([units for pool in pools for units in pool], dtype=np.int64)}
 
 
-def _random_operations(ledger: Ledger, statement: Statement, dice: Random) -> None:
+def _random_operations(ledger: Ledger, statement: Statement, rng: Random) -> None:
     nodes = len(ledger.snapshot.nodes)
     for row in np.flatnonzero(ledger.status != Status.ABSENT).tolist():
         status = ledger.status[row]
-        if dice.randint(0, 2):
+        if rng.randint(0, 2):
             continue
         if status == Status.PENDING:
-            dice.choice([statement.allocate, statement.pipeline])(row, dice.randrange(nodes))
+            rng.choice([statement.allocate, statement.pipeline])(row, rng.randrange(nodes))
         elif status == Status.RUNNING:
             statement.evict(row, "test")
         elif any(row == victim for victim, _ in statement.evicted):

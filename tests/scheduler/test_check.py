@@ -1,4 +1,4 @@
-"""The oracle sees what no plan may do."""
+"""Tests of the invariants of plans."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The oracle sees plans that give users, groups or queues more than they may have."""
+"""Tests of the invariants of limits of users, groups and queues."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_plan_that_exceeds_a_limit_has_violations(effects: tuple[Effect, ...],
 
 
 def test_limits_exceeded_before_the_plan_are_no_violations() -> None:
-    """Bo runs two jobs: one that comes to run for good is not admitted anew."""
+    """User bo runs two jobs: a status change to Running is no admission."""
     text = WORLD.replace("user=bo phase=Pending", "user=bo phase=Inqueue")
     plan = Plan((admit("c", "Running"), bind("c-0")))
     assert violations(snapshot(text), plan, ()) == []

@@ -1,4 +1,4 @@
-"""The configuration file: Volcano's is read as it is, a wrong one is refused in a sentence."""
+"""Configuration file: compatibility with Volcano, and error messages."""
 
 import pytest
 
@@ -113,15 +113,15 @@ def test_the_default_is_that_of_the_chart() -> None:
     ],
 )
 def test_an_invalid_configuration_is_rejected_with_key_and_suggestion(text: str, sentence: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as error:
         parse(text, builtin())
-    assert str(refused.value) == sentence
+    assert str(error.value) == sentence
 
 
 def test_a_file_that_is_no_yaml_is_rejected_in_one_line() -> None:
-    with pytest.raises(ConfigError, match="is not YAML") as refused:
+    with pytest.raises(ConfigError, match="is not YAML") as error:
         parse("actions: [", builtin())
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(error.value)
 
 
 SWITCHES = """

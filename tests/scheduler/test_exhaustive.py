@@ -1,4 +1,4 @@
-"""Allocate against a search that tries everything, in worlds that are small enough for that."""
+"""Comparison of allocate with exhaustive search in small worlds."""
 
 from collections.abc import Iterator
 from random import Random
@@ -33,7 +33,7 @@ def tiny(dice: Random) -> str:
 
 
 def verdicts(plugins: str, count: int) -> Iterator[tuple[str, bool, bool]]:
-    """Worlds, whether a placement exists, and whether allocate found one."""
+    """Return worlds, whether a placement exists, and whether allocate places the gang."""
     chosen = config(plugins)
     for seed in range(count):
         text = tiny(Random(seed))
@@ -44,7 +44,7 @@ def verdicts(plugins: str, count: int) -> Iterator[tuple[str, bool, bool]]:
 
 @pytest.mark.parametrize("plugins", [PLUGINS, "gang, predicates, nodeorder"])
 def test_where_a_gang_can_be_placed_allocate_places_it(plugins: str) -> None:
-    """But for one world in two hundred: a search that is not exhaustive misses a few, and this is the most that it may."""
+    """A heuristic search may miss at most one world in two hundred."""
     outcomes = list(verdicts(plugins, WORLDS))
     assert not [text for text, possible, found in outcomes if found and not possible]
     possible = sum(possible for _, possible, _ in outcomes)
@@ -58,7 +58,7 @@ def bound(text: str, plugins: str = PLUGINS) -> list[str]:
 
 
 def test_small_tasks_are_repacked_for_a_large_task_of_their_gang() -> None:
-    """In their order the small ones are spread over both nodes, and the large one finds none."""
+    """In their order the small tasks are spread over both nodes, and the large task fits no node."""
     text = "node n1 cpu=4\nnode n2 cpu=4\njob a: 2 x cpu=1 role=s, 1 x cpu=4 role=b"
     assert bound(text, "gang, predicates, nodeorder") == ["bind a-b-0 -> n1", "bind a-s-0 -> n2", "bind a-s-1 -> n2"]
 

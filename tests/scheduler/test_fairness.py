@@ -1,4 +1,4 @@
-"""The tree of weighted fair shares: what a part of it holds, for the comparison with its neighbours."""
+"""Hierarchical fair shares: the scaled share of each part of the tree."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ TOTAL = np.array([20, 20, 40])
 
 
 def tree(paths: Sequence[Path], jobs: Sequence[tuple[int, list[int]]], held: Sequence[list[int]]) -> Tree:
-    """Jobs as (queue, request); what each holds; a cluster of 20, 20 and 40."""
+    """Jobs as (queue, request) with allocations; a cluster of 20, 20 and 40."""
     request = np.array([asked for _, asked in jobs]).T
     return Tree(paths, np.array([queue for queue, _ in jobs]), request, np.array(held).T, TOTAL, np.zeros(3, np.int64))
 
 
 def test_unsaturated_children_are_scaled_to_the_smallest_sibling() -> None:
-    """One job holds half of the cpus, the other a quarter of the memory: together they stand as a quarter of each."""
+    """One job has half of the cpus, the other a quarter of the memory: together they count as a quarter of each."""
     paths: list[Path] = [(("eng", 1), ("dev", 1)), (("eng", 1), ("prod", 1))]
     made = tree(paths, [(0, [20, 0, 0]), (1, [0, 20, 0])], [[10, 0, 0], [0, 5, 0]])
     assert made.share_path(0) == ((False, 0.25), (False, 0.5))
@@ -29,7 +29,7 @@ def test_unsaturated_children_are_scaled_to_the_smallest_sibling() -> None:
 
 
 def test_saturated_children_are_not_scaled() -> None:
-    """The second job has all that it asks for: it does not hold the first back."""
+    """The second job has its full request: it does not limit the first."""
     paths: list[Path] = [(("eng", 1), ("dev", 1)), (("eng", 1), ("prod", 1))]
     made = tree(paths, [(0, [20, 0, 0]), (1, [0, 5, 0])], [[10, 0, 0], [0, 5, 0]])
     assert made.share_path(0) == ((False, 0.5), (False, 0.5))
@@ -43,7 +43,7 @@ def test_a_job_is_saturated_if_a_requested_resource_is_used_up() -> None:
 
 
 def test_a_job_saturated_in_one_resource_can_grow_in_another() -> None:
-    """Its one pod with a large request has its place, the small ones go on coming."""
+    """Its pod with a large request is placed, the small pods are pending."""
     made = tree([(("a", 1),), (("b", 1),)], [(0, [20, 2, 0]), (1, [20, 20, 0])], [[3, 2, 0], [0, 18, 0]])
     assert made.share_path(0) == ((False, 0.15),)
 
@@ -99,14 +99,14 @@ def test_the_path_of_a_queue_is_its_annotation_or_below_its_parents(words: str, 
 
 @dataclass
 class Part:
-    """A part of the tree, reckoned from the definition."""
+    """A part of the tree, computed from the definition."""
 
     weight: int = 1
     below: dict[str, "Part"] = field(default_factory=dict)
     jobs: list[tuple[list[int], list[int]]] = field(default_factory=list)
 
     def weigh(self, grows: list[bool]) -> tuple[list[float], bool]:
-        """What it holds, scaled, as fractions of the cluster; whether it is saturated."""
+        """Return the scaled allocation as fractions of the cluster, and whether the part is saturated."""
         children = [(*part.weigh(grows), part.weight) for part in self.below.values()]
         for request, units in self.jobs:
             lacks = [asked > has for asked, has in zip(request, units, strict=True)]

@@ -21,8 +21,8 @@ def test_a_small_job_overtakes_a_large_one_unless_the_queue_is_fifo(strategy: st
 
 def test_a_job_behind_the_head_of_a_fifo_queue_names_it() -> None:
     plan = served("node n1 cpu=4\njob a queue=q: 5 x cpu=1\njob b queue=q: 1 x cpu=1", "fifo")
-    said = {effect.job: str(effect.message) for effect in plan.of(Explain)}
-    assert said["default/b"] == 'queue "q" is FIFO: blocked by head job "a"'
+    reasons = {effect.job: str(effect.message) for effect in plan.of(Explain)}
+    assert reasons["default/b"] == 'queue "q" is FIFO: blocked by head job "a"'
 
 
 @pytest.mark.parametrize(("strategy", "admitted"), [("traverse", {"default/b"}), ("fifo", set())])

@@ -1,4 +1,4 @@
-"""What queues let jobs, users and groups have: worlds and plans, one rule each."""
+"""Limits of jobs, users and groups in queues: one rule per test."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def waits(text: str, job: str, plugins: str = RULES, actions: str = "enqueue, al
 
 
 def test_max_running_jobs_of_a_queue() -> None:
-    """One runs; of the two that wait the older is admitted."""
+    """One job runs; of the two waiting jobs the older is admitted."""
     text = """
         node n1 cpu=8
         queue q maxrunning=2
@@ -95,7 +95,7 @@ def test_a_limit_applies_to_each_user_of_an_entry() -> None:
 
 
 def test_a_star_applies_to_each_user_without_an_entry() -> None:
-    """Ana has what her own entry says, wherever the star stands; bo, cy and whoever is not known have one job each."""
+    """ana has her own entry, in any position of the star; bo, cy and unknown submitters may run one job each."""
     text = """
         node n1 cpu=8
         queue q limit.user.*.running=1 limit.user.ana.running=2
@@ -137,7 +137,7 @@ def test_the_members_of_a_group_share_its_limit() -> None:
 
 
 def test_of_several_groups_the_first_with_an_entry_applies() -> None:
-    """Ana is of both groups: the first entry is that of the staff, and what she runs is no phd's."""
+    """ana is in both groups: the first entry is that of staff, so her jobs do not count for phd."""
     text = """
         node n1 cpu=8
         queue q limit.group.staff.running=2 limit.group.phd.running=1
@@ -195,7 +195,7 @@ def test_a_user_at_the_job_limit_does_not_block_others_in_a_fifo_queue(queue: st
 
 
 def test_a_job_below_its_minimum_still_counts_as_running() -> None:
-    """One of its pods is left, so it counts: it is admitted again, and the next is not."""
+    """One of its pods still runs, so the job counts: it is admitted again, and the next is not."""
     text = """
         node n1 cpu=8
         queue q maxrunning=1
@@ -282,7 +282,7 @@ def test_allocations_of_a_user_in_descendant_queues_count() -> None:
 
 
 def test_only_requested_resources_are_checked_against_limits() -> None:
-    """Ana holds more gpu than she may: pods without one are no further than before."""
+    """ana exceeds her gpu limit: pods without gpu requests are not limited."""
     text = """
         node n1 cpu=8 gpu=4
         queue q limit.user.ana.gpu=1
@@ -323,7 +323,7 @@ def test_terminating_pods_do_not_count_against_limits() -> None:
 
 
 def test_a_job_above_the_limit_of_its_user_is_not_admitted() -> None:
-    """Nor does it stand in the way of others by asking for room that it may not have."""
+    """Its request does not block other jobs."""
     text = """
         node n1 cpu=4
         queue q limit.user.ana.cpu=3
@@ -361,7 +361,7 @@ def test_at_the_limit_a_job_preempts_jobs_of_its_own_user(action: str) -> None:
 
 @pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
 def test_no_preemption_for_a_job_that_a_limit_still_rejects(action: str) -> None:
-    """Only pods of bo's could leave, and ana would hold no less for it."""
+    """Only pods of bo could be evicted, which would not reduce the allocation of ana."""
     text = CROWDED.replace("cpu=1 on=n1\n    job b", "cpu=1 on=n1 note.volcanopy.io/preemptable=false\n    job b")
     text += "job c queue=q user=ana priority=high: 1 x cpu=1"
     assert "preemptable=false" in text

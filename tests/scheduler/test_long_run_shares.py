@@ -1,4 +1,4 @@
-"""Over a long time queues hold what their weights say, at every level of the tree, and regain it when they come back."""
+"""Long-run shares of queues follow their weights at every level, also after idle periods."""
 
 import json
 from fractions import Fraction
@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from tests.scheduler.long_run import LongRun
-from tests.scheduler.reference.weighted_shares import Vessel, filled
+from tests.scheduler.reference.weighted_shares import QueueNode, shares_of
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 
@@ -16,20 +16,20 @@ LEAVES = ("dev", "test", "bio", "phys", "ops")
 
 
 def shares(busy: set[str]) -> dict[str, float]:
-    """The parts of the cluster that busy leaves deserve by weight, worked out in fractions."""
+    """Return the shares of busy leaf queues by weight, as fractions."""
 
-    def below(name: str) -> list[Vessel]:
+    def below(name: str) -> list[QueueNode]:
         return [
-            Vessel(child, weight, asks=CPUS if child in busy else 0, below=below(child))
+            QueueNode(child, weight, asks=CPUS if child in busy else 0, below=below(child))
             for child, weight in TREE.get(name, {}).items()
         ]
 
-    found = dict(filled(Fraction(CPUS), below("root")))
+    found = dict(shares_of(Fraction(CPUS), below("root")))
     return {leaf: float(found[leaf] / CPUS) for leaf in LEAVES}
 
 
 def world(claims: bool) -> str:
-    """Nodes, and the tree; with ``claims`` queues deserve in cpus what their weights give them."""
+    """Return nodes and the tree; with ``claims`` the deserved cpus of queues follow their weights."""
     lines = [f"node n{number} cpu=10 pods=30" for number in range(CPUS // 10)] + ["queue root"]
     all_busy = shares(set(LEAVES))
     for parent, children in TREE.items():
@@ -53,7 +53,7 @@ def test_long_run_shares_are_within_two_percent_of_the_weights(plugin: str) -> N
     for absent, settling in stages:
         for leaf in LEAVES:
             if leaf in absent:
-                run.leave(leaf)
+                run.stop_arrivals(leaf)
             else:
                 run.busy.add(leaf)
         held, due = run.run(settling + 20, settling), shares(set(LEAVES) - absent)

@@ -1,4 +1,4 @@
-"""How important jobs look outside their queue: whose turn it is among queues, and who is spared when room is taken back."""
+"""Priority offsets and fences: order of queues, and victims of reclaim."""
 
 import json
 
@@ -17,14 +17,14 @@ CHAIN = "enqueue, allocate, reclaim"
 
 
 def setting(plugin: str, actions: str = CHAIN) -> SchedulerConfig:
-    """A policy of queues in its form for trees."""
+    """Return the configuration of a queue plugin for trees."""
     entry = {"name": plugin, "enableHierarchy": plugin != "proportion"}
     tiers = [{"plugins": [{"name": "gang"}, {"name": "priority"}, entry]}, {"plugins": [{"name": "predicates"}]}]
     return parse(json.dumps({"actions": actions, "tiers": tiers}), builtin())
 
 
 def made(text: str, conf: SchedulerConfig) -> Plan:
-    """The plan, which the oracle finds sound."""
+    """Return the plan, and check that it is valid."""
     seen = snapshot(CLASSES + text)
     plan = schedule(seen, conf)
     assert violations(seen, plan, enforced_invariants(conf)) == []
@@ -58,7 +58,7 @@ PLUGINS = pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
     ],
 )
 def test_queues_are_ordered_by_the_effective_priority_of_their_jobs(plugin: str, q: str, r: str, first: str) -> None:
-    """There is room for one; a is of priority 5, b of 9; a's queue is the older."""
+    """One job fits; a has priority 5, b has 9; the queue of a is older."""
     text = f"""
         node n1 cpu=2
         queue root
@@ -75,7 +75,7 @@ def test_queues_are_ordered_by_the_effective_priority_of_their_jobs(plugin: str,
 
 @PLUGINS
 def test_only_waiting_jobs_count_for_the_priority_of_a_queue(plugin: str) -> None:
-    """r's first job looks important, and has its turn; its second comes after q's, as r holds more by then."""
+    """The first job of r has a high effective priority and is placed; its second comes after q, because r has more allocated."""
     text = """
         node n1 cpu=8
         queue root
@@ -91,7 +91,7 @@ def test_only_waiting_jobs_count_for_the_priority_of_a_queue(plugin: str) -> Non
 
 @PLUGINS
 def test_priorities_are_compared_below_the_common_ancestor(plugin: str) -> None:
-    """x shows its jobs to y and, as its parent is fenced, to nobody else."""
+    """The offset of x applies towards y and, because its parent is fenced, to no other queue."""
     text = """
         node n1 cpu=12
         queue root
@@ -147,7 +147,7 @@ def test_jobs_of_higher_effective_priority_are_not_reclaimed(
 
 
 def test_of_equal_queues_the_lowest_effective_priority_is_reclaimed() -> None:
-    """The newest queue would give first; what q shows of itself is less."""
+    """By age the newest queue would be reclaimed from first; q has a lower effective priority."""
     text = """
         node n1 cpu=6
         queue root

@@ -1,4 +1,4 @@
-"""What holds in every world, whatever is configured."""
+"""Property tests over random worlds and configurations."""
 
 from random import Random
 
@@ -15,15 +15,15 @@ from volcanopy.testing.random_worlds import ARGUMENTS, EXCLUDED, case
 from volcanopy.testing.strategies import worlds
 
 WORLDS, PARTS = 70, 5
-"""In how many worlds each property is looked at in each part; ``python -m tests.scheduler.worlds`` takes any number."""
+"""The number of worlds per property and part; ``python -m tests.scheduler.worlds`` accepts any number."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", list(PROPERTIES))
 def test_properties_of_random_worlds(name: str, part: int) -> None:
-    """Sound plans, no chance, fast is slow, rest in five cycles, rollback without a trace, state current is state anew.
+    """All properties hold in random worlds.
 
-    Of the worlds of a part one may come to rest later; that all do is looked at as well.
+    One world of a part may become stable later; that all become stable is checked as well.
     """
     first = 1_000_000 + WORLDS * (PARTS * list(PROPERTIES).index(name) + part)
     late = 0
@@ -57,7 +57,7 @@ def test_random_configurations_name_every_plugin_and_every_action() -> None:
 
 
 def test_tables_grow_while_they_are_written() -> None:
-    """More jobs and roles than a table begins with, so that each table is made anew in the midst of a change."""
+    """More jobs and roles than the initial size of the tables, so that each table grows during a change."""
     lines = ["node n1 cpu=500 pods=500"] + [
         f"job j{number}: 1 x cpu=1 role=a min=1, 1 x cpu=1 role=b min=1" for number in range(70)
     ]

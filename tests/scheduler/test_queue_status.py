@@ -1,4 +1,4 @@
-"""What the statuses of queues tell: held, due, kept, borrowed, waited for, rolled up over the tree."""
+"""Statuses of queues: allocated, deserved, guaranteed, borrowed and waiting amounts, rolled up over the tree."""
 
 import numpy as np
 import pytest
@@ -33,18 +33,18 @@ job c queue=ops: 2 x cpu=2 on=n1
 """
 
 
-def told(plan: Plan, *fields: str) -> dict[str, str]:
-    """What is to be written of the cpus of each queue."""
+def written_fields(plan: Plan, *fields: str) -> dict[str, str]:
+    """Return the written cpu amounts of each queue."""
     made = {}
     for effect in plan.of(SetQueue):
-        said = [getattr(effect, field) for field in fields]
-        made[effect.queue] = " ".join(one if isinstance(one, str) else one.get("cpu", "-") for one in said)
+        values = [getattr(effect, field) for field in fields]
+        made[effect.queue] = " ".join(one if isinstance(one, str) else one.get("cpu", "-") for one in values)
     return made
 
 
 def test_allocated_and_waiting_amounts_roll_up() -> None:
-    """Job b is admitted and placed in this very cycle, so nothing of it waits any more."""
-    assert told(decide(TREE, "gang, proportion"), "allocated", "waiting") == {
+    """Job b is admitted and placed in this cycle, so it is not counted as waiting."""
+    assert written_fields(decide(TREE, "gang, proportion"), "allocated", "waiting") == {
         "dev": "4 3",
         "eng": "8 3",
         "ops": "4 -",
@@ -56,16 +56,16 @@ def test_allocated_and_waiting_amounts_roll_up() -> None:
 def test_a_job_that_is_not_admitted_waits_for_its_minimum_although_it_has_no_pods() -> None:
     text = "node n1 cpu=1\nqueue q\njob a queue=q phase=Pending min=3 minres.cpu=6: 1 x cpu=2"
     made = decide(text, "gang, proportion", actions="allocate")
-    assert told(made, "allocated", "waiting")["q"] == "- 6"
+    assert written_fields(made, "allocated", "waiting")["q"] == "- 6"
 
 
 def test_gated_pods_are_not_counted_as_waiting() -> None:
     made = decide("node n1 cpu=8\nqueue q\njob a queue=q min=1: 1 x cpu=1 on=n1, 2 x cpu=1 gated", "gang, proportion")
-    assert told(made, "waiting") == {"q": "-"}
+    assert written_fields(made, "waiting") == {"q": "-"}
 
 
 def test_a_share_is_allocated_over_deserved() -> None:
-    """Both want all of the cluster; the one of weight 3 has less than half of its share, the other more than all of it."""
+    """Both request the whole cluster; the queue of weight 3 has less than half of its share, the other more than its share."""
     text = """
     node n1 cpu=8
     queue q weight=3
@@ -74,11 +74,11 @@ def test_a_share_is_allocated_over_deserved() -> None:
     job b queue=r min=1: 4 x cpu=1 on=n1, 9 x cpu=1 selector.x=none
     """
     made = decide(text, "gang, proportion, predicates")
-    assert told(made, "allocated", "deserved", "borrowed", "share") == {"q": "3 6 - 0.50", "r": "4 2 2 2.00"}
+    assert written_fields(made, "allocated", "deserved", "borrowed", "share") == {"q": "3 6 - 0.50", "r": "4 2 2 2.00"}
 
 
 def test_allocation_above_deserved_is_borrowed() -> None:
-    assert told(decide(TREE, "gang, capacity"), "deserved", "guaranteed", "borrowed", "share") == {
+    assert written_fields(decide(TREE, "gang, capacity"), "deserved", "guaranteed", "borrowed", "share") == {
         "dev": "1 1 3 4.00",
         "eng": "1 1 7 8.00",
         "ops": "- - 4 1.00",
@@ -89,7 +89,7 @@ def test_allocation_above_deserved_is_borrowed() -> None:
 
 def test_unlent_resources_are_reported_as_guaranteed() -> None:
     text = "node n1 cpu=8\nqueue q deserved.cpu=6 lend.cpu=2 guarantee.cpu=1"
-    assert told(decide(text, "gang, capacity"), "guaranteed") == {"q": "4"}
+    assert written_fields(decide(text, "gang, capacity"), "guaranteed") == {"q": "4"}
 
 
 def test_pods_are_borrowed_only_if_a_queue_deserves_pods() -> None:
@@ -100,11 +100,11 @@ def test_pods_are_borrowed_only_if_a_queue_deserves_pods() -> None:
 
 
 def test_without_a_share_plugin_no_shares_are_reported() -> None:
-    assert told(decide(TREE, "gang"), "deserved", "borrowed", "share")["eng"] == "- - "
+    assert written_fields(decide(TREE, "gang"), "deserved", "borrowed", "share")["eng"] == "- - "
 
 
 def test_shares_come_from_the_first_share_plugin() -> None:
-    assert told(decide(TREE, "gang, proportion, capacity"), "deserved") == told(
+    assert written_fields(decide(TREE, "gang, proportion, capacity"), "deserved") == written_fields(
         decide(TREE, "gang, proportion"), "deserved"
     )
 
@@ -126,7 +126,7 @@ def test_a_plan_prints_allocated_and_has_the_rest_in_json() -> None:
 
 
 def written(state: State, plan: Plan) -> None:
-    """As if all that the plan says of queues had been written."""
+    """Apply the queue statuses of a plan."""
     for effect in plan.of(SetQueue):
         queue = state.queues[effect.queue]
         state.upsert(replace(queue, status=queue_status(queue.status, effect)))
@@ -161,7 +161,7 @@ def test_a_foreign_change_of_a_queue_status_is_corrected() -> None:
 
 
 def test_updated_queue_statuses_equal_a_rebuilt_table() -> None:
-    """Statuses that change are read by themselves; the rest of the table, and all that follows from it, stays."""
+    """Only changed statuses are parsed; the rest of the table and its caches are kept."""
     state, fresh = State(), State()
     for thing in world(TREE):
         state.upsert(thing)
@@ -211,7 +211,7 @@ def test_shares_are_texts_of_hundredths(text: str, hundredths: int) -> None:
 
 @pytest.mark.parametrize("plugins", ["gang, proportion", "gang, capacity", "gang"])
 def test_overflowing_amounts_are_not_reported(plugins: str) -> None:
-    """Four queues each claim, and four jobs each ask for, nearly all that a number holds."""
+    """Four queues and four jobs each have amounts close to the largest integer."""
     much = str(2**62 - 1)
     lines = ["node n1 cpu=4", "queue root"]
     for number in range(4):
@@ -224,7 +224,7 @@ def test_overflowing_amounts_are_not_reported(plugins: str) -> None:
 
 
 class Listening(Observer):
-    """Keeps the queue statuses at the end of a cycle."""
+    """Records the queue statuses at the end of a cycle."""
 
     kept: QueueAmounts
 
@@ -233,13 +233,13 @@ class Listening(Observer):
 
 
 def under(session: Session, queue: int) -> list[int]:
-    """The queue and the queues below it, by asking each queue for its line."""
+    """Return the queue and its descendants."""
     lines = session.snapshot.queues.lines
     return [row for row in range(len(session.snapshot.queues)) if queue in lines[row].tolist()]
 
 
 def slow(session: Session, row: int) -> dict[str, list[int]]:
-    """The amounts of one queue, task by task and job by job."""
+    """Compute the amounts of one queue, task by task and job by job."""
     snapshot, ledger = session.snapshot, session.ledger
     tasks, jobs, size = snapshot.tasks, snapshot.jobs, len(snapshot.axis)
     mine = set(under(session, row))
@@ -268,7 +268,7 @@ def slow(session: Session, row: int) -> dict[str, list[int]]:
 
 
 def claimed(session: Session, own: list[list[int]], row: int) -> list[int]:
-    """A claim, or what the queues right below claim together if that is more."""
+    """Return the deserved amount, or the sum of the children if that is larger."""
     queues = session.snapshot.queues
     length = len(queues.lines[row])
     children = [
@@ -330,7 +330,7 @@ def test_a_plan_does_not_depend_on_observers() -> None:
 
 def test_queue_statuses_may_name_unknown_resources() -> None:
     state = State()
-    told = core.QueueStatus(state="Open", waiting={"example.com/fpga": "2"})
-    state.upsert(core.Queue(metadata=core.Meta(name="q", uid="q"), status=told))
+    written_fields = core.QueueStatus(state="Open", waiting={"example.com/fpga": "2"})
+    state.upsert(core.Queue(metadata=core.Meta(name="q", uid="q"), status=written_fields))
     (effect,) = schedule(state.snapshot(NOW), config("gang")).of(SetQueue)
     assert (effect.queue, effect.waiting) == ("q", {})

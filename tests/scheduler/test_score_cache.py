@@ -1,4 +1,4 @@
-"""Cached scores are those that a slow twin computes anew, and a block of tasks and nodes scores as each pair does."""
+"""Cached scores equal those of the reference implementation, and blocks score like single pairs."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ def small_tables() -> Iterator[None]:
 
 @st.composite
 def crowds(draw: st.DrawFn) -> str:
-    """Many small jobs of a few shapes, with now and then a gang between them, on nodes that are not all alike."""
+    """Many small jobs of a few shapes and some gangs, on different nodes."""
     lines = []
     for number in range(draw(st.integers(1, 6))):
         cpu, memory = draw(st.sampled_from((2, 4, 7))), draw(st.sampled_from((4, 9)))
@@ -84,7 +84,7 @@ def assert_blocks_agree(session: Session, tasks: list[TaskView]) -> None:
 
 
 def test_alternating_shapes_share_a_score_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the tests above would compare nothing."""
+    """Check that the tests above use the cache."""
     lines = ["node n1 cpu=8 memory=8Gi pods=20", "node n2 cpu=8 memory=8Gi pods=20"]
     lines += [f"job j{number}: 1 x cpu={1 + number % 3} memory=1Gi" for number in range(9)]
     session = Session(snapshot("\n".join(lines)), config(PLUGINS))

@@ -1,4 +1,4 @@
-"""Holding and draining: nothing starts in a queue that is stopped, nor below it, and what is drained leaves."""
+"""Stop policies: held queues start nothing, drained queues are evicted."""
 
 import pytest
 
@@ -14,7 +14,7 @@ STOPS = pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])
 
 
 def made(text: str, plugins: str = "gang, priority, predicates", actions: str = CHAIN) -> Plan:
-    """The plan, which the oracle finds sound."""
+    """Return the plan, and check that it is valid."""
     conf, seen = config(plugins, actions), snapshot(text)
     plan = schedule(seen, conf)
     assert violations(seen, plan, enforced_invariants(conf)) == []

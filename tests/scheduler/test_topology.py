@@ -1,4 +1,4 @@
-"""Jobs in a network: how close together they are placed, and why they wait when they cannot be."""
+"""Network topology constraints of jobs: placement and messages."""
 
 import re
 from pathlib import Path
@@ -51,7 +51,7 @@ class TestRequiredTopology:
         )
 
     def test_waits_if_no_domain_fits_the_gang(self, plugins: str) -> None:
-        """There is room for three in the cluster, but no rack has room for more than two."""
+        """Three pods fit the cluster, but no rack fits more than two."""
         text = f"{RACKS}\njob a topology=hard:1: 3 x cpu=3"
         assert decide(text, plugins).of(Bind) == []
 
@@ -88,7 +88,7 @@ class TestRequiredTopology:
         assert len(decide(f"{text}job a topology=hard:2: 2 x cpu=2", plugins).of(Bind)) == 2
 
     def test_best_effort_pods_stay_in_the_domain_of_their_job(self, plugins: str) -> None:
-        """A pod that asks for nothing is placed by another action; it stays with its job all the same."""
+        """A best-effort pod is placed by another action, in the domain of its job."""
         text = f"{RACKS}\njob a min=1 topology=hard:1: 1 x cpu=3 on=n3, 2 x cpu=0"
         assert set(nodes_of(decide(text, plugins), "a")) <= {"n3", "n4"}
 
@@ -124,7 +124,7 @@ class TestMessages:
         assert explain.numbers["tier"] == "1"
 
     def test_counts_placeable_pods_if_the_sum_suffices(self) -> None:
-        """Rack 2 has 6 cpus left, but two nodes of 3 take only one pod of 2 each."""
+        """Rack 2 has 6 free cpus, but its two nodes of 3 fit only one pod of 2 each."""
         text = f"{RACKS}\njob x: 4 x cpu=1 on=n1,n2,n3,n4\njob a topology=hard:1: 3 x cpu=2"
         assert why(text).message == (
             "no hypernode of tier 1 or lower fits the 3 pods that must start together: "
@@ -199,7 +199,7 @@ class TestSubGroups:
 
 class TestOtherActions:
     def test_no_eviction_in_another_domain(self) -> None:
-        """The low job in rack 2 could go, but room there is too far away from the pod that runs."""
+        """The low-priority job in rack 2 is a candidate, but that rack is too far from the running pod."""
         text = f"""{RACKS}
             class high value=10
             job low min=1: 1 x cpu=4 on=n3
@@ -299,7 +299,7 @@ class TestForest:
 
 
 def test_sub_groups_follow_policy_changes() -> None:
-    """Pods may be seen before their group, and a group may change how it divides."""
+    """Pods may be observed before their group, and a group may change its policy."""
     objects = world("node n1\njob a split=1 split.by=p/p: 1 x cpu=1 label.p/p=a, 1 x cpu=1 label.p/p=b")
     group = next(thing for thing in objects if isinstance(thing, core.PodGroup))
     state = State()

@@ -1,4 +1,4 @@
-"""What holds of jobs in every network."""
+"""Properties of topology constraints in random networks."""
 
 from random import Random
 
@@ -28,7 +28,7 @@ ACTIONS = ("enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, 
 
 @st.composite
 def networks(draw: st.DrawFn, faults: bool = True) -> tuple[list[str], list[str]]:
-    """The names of nodes, and lines that declare them and hypernodes of up to two tiers over them."""
+    """Return node names, and lines that declare the nodes and hypernodes of up to two tiers."""
     names = [f"n{number}" for number in range(draw(st.integers(1, 7)))]
     lines = [f"node {name} cpu={draw(st.integers(1, 6))}" for name in names]
     racks: dict[int, list[str]] = {}
@@ -52,7 +52,7 @@ TOPOLOGIES = ("hard:0", "hard:1", "hard:1", "hard:2", "hard:3", "hard:rack", "ha
 
 @st.composite
 def worlds(draw: st.DrawFn) -> str:
-    """A network with jobs that demand or prefer closeness, or divide, some of which run already, perhaps too far apart."""
+    """A network with jobs with required or preferred topology or sub-groups, some of which already run, possibly too far apart."""
     names, lines = draw(networks())
     lines += ["queue q1 weight=2", "class high value=5"]
     for number in range(draw(st.integers(1, 4))):
@@ -61,7 +61,11 @@ def worlds(draw: st.DrawFn) -> str:
         asked = draw(st.sampled_from(TOPOLOGIES))
         words += [f"topology={asked}"] if asked else []
         if draw(st.booleans()):
-            words += [f"split={draw(st.integers(1, 2))}", "split.by=p/p", f"split.min={draw(st.integers(0, 2))}"]
+            words += [
+                f"split={draw(st.integers(1, 2))}",
+                "split.by=p/p",
+                f"split.min={draw(st.integers(0, 2))}",
+            ]
             part = draw(st.sampled_from(TOPOLOGIES))
             words += [f"split.topology={part}"] if part else []
         parts, total = [], 0

@@ -1,4 +1,4 @@
-"""The page on why jobs wait: each of its worlds is decided, and each of its sentences is what the scheduler says."""
+"""The page on waiting jobs: its messages equal those of the scheduler for its worlds."""
 
 import re
 from itertools import pairwise
@@ -23,14 +23,14 @@ def cases() -> list[tuple[str, str, str]]:
     blocks = BLOCK.findall(PAGE.read_text())
     pairs = pairwise(blocks)
     return [
-        (words.strip(), text, told)
-        for (kind, words, text), (next_kind, _, told) in pairs
+        (rules.strip(), text, message_block)
+        for (kind, rules, text), (next_kind, _, message_block) in pairs
         if kind == "world" and next_kind == "text"
     ]
 
 
-def told(explain: Explain) -> str:
-    """What the page shows of an explanation."""
+def message_block(explain: Explain) -> str:
+    """Return an explanation in the form of the page."""
     lines = [f"{explain.job.removeprefix('default/')} [{explain.gate}]", f"  {explain.message}"]
     lines += [f"  unblocked by: {explain.unblocked_by}"] if explain.unblocked_by else []
     lines += [f"  blocked by: {', '.join(explain.blocked_by)}"] if explain.blocked_by else []
@@ -38,7 +38,7 @@ def told(explain: Explain) -> str:
 
 
 def shown(rules: str, text: str) -> str:
-    """What the scheduler says of a world; the rules are ``actions; plugins | plugins``, a ``+`` is for hierarchy."""
+    """Return the messages of the scheduler for a world; the rules are ``actions; plugins | plugins``, ``+`` enables hierarchy."""
     actions, _, plugins = rules.partition(";")
     tiers = [
         {"plugins": [{"name": name.strip(" +"), "enableHierarchy": "+" in name} for name in tier.split(",")]}
@@ -46,7 +46,7 @@ def shown(rules: str, text: str) -> str:
     ]
     document = {"actions": actions.strip() or "enqueue, allocate, backfill", "tiers": tiers}
     plan = decide(text, parse(msgspec.json.encode(document).decode(), builtin()))
-    return "".join(f"{told(one)}\n" for one in plan.of(Explain))
+    return "".join(f"{message_block(one)}\n" for one in plan.of(Explain))
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[2].split("\n")[0])

@@ -1,4 +1,4 @@
-"""Queues divide the cluster level by level, exactly."""
+"""Weighted shares of queues equal the reference implementation."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.reference.weighted_shares import Vessel, filled, level
+from tests.scheduler.reference.weighted_shares import QueueNode, level, shares_of
 from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
@@ -17,7 +17,7 @@ from volcanopy.testing.notation import snapshot
 
 @st.composite
 def portions(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, int]]]:
-    """A total, and the weight, the least and the most of some."""
+    """Return a total, and weights, minimums and maximums."""
     largest = draw(st.sampled_from([7, 1000, 2**50]))
     count = draw(st.integers(1, 6))
     ones = []
@@ -49,16 +49,20 @@ def test_left_over_units_go_to_the_largest_fractions() -> None:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> tuple[int, list[Vessel], str]:
-    """Cpus of a cluster, queues as vessels, and the same as a world."""
+def trees(draw: st.DrawFn) -> tuple[int, list[QueueNode], str]:
+    """Return the cpus of a cluster, a tree of queues, and the same as a world."""
     total = draw(st.integers(1, 40))
-    lines, tops, parents = [f"node n1 cpu={total} memory=900Gi pods=900"], list[Vessel](), [("root", list[Vessel]())]
+    lines, tops, parents = (
+        [f"node n1 cpu={total} memory=900Gi pods=900"],
+        list[QueueNode](),
+        [("root", list[QueueNode]())],
+    )
     tops = parents[0][1]
     if draw(st.booleans()):
         lines.append("queue root")
     for number in range(draw(st.integers(1, 7))):
         above, children = draw(st.sampled_from(parents))
-        one = Vessel(f"q{number}", draw(st.integers(1, 5)))
+        one = QueueNode(f"q{number}", draw(st.integers(1, 5)))
         words = [f"queue {one.name} weight={one.weight} parent={above}"]
         if draw(st.integers(0, 3)) == 0:
             one.guarantee = draw(st.integers(1, 4)) * 1000
@@ -79,12 +83,12 @@ def trees(draw: st.DrawFn) -> tuple[int, list[Vessel], str]:
 
 @given(trees())
 @settings(max_examples=300, deadline=None)
-def test_deserved_shares_are_exact_at_every_level(case: tuple[int, list[Vessel], str]) -> None:
-    """Each level is cut to whole milli-cpus, so a queue may be off by as many as there are levels above it."""
+def test_deserved_shares_are_exact_at_every_level(case: tuple[int, list[QueueNode], str]) -> None:
+    """Each level is rounded to whole milli-cpus, so a queue may differ by the number of its ancestors."""
     total, tops, text = case
     cluster = Cluster(Ledger(snapshot(text)))
     plugin, index = Proportion(NoArguments(), cluster), cluster.snapshot.queues.index
-    exact = dict(filled(Fraction(total * 1000), tops))
+    exact = dict(shares_of(Fraction(total * 1000), tops))
     levels = [tops]
     while levels[-1]:
         levels.append([below for one in levels[-1] for below in one.below])

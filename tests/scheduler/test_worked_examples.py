@@ -1,4 +1,4 @@
-"""Numbers worked out by hand from the definitions."""
+"""Examples computed by hand from the definitions."""
 
 import json
 
@@ -35,7 +35,7 @@ def cluster(text: str) -> Cluster:
 def test_proportion_divides_by_water_filling(
     total: int, queues: dict[str, tuple[int, int, str]], deserved: dict[str, int]
 ) -> None:
-    """Weight, request and further words of each queue; what it deserves in milli-cpus."""
+    """Weight, request and further keys of each queue; its deserved share in milli-cpus."""
     lines = [f"node n1 cpu={total} memory=64Gi"]
     for name, (weight, request, words) in queues.items():
         lines += [f"queue {name} weight={weight} {words}", f"job {name} queue={name}: {request} x cpu=1"]
@@ -89,7 +89,7 @@ def test_nodeorder_scores_as_kube_scheduler_does(which: str, score: int) -> None
 
 
 def test_gang_counts_running_placed_and_nominated_members() -> None:
-    """One runs, one is placed, one is promised room, one waits; three are needed."""
+    """One member runs, one is placed, one is nominated, one waits; three are required."""
     ledger = Ledger(snapshot("node n1 cpu=9\njob a min=3: 1 x cpu=1 on=n1, 3 x cpu=1"))
     rows = ledger.snapshot.task_rows
     statement = Statement(ledger)
@@ -113,7 +113,7 @@ def test_minimums_of_roles_apply_only_up_to_the_minimum_of_the_job(minimum: int,
 
 
 def test_drf_allows_preemption_until_shares_cross() -> None:
-    """Of ten cpus one job holds two and asks for a third; the other holds five: two of its tasks may go, a third not."""
+    """Of ten cpus one job has two allocated and requests a third; the other has five: two of its tasks are victims, a third is not."""
     made = cluster("node n1 cpu=10\njob a: 2 x cpu=1 on=n1, 1 x cpu=1\njob b: 5 x cpu=1 on=n1")
     rows = made.snapshot.task_rows
     candidates = [made.task(rows[f"default/b-{number}"]) for number in range(5)]

@@ -1,7 +1,7 @@
-"""Random worlds by the thousand: ``python -m tests.scheduler.worlds --count 100000 --seed 1 --shard 1/2``.
+"""Property tests over many random worlds: ``python -m tests.scheduler.worlds --count 100000 --seed 1 --shard 1/2``.
 
-Every property is looked at in every world. A world in which one fails is made as small as it goes by leaving out
-lines and words, and printed with the seed that gives it back. The exit code says whether all held.
+Every property is checked in every world. A failing world is shrunk by removing lines and tokens, and printed with its
+seed. The exit code is 0 if all properties hold.
 """
 
 import argparse
@@ -20,7 +20,7 @@ PATIENCE = 30
 
 
 def problems(name: str, one: Case, seed: int) -> list[str]:
-    """What is wrong with a case; an exception is wrong as well."""
+    """Return the violations of a case; exceptions included."""
     try:
         return PROPERTIES[name](one, Random(seed))
     except Exception as error:
@@ -29,7 +29,7 @@ def problems(name: str, one: Case, seed: int) -> list[str]:
 
 
 def smaller(one: Case) -> Iterator[Case]:
-    """The case with something left out: a line, a group of tasks, a word, a plugin, an action."""
+    """Yield the case without a line, a group of tasks, a token, a plugin or an action."""
     lines = one.world.splitlines()
     for at in range(len(lines)):
         yield Case("\n".join(lines[:at] + lines[at + 1 :]), one.document)
@@ -68,7 +68,7 @@ def _shorter(line: str) -> Iterator[str]:
 
 
 def shrunk(name: str, one: Case, seed: int) -> Case:
-    """The smallest case that is found to be wrong in the same way."""
+    """Return the smallest case with the same kind of violation."""
     kind = _kind(problems(name, one, seed))
     progress, began = True, time.monotonic()
     while progress and time.monotonic() - began < PATIENCE:
@@ -93,7 +93,7 @@ def _kind(wrong: list[str]) -> str:
 
 
 def run(count: int, seed: int, shard: tuple[int, int], names: list[str], most: int) -> int:
-    """Look at the worlds of a shard; how many failed."""
+    """Check the worlds of a shard; return the number of failures."""
     failed, looked, began = 0, 0, time.monotonic()
     kinds: dict[str, int] = {}
     for number in range(seed + shard[0], seed + count, shard[1]):
@@ -108,8 +108,8 @@ def run(count: int, seed: int, shard: tuple[int, int], names: list[str], most: i
             kinds[kind] = kinds.get(kind, 0) + 1
             if kinds[kind] <= most:
                 small = shrunk(name, one, number)
-                said = "\n".join(problems(name, small, number))
-                print(f"== {name} fails in world {number}\n{said}\n-- world\n{small}\n", flush=True)
+                lines = "\n".join(problems(name, small, number))
+                print(f"== {name} fails in world {number}\n{lines}\n-- world\n{small}\n", flush=True)
         if looked % 1000 == 0:
             print(f"{looked} worlds, {failed} failures, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(f"{looked} worlds, {len(names)} properties each, {failed} failures, {time.monotonic() - began:.0f} s")
@@ -126,10 +126,10 @@ def main() -> int:
     parser.add_argument("--shard", default="1/1", help="which part of the worlds, such as 1/2")
     parser.add_argument("--only", default="", help="properties, separated by commas; all if none is named")
     parser.add_argument("--most", type=int, default=1, help="how many failures of one kind are printed in full")
-    said = parser.parse_args()
-    part, parts = (int(number) for number in said.shard.split("/"))
-    names = [name for name in said.only.split(",") if name] or list(PROPERTIES)
-    return 1 if run(said.count, said.seed, (part - 1, parts), names, said.most) else 0
+    arguments = parser.parse_args()
+    part, parts = (int(number) for number in arguments.shard.split("/"))
+    names = [name for name in arguments.only.split(",") if name] or list(PROPERTIES)
+    return 1 if run(arguments.count, arguments.seed, (part - 1, parts), names, arguments.most) else 0
 
 
 if __name__ == "__main__":

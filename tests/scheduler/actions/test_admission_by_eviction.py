@@ -1,7 +1,7 @@
 """Admission of jobs whose resources must be reclaimed or preempted first.
 
 Reclaim and preempt consider admitted jobs only, and overcommit admits no job to a full cluster. In each of these clusters a
-job with a deserved share would wait for ever if both were final.
+job within its deserved share must be admitted nevertheless.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import decide, world
 
 
-def configured(shares: str, actions: str = "enqueue, allocate, reclaim", **said: object) -> SchedulerConfig:
+def configured(shares: str, actions: str = "enqueue, allocate, reclaim", **options: object) -> SchedulerConfig:
     """The usual tiers with one plugin for shares; gangs may be broken into by reclaim."""
     first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False, "enableReclaimable": False}]
-    second = [{"name": "overcommit"}, {"name": "predicates"}, {"name": shares, **said}]
+    second = [{"name": "overcommit"}, {"name": "predicates"}, {"name": shares, **options}]
     document = {"actions": actions, "tiers": [{"plugins": first}, {"plugins": second}]}
     return parse(msgspec.json.encode(document).decode(), builtin())
 
 
 @dataclass(frozen=True)
 class Case:
-    """A world in which job ``new`` waits to be admitted, and whether it is owed its room."""
+    """A world in which job ``new`` waits for admission, and whether it should be admitted."""
 
     name: str
     shares: str
@@ -39,10 +39,10 @@ class Case:
 
     @property
     def config(self) -> SchedulerConfig:
-        said: dict[str, object] = {"enableHierarchy": True} if self.tree else {}
+        options: dict[str, object] = {"enableHierarchy": True} if self.tree else {}
         if self.level:
-            said["arguments"] = {"ancestorReclaimLevel": self.level}
-        return configured(self.shares, self.actions, **said)
+            options["arguments"] = {"ancestorReclaimLevel": self.level}
+        return configured(self.shares, self.actions, **options)
 
 
 FULL = "node n1 cpu=8 memory=8Gi\n"
@@ -124,7 +124,7 @@ CASES = [
 
 
 def written(text: str) -> str:
-    """The world with ``NEW words cpus [memory]`` as the job that waits for its pods to be made."""
+    """Return the world with ``NEW options cpus [memory]`` replaced by a pending job without pods."""
     lines = text.splitlines()
     words = lines[-1].split()[1:]
     memory = words.pop() if words[-1].endswith("Gi") else ""
@@ -151,15 +151,15 @@ def test_an_admitted_job_is_placed_by_eviction(case: Case) -> None:
 
 
 def test_an_admitted_job_that_fits_nowhere_does_not_block_the_next() -> None:
-    """Job odd was admitted and can be nowhere: the queue's share is still there for job new."""
+    """Job odd was admitted and fits no node: the share of the queue is still available to job new."""
     odd = "job odd queue=a minres.cpu=4: 4 x cpu=1 selector.disk=none"
     text = written(BY_WEIGHT + odd + "\nNEW queue=a 4")
     config = configured("proportion")
     simulation = Simulation(world(text), config, replaced=False)
-    told = simulation.objects["PodGroup", "default/odd"]
-    assert isinstance(told, core.PodGroup)
+    group = simulation.objects["PodGroup", "default/odd"]
+    assert isinstance(group, core.PodGroup)
     condition = core.Condition(type="Unschedulable", status="True")
     simulation.objects["PodGroup", "default/odd"] = msgspec.structs.replace(
-        told, status=msgspec.structs.replace(told.status, conditions=(condition,))
+        group, status=msgspec.structs.replace(group.status, conditions=(condition,))
     )
     assert "podgroup new Inqueue" in str(simulation.cycle())

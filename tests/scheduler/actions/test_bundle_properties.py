@@ -30,7 +30,7 @@ many = settings(max_examples=50, deadline=None, suppress_health_check=list(Healt
 
 @st.composite
 def networked_worlds(draw: st.DrawFn) -> str:
-    """Nodes in racks, full of gangs of little importance; important gangs wait, and some demand or prefer closeness."""
+    """Nodes in racks, full of low-priority gangs; high-priority gangs wait, some with required or preferred topology."""
     lines = [f"class c{value} value={value}" for value in (1, 2, 3)]
     claim = draw(st.sampled_from(["", "", " deserved.cpu=2", " guarantee.cpu=1"]))
     lines += ["queue root", f"queue q0 parent=root{claim}", "queue q1 parent=root deserved.cpu=4 weight=2"]
@@ -81,7 +81,7 @@ def test_every_plan_is_valid_and_cycles_become_stable(text: str, chosen: Schedul
 @many
 @given(networked_worlds(), evicting_configs(GANG_CHAINS))
 def test_a_gang_preemptor_is_bound_after_its_victims_terminate(text: str, chosen: SchedulerConfig) -> None:
-    """An important newcomer that evicts nobody would like the room while the victims take their time: it does not get it."""
+    """A new high-priority job without evictions arrives while victims terminate: it does not get the nominated resources."""
     simulation = Simulation(world(text), chosen, graceful=True)
     plan = simulation.cycle()
     preemptors = {effect.preemptor for effect in plan.of(Evict)}
@@ -109,7 +109,7 @@ def newcomers() -> Iterator[Object]:
 @many
 @given(networked_worlds(), evicting_configs(GANG_CHAINS))
 def test_every_evicted_bundle_is_necessary(text: str, chosen: SchedulerConfig) -> None:
-    """With any one bundle in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
+    """If any bundle is not evicted, with all else as planned and no other pending jobs, some preemptors cannot run."""
     simulation = Simulation(world(text), chosen)
     before = simulation.snapshot()
     plan = simulation.cycle()
@@ -125,7 +125,7 @@ def test_every_evicted_bundle_is_necessary(text: str, chosen: SchedulerConfig) -
 
 
 def bundles_of(before: Snapshot, plan: Plan) -> list[set[str]]:
-    """The victims as they left: by themselves while their gang stays whole, or was broken before; else all of a job."""
+    """Return the victims by bundle: single surplus pods or pods of an incomplete gang, else all victims of a job."""
     leaving: dict[str, set[str]] = {}
     for effect in plan.of(Evict):
         leaving.setdefault(effect.group, set()).add(effect.pod)

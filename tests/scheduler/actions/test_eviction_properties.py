@@ -1,4 +1,4 @@
-"""Properties of evictions in every cluster: the preemptor is placed, no eviction is without effect, cycles come to rest."""
+"""Properties of evictions in every cluster: preemptors are placed, every eviction has an effect, cycles become stable."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def test_a_preemptor_is_bound_in_the_next_cycle(text: str, config: SchedulerConf
 @many
 @given(crowded_worlds(), evicting_configs())
 def test_a_nomination_is_kept_until_victims_terminate(text: str, config: SchedulerConfig) -> None:
-    """The victims take their time, and an important newcomer would like the room: it does not get it."""
+    """A new high-priority job arrives while victims terminate: it does not get the nominated resources."""
     simulation = Simulation(world(text), config, graceful=True)
     plan = simulation.cycle()
     promised = nominated_for(plan)
@@ -61,7 +61,7 @@ def test_a_nomination_is_kept_until_victims_terminate(text: str, config: Schedul
 @many
 @given(crowded_worlds(), evicting_configs())
 def test_every_victim_is_necessary(text: str, config: SchedulerConfig) -> None:
-    """With any one victim in its place, all else as planned and nobody else waiting, those who gain cannot all run."""
+    """If any victim is not evicted, with all else as planned and no other pending jobs, some preemptors cannot run."""
     plan = Simulation(world(text), config).cycle()
     victims, promised = [effect.pod for effect in plan.of(Evict)], nominated_for(plan)
     if len({effect.preemptor for effect in plan.of(Evict)}) != 1:
@@ -74,6 +74,6 @@ def test_every_victim_is_necessary(text: str, config: SchedulerConfig) -> None:
 
 
 def nominated_for(plan: Plan) -> dict[str, str]:
-    """The pods that others left for, with their nodes."""
+    """Return the nominated pods of preemptors, with their nodes."""
     preemptors = {effect.preemptor for effect in plan.of(Evict)}
     return {effect.pod: effect.node for effect in plan.of(Nominate) if effect.group in preemptors and effect.node}

@@ -1,4 +1,4 @@
-"""gangpreempt: which bundles leave for a gang of their queue, in which part of the network, and why nobody does."""
+"""gangpreempt: bundles of victims within a queue, topology domains, and reasons for no eviction."""
 
 from dataclasses import replace as changed
 
@@ -40,8 +40,8 @@ def why(text: str, job: str, plugins: str = PLUGINS, actions: str = CHAIN) -> st
     return explain.message
 
 
-def arguments(**said: object) -> SchedulerConfig:
-    return changed(config(PLUGINS, CHAIN), action_arguments={"gangpreempt": said})
+def arguments(**values: object) -> SchedulerConfig:
+    return changed(config(PLUGINS, CHAIN), action_arguments={"gangpreempt": values})
 
 
 class TestBundles:
@@ -50,7 +50,7 @@ class TestBundles:
         assert moves(text) == ["evict a-2: gangpreempt", "nominate b-0 -> n1"]
 
     def test_the_minimum_of_a_gang_is_evicted_together(self) -> None:
-        """One pod would do for b, but a cannot run with one; plain preempt could not take it at all."""
+        """One pod would suffice for b, but a requires two; preempt could not evict it at all."""
         text = "node n1 cpu=2\njob a min=2: 2 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["evict a-1: gangpreempt", "evict a-0: gangpreempt", "nominate b-0 -> n1"]
         assert moves(text, actions="enqueue, allocate, preempt") == []
@@ -64,7 +64,7 @@ class TestBundles:
         assert moves(text) == ["evict a-1: gangpreempt", "nominate b-0 -> n1"]
 
     def test_the_minimum_of_a_role_is_enforced(self) -> None:
-        """The job could do with two pods of its three, its only worker it cannot do without."""
+        """The job requires two of its three pods, including its only worker."""
         text = """
             node n1 cpu=3
             job a min=2: 1 x cpu=1 role=w min=1 on=n1, 2 x cpu=1 role=m min=1 on=n1
@@ -227,7 +227,7 @@ class TestVerification:
         ]
 
     def test_an_unnecessary_bundle_is_restored(self) -> None:
-        """The small ones are cheaper one by one, but the large one must leave anyway."""
+        """The small pods are cheaper, but the large pod must be evicted anyway."""
         text = """
             node n1 cpu=3
             job big min=0: 1 x cpu=2 on=n1
@@ -237,7 +237,7 @@ class TestVerification:
         assert moves(text) == ["evict big-0: gangpreempt", "nominate b-0 -> n1"]
 
     def test_a_bundle_made_unnecessary_by_others_is_restored(self) -> None:
-        """For the small pod alone the single one would be cheapest; the large one needs the gang's node, where both fit."""
+        """For the small pod alone the single pod is the cheapest victim; the large pod needs the node of the gang, where both fit."""
         text = """
             node n1 cpu=1
             node n2 cpu=3
@@ -263,7 +263,7 @@ class TestVerification:
         assert "not eligible: preemptionPolicy is Never" in made.of(Explain)[0].message
 
     def test_a_running_job_gets_its_tasks_one_by_one(self) -> None:
-        """Without gang's say a job lacks whatever of it waits."""
+        """Without the gang plugin a job is starving while any of its pods waits."""
         text = "node n1 cpu=3\njob a min=0: 2 x cpu=1 on=n1\njob b min=1 priority=high: 1 x cpu=1 on=n1, 3 x cpu=1"
         made = moves(text, "priority | gang, predicates")
         assert sum(line.startswith("evict") for line in made) == 2
@@ -375,14 +375,14 @@ class TestDomains:
 class TestReasons:
     def test_no_lower_priority_jobs(self) -> None:
         text = "node n1 cpu=1\njob a: 1 x cpu=1 on=n1\njob b: 1 x cpu=1"
-        said = 'gangpreempt: no preemption victims in lower-priority jobs of queue "default"'
-        assert why(text, "b") == f"0/1 nodes are available: 1 Insufficient cpu; {said}"
-        assert why(text, "b", actions="gangpreempt") == said
+        message = 'gangpreempt: no preemption victims in lower-priority jobs of queue "default"'
+        assert why(text, "b") == f"0/1 nodes are available: 1 Insufficient cpu; {message}"
+        assert why(text, "b", actions="gangpreempt") == message
 
     def test_insufficient_after_all_evictions(self) -> None:
         text = "node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1"
-        said = 'gangpreempt: still unschedulable after evicting 2 pods of lower-priority jobs of queue "default": 1 cpu missing'
-        assert why(text, "b").endswith(said)
+        message = 'gangpreempt: still unschedulable after evicting 2 pods of lower-priority jobs of queue "default": 1 cpu missing'
+        assert why(text, "b").endswith(message)
 
     def test_candidates_are_protected(self) -> None:
         text = """
@@ -391,8 +391,8 @@ class TestReasons:
             job b priority=high: 1 x cpu=1
             budget d allowed=0 selector.app=a
             """
-        said = 'gangpreempt: 1 pod of lower-priority jobs of queue "default" may not be evicted'
-        assert why(text, "b", "priority, gang, pdb | predicates").endswith(said)
+        message = 'gangpreempt: 1 pod of lower-priority jobs of queue "default" may not be evicted'
+        assert why(text, "b", "priority, gang, pdb | predicates").endswith(message)
 
     def test_enough_resources_but_no_feasible_hypernode(self) -> None:
         text = f"{RACKS}\njob a min=0 priority=low: 4 x cpu=2 on=n1,n2,n3,n4\njob b topology=hard:1 priority=high: 3 x cpu=2"
@@ -412,7 +412,7 @@ class TestArguments:
         assert len(moves(text.format(2))) > 0
 
     def test_the_number_of_domains_tried_is_limited(self) -> None:
-        """The first rack could have the room, but its nodes refuse the gang; the second is not tried any more."""
+        """The first rack has the resources, but its nodes reject the gang; the second is not tried."""
         text = """
             node n1 cpu=2 taint=t:NoSchedule
             node n2 cpu=2
@@ -425,7 +425,7 @@ class TestArguments:
         assert moves(text, arguments(maxDomains=1)) == []
 
     def test_an_invalid_argument_is_rejected_with_a_message(self) -> None:
-        for key, value, said in (
+        for key, value, message in (
             ("maxDomain", 1, "did you mean 'maxDomains'?"),
             ("maxDomains", 0, "configurations[0].arguments (gangpreempt).maxDomains"),
             ("allowWholeBundle", "perhaps", "configurations[0].arguments (gangpreempt).allowWholeBundle"),
@@ -433,4 +433,4 @@ class TestArguments:
             text = f"actions: gangpreempt\nconfigurations: [{{name: gangpreempt, arguments: {{{key}: {value}}}}}]"
             with pytest.raises(ConfigError) as caught:
                 parse(text, builtin())
-            assert said in str(caught.value)
+            assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""gangreclaim: which bundles queues take back from each other for a whole gang, and when not."""
+"""gangreclaim: bundles of victims across queues for a whole gang."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def why(text: str, job: str, plugins: str | SchedulerConfig = PROPORTION) -> str
 
 
 def test_a_rigid_gang_is_reclaimed_as_a_whole() -> None:
-    """Plain reclaim never takes a gang below its minimum: what was lent to one would be lent for good."""
+    """Reclaim never breaks a gang: without gangreclaim its borrowed resources could not be reclaimed."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1: 2 x cpu=1 on=n1\njob c queue=q1: 2 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
     assert moves(text) == [
         "evict c-1: gangreclaim",
@@ -54,14 +54,14 @@ def test_surplus_pods_are_evicted_before_a_gang_breaks() -> None:
 
 
 def test_a_gang_is_not_evicted_far_below_the_deserved_share() -> None:
-    """The queue deserves two of the four; its only gang is of four."""
+    """The deserved share of the queue is two of four; its only gang has four pods."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1: 4 x cpu=1 on=n1\njob b queue=q2: 2 x cpu=1"
     assert moves(text) == []
     assert why(text, "b").endswith("gangreclaim: 4 pods of other queues may not be evicted")
 
 
 def test_a_gang_above_the_deserved_share_reclaims_nothing() -> None:
-    """One of its pods would be within the share, and the gang is not."""
+    """One of its pods is within the share, the gang exceeds it."""
     text = f"{TWO}node n1 cpu=4\njob a queue=q1 min=0: 4 x cpu=1 on=n1\njob b queue=q2: 3 x cpu=1"
     assert moves(text) == []
     assert why(text, "b").endswith(
@@ -176,7 +176,7 @@ def test_a_job_within_the_deserved_share_is_admitted_before_reclaim() -> None:
 
 
 def test_queues_do_not_evict_each_other_alternately() -> None:
-    """Either has memory to claim and holds more cpu than its own as soon as it got that: each could go on for ever."""
+    """Each queue is below its share of memory and above its share of cpu after reclaiming: without a check both would alternate."""
     text = """
         queue q1 deserved.cpu=2 deserved.memory=10Gi
         queue q2 deserved.cpu=1 deserved.memory=10Gi
@@ -188,12 +188,12 @@ def test_queues_do_not_evict_each_other_alternately() -> None:
     chosen = config("priority, conformance, capacity | gang, predicates", CHAIN)
     made = decide(text, chosen, CHAIN)
     assert not made.of(Evict, Nominate)
-    told = {one.job: one.message for one in made.of(Explain)}["default/b"]
-    assert told.endswith("gangreclaim: preemption rejected: victims could preempt back")
+    reason = {one.job: one.message for one in made.of(Explain)}["default/b"]
+    assert reason.endswith("gangreclaim: preemption rejected: victims could preempt back")
 
 
 def test_cycles_of_two_queues_become_stable() -> None:
-    """Together they are owed more than there is, so that one of them always holds less than it is owed."""
+    """The deserved shares exceed the cluster in sum, so one queue is always below its share."""
     text = """
         queue q1 deserved.cpu=3
         queue q2 deserved.cpu=3

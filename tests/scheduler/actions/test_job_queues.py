@@ -1,4 +1,4 @@
-"""Job queues: answers of hooks for many jobs at once, and the quick placement of jobs of one task, equal the plain ways."""
+"""Job queues: batched hook results and the fast placement of single tasks equal the general path."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Room that was freed for a job is its own, by what the API server says alone, and nobody's when the job is gone."""
+"""Nominations: resources freed by evictions are reserved by the pod status alone, until the pod is placed or deleted."""
 
 import msgspec
 
@@ -28,7 +28,7 @@ def simulation(text: str = LEAVING) -> Simulation:
 
 
 def test_a_nomination_survives_a_restart_in_the_pod_status() -> None:
-    """A scheduler that has just come up sees the nomination and nothing else: the more important newcomer waits."""
+    """After a restart only the nomination is known: a new pod of higher priority waits."""
     scene = simulation(f"{LEAVING}\n{NEWCOMER}")
     assert lines(scene.cycle()) == []
     scene.end_terminating()
@@ -43,10 +43,10 @@ def test_without_a_nomination_a_new_pod_takes_the_node() -> None:
 
 def test_a_waiting_job_names_the_nominated_one() -> None:
     plan = decide(f"{LEAVING}\n{NEWCOMER}", RULES)
-    told = {effect.job: effect for effect in plan.of(Explain)}
-    assert told["default/urgent"].blocked_by == ("job default/owner",)
-    assert told["default/owner"].message == "waiting for 1 evicted pod to terminate"
-    assert told["default/owner"].unblocked_by == 'termination of 1 pod on node "n1"'
+    reasons = {effect.job: effect for effect in plan.of(Explain)}
+    assert reasons["default/urgent"].blocked_by == ("job default/owner",)
+    assert reasons["default/owner"].message == "waiting for 1 evicted pod to terminate"
+    assert reasons["default/owner"].unblocked_by == 'termination of 1 pod on node "n1"'
 
 
 def test_a_nomination_ends_with_its_pod() -> None:
@@ -58,7 +58,7 @@ def test_a_nomination_ends_with_its_pod() -> None:
 
 
 def test_a_nomination_ends_when_the_pod_is_placed_elsewhere() -> None:
-    """Its node is cordoned meanwhile: the owner goes elsewhere, and the room it had been promised is anybody's."""
+    """The nominated node is cordoned: the pod is placed elsewhere, and its nomination is released."""
     scene = simulation(f"{LEAVING}\njob next: 1 x cpu=4")
     _schedulable(scene, "n1", False)
     _schedulable(scene, "n2", True)

@@ -23,7 +23,7 @@ def test_a_lower_priority_pod_is_evicted_and_its_node_nominated() -> None:
 
 
 def test_no_eviction_for_a_gang_that_still_cannot_start() -> None:
-    """Two of three would fit if both pods left; the third never does."""
+    """Two of three pods would fit after both evictions; the third never does."""
     assert moves("node n1 cpu=2\njob a min=0: 2 x cpu=1 on=n1\njob b min=3 priority=high: 3 x cpu=1") == []
 
 
@@ -57,7 +57,7 @@ def test_of_equal_priority_the_pod_with_least_lost_work_is_evicted() -> None:
 
 
 def test_small_pods_are_restored_when_a_larger_one_is_evicted() -> None:
-    """Cheapest first would send the small one as well; with the large one gone it can stay."""
+    """In order of cost the small pod is evicted first; after the eviction of the large pod it is restored."""
     text = "node n1 cpu=3\njob big min=0: 1 x cpu=2 on=n1\njob small min=0: 1 x cpu=1 on=n1\njob b priority=high: 1 x cpu=2"
     assert moves(text) == ["evict big-0: preempt", "nominate b-0 -> n1"]
 
@@ -107,7 +107,7 @@ def test_a_task_preempts_a_lower_priority_task_of_its_own_job() -> None:
 
 
 def test_a_task_does_not_preempt_an_equal_task_of_its_own_job() -> None:
-    """pdb alone lets anybody leave: the job would go on exchanging its tasks for each other."""
+    """pdb alone accepts every victim: the job would preempt its own tasks for ever."""
     text = "node n1 cpu=1\njob a min=2: 1 x cpu=1 on=n1, 1 x cpu=1 role=m"
     assert moves(text, "pdb | predicates") == []
 

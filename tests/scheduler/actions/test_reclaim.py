@@ -1,4 +1,4 @@
-"""reclaim: what queues take back from each other, and when not."""
+"""reclaim: evictions across queues up to the deserved shares."""
 
 from volcanopy.scheduler.model.plan import Evict, Nominate, SetPodGroup
 from volcanopy.testing.cycles import Simulation
@@ -43,7 +43,7 @@ def test_a_queue_that_is_not_reclaimable_has_no_victims() -> None:
 
 
 def test_a_job_within_the_deserved_share_is_admitted_before_reclaim() -> None:
-    """The cluster is full, so there is no room to promise; but half of it belongs to the other queue."""
+    """The cluster is full, but half of it is deserved by the other queue."""
     text = """
         node n1 cpu=4
         queue q1
@@ -72,7 +72,7 @@ def test_a_job_is_admitted_when_it_can_preempt_in_its_queue() -> None:
 
 
 def test_two_queues_do_not_evict_each_other_for_ever() -> None:
-    """Tasks of three do not divide four: a queue pushed below its share could take back at once, so nothing is moved."""
+    """Tasks of three do not divide four: a queue below its share could reclaim at once, so nothing is evicted."""
     text = """
         node n1 cpu=6
         queue q1 deserved.cpu=4

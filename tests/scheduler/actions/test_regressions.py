@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.scheduler.properties import orderless, resting
+from tests.scheduler.properties import order_independence, stability
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import parse
 from volcanopy.scheduler.framework.enforced_invariants import enforced_invariants
@@ -18,7 +18,7 @@ def moves(text: str, plugins: str, actions: str) -> list[str]:
 
 
 def test_a_gang_that_starts_in_a_session_is_not_broken_in_it() -> None:
-    """gang names no victims of j, so drf, a tier below, may: but one of its pods has only just been bound."""
+    """gang selects no victims of j and leaves it to drf in the next tier; but one of its pods was bound in this session."""
     text = """
         node n1 memory=2Gi
         node n3 cpu=7 pods=2
@@ -29,19 +29,19 @@ def test_a_gang_that_starts_in_a_session_is_not_broken_in_it() -> None:
 
 
 def test_sla_does_not_evict_for_part_of_a_gang() -> None:
-    """sla lets a job that has waited long enough hold on to less than its minimum, which is no reason to evict."""
+    """sla reserves resources for part of a gang, which does not justify evictions."""
     text = "node n1 cpu=1\nqueue q\njob g: 1 x cpu=1, 1 x cpu=2\njob v queue=q: 1 x cpu=1 on=n1"
     assert moves(text, "sla, conformance | gang", "reclaim") == []
 
 
 def test_equal_tasks_of_a_job_do_not_evict_each_other() -> None:
-    """tdm looks at running tasks only: what a task could take back is judged as if the taker ran already."""
+    """tdm considers running tasks only: preempting back is checked as if the preemptor ran already."""
     text = "node n0 cpu=2\njob j min=2: 2 x cpu=1 on=n0, 1 x cpu=1"
     assert moves(text, "tdm", "allocate, preempt") == []
 
 
 def test_a_preemptor_stays_admitted() -> None:
-    """None of its pods runs, and its queue takes no new jobs: it is no new job."""
+    """None of its pods runs and its queue admits no new jobs, but the job was admitted before."""
     text = "node n2 cpu=3\nqueue q closed\njob v min=0 queue=q: 2 x cpu=1 on=n2\njob j queue=q phase=Running: 1 x cpu=2"
     simulation = Simulation(world(text), config("gang", "enqueue, preempt, allocate"))
     first = simulation.cycle()
@@ -59,7 +59,7 @@ def test_backfill_respects_nominations() -> None:
 
 
 def test_critical_pods_are_not_evicted_by_any_tier() -> None:
-    """conformance leaves its tier without victims; proportion, in the next, would take what is in kube-system."""
+    """conformance filters all victims of its tier; proportion, in the next tier, would select pods of kube-system."""
     text = "node n1 cpu=2\nqueue q\njob k namespace=kube-system min=0: 2 x cpu=1 on=n1\njob a queue=q: 1 x cpu=1"
     assert moves(text, "gang, conformance | proportion", "reclaim") == []
     assert moves(text.replace(" namespace=kube-system", ""), "gang, conformance | proportion", "reclaim") != []
@@ -72,7 +72,7 @@ def test_disruption_budgets_hold_for_victims_of_any_tier() -> None:
 
 
 def test_guarantees_hold_for_victims_of_any_tier() -> None:
-    """Tier one names both pods as victims; what the queue is guaranteed is not theirs to give."""
+    """The first tier selects both pods as victims; the guarantee of the queue still applies."""
     text = "node n1 cpu=4\nqueue q guarantee.cpu={}\njob v queue=q min=0: 4 x cpu=1 on=n1\njob a min=2: 2 x cpu=1"
     for plugins in ("gang, conformance | proportion", "gang, conformance, proportion", "gang, conformance, capacity"):
         seen = snapshot(text.format(3))
@@ -112,7 +112,7 @@ def test_the_reason_for_waiting_does_not_depend_on_the_order_of_arrival() -> Non
 
 
 def test_nominations_of_a_gang_are_bound_with_the_rest() -> None:
-    """sla keeps the promised room for the first pod; when allocate finds a place for the second, both start."""
+    """sla keeps the nomination of the first pod; when allocate places the second, both start."""
     text = "node n0 cpu=1\nnode n9 cpu=2\njob j: 2 x cpu=1 nominated=n0"
     document = """
         actions: "allocate"
@@ -124,8 +124,8 @@ def test_nominations_of_a_gang_are_bound_with_the_rest() -> None:
     ]
 
 
-def rests(text: str, document: str, cycles: int = 5) -> bool:
-    """Whether nobody comes or goes any more after so many cycles, when those who leave are made anew."""
+def is_stable(text: str, document: str, cycles: int = 5) -> bool:
+    """Whether plans are empty after so many cycles, with victims created again."""
     simulation = Simulation(world(text), parse(document, builtin()), replaced=True)
     for _ in range(cycles):
         simulation.cycle()
@@ -134,25 +134,25 @@ def rests(text: str, document: str, cycles: int = 5) -> bool:
 
 
 def test_two_actions_do_not_reclaim_from_each_other() -> None:
-    """Nobody but drf and pdb has a say: gangreclaim would take from q0 what reclaim takes back for it."""
+    """Only drf and pdb select victims: gangreclaim would evict from q0 what reclaim then reclaims for q0."""
     text = "node n2 cpu=8\nqueue q0\njob j3: 1 x cpu=2\njob j4 min=1 queue=q0: 4 x cpu=1, 1 x cpu=3"
     document = (
         'actions: "allocate, reclaim, gangreclaim"\ntiers: [{plugins: [{name: priority}]}, {plugins: [{name: pdb}]}]'
     )
-    assert rests(text, document)
+    assert is_stable(text, document)
 
 
 def test_a_used_up_budget_prevents_alternating_evictions() -> None:
-    """One pod may leave at a time: the next cycle lets the one that lost its room take it back."""
+    """One eviction is allowed at a time: the next cycle would allow the victim to preempt back."""
     text = (
         "node n2 cpu=8\nqueue q0\njob j3: 1 x cpu=2\njob j4 min=1 queue=q0: 4 x cpu=1, 1 x cpu=3\nbudget b0 allowed=1"
     )
     document = 'actions: "gangreclaim"\ntiers: [{plugins: [{name: priority}]}, {plugins: [{name: pdb}]}]'
-    assert rests(text, document)
+    assert is_stable(text, document)
 
 
 def test_no_eviction_for_a_gang_with_an_incomplete_task() -> None:
-    """tdm, a tier above gang, counts pods and no roles: five of j0's have room, but one of the two that it needs has none."""
+    """tdm, a tier above gang, counts pods and no roles: five pods of j0 fit, but one of two required roles does not."""
     text = """
         node n0 cpu=8
         node n1 cpu=8 pods=5
@@ -174,7 +174,7 @@ def test_no_eviction_for_a_gang_with_an_incomplete_task() -> None:
 
 
 def test_a_preemptor_is_not_evicted_by_the_next_action() -> None:
-    """preempt makes room for the second pod of j4; gangreclaim must not take the first."""
+    """preempt evicts for the second pod of j4; gangreclaim must not evict the first."""
     text = """
         node n0 cpu=7
         queue q2
@@ -188,7 +188,7 @@ def test_a_preemptor_is_not_evicted_by_the_next_action() -> None:
 
 
 def test_a_partly_used_reservation_is_not_counted_twice() -> None:
-    """A pod of j2 takes its part of the room that reservation keeps: what is left is j3's, for whom others went."""
+    """A pod of j2 uses its part of the reservation: the rest is for j3, the preemptor."""
     text = """
         node n0 cpu=6 memory=4Gi
         node n1 cpu=6 memory=2Gi
@@ -206,11 +206,11 @@ def test_a_partly_used_reservation_is_not_counted_twice() -> None:
         - plugins: [{"name": "reservation", "enableJobOrder": false, "arguments": {"after": "0s", "heads": 2}}, {"name": "conformance"}, {"name": "resourcequota", "enableReclaimable": false}, {"name": "resource-strategy-fit", "arguments": {"resources": {"cpu": {"type": "MostAllocated", "weight": 2}}}}, {"name": "predicates"}]
         - plugins: [{"name": "priority"}, {"name": "usage", "arguments": {"thresholds": {"cpu": 50, "mem": 80}}}, {"name": "network-topology-aware"}]
         """
-    assert resting(Case(text, document), Random(1)) == []
+    assert stability(Case(text, document), Random(1)) == []
 
 
 def test_victims_do_not_depend_on_the_order_of_arrival() -> None:
-    """Of two pods of j0 drf lets one go: the same one, whichever was known first."""
+    """drf allows one of two pods of j0 as a victim: the same one in any order of arrival."""
     text = """
         class c1 value=1
         class c2 value=2
@@ -236,11 +236,11 @@ def test_victims_do_not_depend_on_the_order_of_arrival() -> None:
         tiers:
         - plugins: [{"name": "conformance", "enableJobOrder": false, "enableJobStarving": false}, {"name": "resourcequota", "enableJobOrder": false}, {"name": "proportion"}, {"name": "priority", "enableJobOrder": false}, {"name": "reservation", "arguments": {"after": "0s", "heads": 2}}, {"name": "nodegroup", "enablePreemptable": false, "arguments": {"strict": false}}, {"name": "drf", "enabledAllocatable": false}, {"name": "overcommit", "enableJobStarving": false, "arguments": {"overcommit-factor": 1}}, {"name": "nodeorder", "enabledAllocatable": false, "arguments": {"mostrequested.weight": 0}}, {"name": "sla", "enabledAllocatable": false, "arguments": {"sla-waiting-time": "1m"}}]
         """
-    assert orderless(Case(text, document), Random(7788)) == []
+    assert order_independence(Case(text, document), Random(7788)) == []
 
 
 def test_a_queue_over_its_share_has_a_reason_without_a_failing_task() -> None:
-    """With proportion's limits switched off there is no task of which the words could speak."""
+    """With the limits of proportion disabled, no task is rejected that the message could name."""
     text = """
         node n1 cpu=5 pods=5
         job j1 min=2: 2 x on=n2,n1, 3 x cpu=2 on=n0,n0,n1, 1 x cpu=2
@@ -252,5 +252,5 @@ def test_a_queue_over_its_share_has_a_reason_without_a_failing_task() -> None:
         - plugins: [{"name": "predicates"}, {"name": "tdm", "arguments": {"tdm.revocable-zone.rz": "08:00-20:00", "tdm.evict.period": "1m"}}, {"name": "gang"}, {"name": "rescheduling", "enableJobStarving": false, "arguments": {"interval": "5m"}}]
         - plugins: [{"name": "nodeorder"}, {"name": "proportion", "enabledAllocatable": false}, {"name": "binpack", "enabledAllocatable": false, "arguments": {"binpack.cpu": 4}}, {"name": "deviceshare", "enablePreemptable": false}, {"name": "drf"}]
         """
-    (told,) = decide(text, parse(document, builtin())).of(Explain)
-    assert told.message.startswith('queue "default" is at its deserved share')
+    (explain,) = decide(text, parse(document, builtin())).of(Explain)
+    assert explain.message.startswith('queue "default" is at its deserved share')

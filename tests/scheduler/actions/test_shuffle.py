@@ -1,4 +1,4 @@
-"""Whom shuffle makes leave, whoever it is that names them."""
+"""shuffle: eviction of the victims that plugins select."""
 
 from typing import ClassVar
 
@@ -24,7 +24,7 @@ TEXT = """
 
 
 class Everyone(Plugin[NoArguments]):
-    """Whoever runs shall leave."""
+    """A plugin that selects all candidates."""
 
     name: ClassVar[str] = "everyone"
 
@@ -34,7 +34,7 @@ class Everyone(Plugin[NoArguments]):
 
 
 class First(Plugin[NoArguments]):
-    """The first that runs shall leave."""
+    """A plugin that selects the first candidate."""
 
     name: ClassVar[str] = "first"
 
@@ -44,7 +44,7 @@ class First(Plugin[NoArguments]):
 
 
 class Nobody(Plugin[NoArguments]):
-    """Nobody need leave."""
+    """A plugin that selects no victims."""
 
     name: ClassVar[str] = "nobody"
 
@@ -64,28 +64,28 @@ def shuffled(*tiers: str) -> Plan:
     return plan
 
 
-def leave(plan: Plan) -> list[str]:
+def victims(plan: Plan) -> list[str]:
     return [effect.pod for effect in plan.of(Evict)]
 
 
 def test_only_running_preemptable_tasks_of_queues_are_candidates() -> None:
-    assert leave(shuffled("everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
+    assert victims(shuffled("everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
 
 
 def test_a_protected_task_is_not_evicted() -> None:
-    assert leave(shuffled("everyone conformance")) == ["default/a-0", "default/a-1"]
-    assert leave(shuffled("everyone", "conformance")) == ["default/a-0", "default/a-1"]
+    assert victims(shuffled("everyone conformance")) == ["default/a-0", "default/a-1"]
+    assert victims(shuffled("everyone", "conformance")) == ["default/a-0", "default/a-1"]
 
 
 def test_all_victims_of_the_first_tier_with_any_are_evicted() -> None:
-    assert leave(shuffled("first", "everyone")) == ["default/a-0"]
-    assert leave(shuffled("nobody", "everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
-    assert leave(shuffled("nobody first everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
+    assert victims(shuffled("first", "everyone")) == ["default/a-0"]
+    assert victims(shuffled("nobody", "everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
+    assert victims(shuffled("nobody first everyone")) == ["default/a-0", "default/a-1", "kube-system/d-0"]
 
 
 def test_without_victims_no_task_is_evicted() -> None:
-    assert leave(shuffled("gang")) == []
-    assert leave(shuffled("nobody")) == []
+    assert victims(shuffled("gang")) == []
+    assert victims(shuffled("nobody")) == []
 
 
 def test_the_reason_is_shuffle() -> None:

@@ -1,4 +1,4 @@
-"""A session over a world in the notation, to ask single plugins with arguments."""
+"""Sessions over worlds, to test single plugins with arguments."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -28,8 +28,8 @@ def configured(plugins: Mapping[str, Mapping[str, Any]], actions: str = "allocat
     return parse(msgspec.json.encode(document).decode(), builtin())
 
 
-def complaint(name: str, arguments: Mapping[str, Any]) -> str:
-    """What is said of arguments that are refused; empty if they are not."""
+def argument_error(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return the error for invalid arguments; empty if they are valid."""
     try:
         configured({name: arguments})
     except ConfigError as error:
@@ -45,7 +45,7 @@ def seen(
     previous: datetime | None = None,
     age: timedelta = timedelta(0),
 ) -> Snapshot:
-    """The world at a moment, with the load of its nodes measured ``age`` ago; ``previous`` is when it was last looked at."""
+    """Return a snapshot with node load measured ``age`` ago; ``previous`` is the time of the previous cycle."""
     state = State()
     for thing in world(text):
         state.upsert(thing)
@@ -57,7 +57,7 @@ def seen(
 
 
 class Scene:
-    """A session with one plugin or several."""
+    """A session with one or more plugins."""
 
     def __init__(self, snapshot: Snapshot, plugins: Mapping[str, Mapping[str, Any]]) -> None:
         self.snapshot = snapshot
@@ -78,8 +78,8 @@ class Scene:
         found = self.session.hooks.node_order(TasksView([self.task(task)]), self.nodes)[0]
         return {name: round(float(score), 6) for name, score in zip(self.snapshot.nodes.names, found, strict=True)}
 
-    def refused(self, task: str) -> dict[str, str]:
-        """The nodes that are refused, each with the first reason."""
+    def rejected(self, task: str) -> dict[str, str]:
+        """Return the rejected nodes, each with the first reason."""
         answer: dict[str, str] = {}
         for refusal in self.session.hooks.predicate(self.task(task), self.nodes):
             for row in np.flatnonzero(refusal.nodes).tolist():
@@ -93,7 +93,7 @@ class Scene:
         statement.keep()
 
     def evict(self, task: str) -> None:
-        """Make a task leave, for the rest of the session."""
+        """Evict a task for the rest of the session."""
         statement = self.session.statement()
         statement.evict(self.task(task).row, "test")
         statement.keep()
@@ -105,5 +105,5 @@ def made(snapshot: Snapshot, plugins: Mapping[str, Mapping[str, Any]], actions: 
 
 
 def evicted(snapshot: Snapshot, plugins: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The names of the pods that shuffle makes leave."""
+    """Return the names of the pods that shuffle evicts."""
     return [effect.pod.removeprefix("default/") for effect in made(snapshot, plugins, "shuffle").of(Evict)]

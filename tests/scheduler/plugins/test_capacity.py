@@ -1,4 +1,4 @@
-"""capacity: claims, limits, and who gives back what."""
+"""capacity: deserved shares, limits and victims of reclaim."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def in_a_tree(actions: str = "enqueue, allocate, reclaim", **arguments: Any) -> 
     ids=["down to what is deserved", "by one task below it at most", "not below the guarantee"],
 )
 def test_a_queue_above_its_deserved_share_has_victims(guarantee: str, size: int, victims: int) -> None:
-    """Six of a claim to four are held."""
+    """Six cpus are allocated, four are deserved."""
     text = f"""
         node n1 cpu=20
         queue v deserved.cpu=4{guarantee}
@@ -109,7 +109,7 @@ def test_only_leaf_queues_take_jobs(queue: str) -> None:
 
 
 def test_sibling_queues_are_reclaimed_from_first() -> None:
-    """Both desk and other hold more than their claim; desk belongs to the same team."""
+    """Both desk and other exceed their deserved share; desk belongs to the same team."""
     text = (
         TREE
         + """
@@ -167,7 +167,7 @@ def test_a_job_larger_than_the_cluster_may_be_admitted_in_a_tree_as_the_cluster_
 
 
 def test_a_guarantee_of_one_resource_does_not_protect_another() -> None:
-    """Queue v is guaranteed gpus that it does not use; the cpus that it borrows are given back all the same."""
+    """Queue v has an unused guarantee of gpus; its borrowed cpus are reclaimed nevertheless."""
     text = """
         node n1 cpu=8 gpu=4
         queue v guarantee.gpu=4 deserved.cpu=2

@@ -1,8 +1,8 @@
-"""capacity: how many devices of a class the pods of a queue may claim."""
+"""capacity: limits on the devices of a class that a queue claims."""
 
 import pytest
 
-from tests.scheduler.plugins.scene import complaint
+from tests.scheduler.plugins.scene import argument_error
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.plugins.capacity import Capacity, CapacityArguments
@@ -17,8 +17,8 @@ DEVICES = """
 """
 
 
-def refused(text: str, task: str, count: int = 1, *, hierarchy: bool = False, on: bool = True) -> str:
-    """Why the queue may not have so many more such tasks; empty if it may."""
+def rejected(text: str, task: str, count: int = 1, *, hierarchy: bool = False, on: bool = True) -> str:
+    """Return the reason why the queue rejects so many more tasks; empty if it accepts them."""
     plugin = Capacity(
         CapacityArguments.model_validate({"capacity.DynamicResourceAllocationEnable": on}),
         Cluster(Ledger(snapshot(DEVICES + text))),
@@ -40,20 +40,20 @@ OWN = """
 @pytest.mark.parametrize(("limit", "count", "may"), [(2, 2, True), (2, 3, False), (0, 3, True)])
 def test_device_claims_of_a_queue_are_limited(limit: int, count: int, may: bool) -> None:
     text = f"{OWN}\nqueue q capability.deviceclass/gpu={limit}\njob a queue=q: 3 x cpu=1 template=gpu"
-    assert (refused(text, "a-0", count) == "") is may
+    assert (rejected(text, "a-0", count) == "") is may
 
 
 def test_running_pods_count_and_the_message_has_the_amounts() -> None:
     text = "queue q capability.deviceclass/gpu=2\njob r queue=q: 1 x cpu=1 on=n1 claim=card\njob a queue=q: 1 x cpu=1 claim=pair"
     assert (
-        refused(text, "a-0")
+        rejected(text, "a-0")
         == 'queue "q" capability exceeded: devices of class "gpu" requested 2, allocated 1, capability 2'
     )
 
 
 def test_a_claim_that_pods_share_counts_once() -> None:
     text = "queue q capability.deviceclass/gpu=1\njob r queue=q: 1 x cpu=1 on=n1 claim=card\njob a queue=q: 2 x cpu=1 claim=card"
-    assert refused(text, "a-0", 2) == ""
+    assert rejected(text, "a-0", 2) == ""
 
 
 def test_device_claims_of_leaf_queues_count_for_their_ancestors() -> None:
@@ -65,24 +65,24 @@ def test_device_claims_of_leaf_queues_count_for_their_ancestors() -> None:
         job r queue=x: 1 x cpu=1 on=n1 claim=card
         job a queue=y: 1 x cpu=1 claim=pair
     """
-    assert refused(text, "a-0", hierarchy=True).startswith(
+    assert rejected(text, "a-0", hierarchy=True).startswith(
         'queue "q" capability exceeded: devices of class "gpu" requested 2, allocated 1, capability 1'
     )
-    assert refused(text, "a-0") == ""
+    assert rejected(text, "a-0") == ""
 
 
 def test_pods_without_claims_and_classes_without_limits_are_accepted() -> None:
     text = "queue q capability.deviceclass/other=1\njob a queue=q: 1 x cpu=1 claim=pair\njob b queue=q: 1 x cpu=1"
-    assert (refused(text, "a-0"), refused(text, "b-0")) == ("", "")
+    assert (rejected(text, "a-0"), rejected(text, "b-0")) == ("", "")
 
 
 def test_devices_are_not_counted_if_disabled() -> None:
     text = "queue q capability.deviceclass/gpu=1\njob a queue=q: 1 x cpu=1 claim=pair"
-    assert refused(text, "a-0", on=False) == ""
+    assert rejected(text, "a-0", on=False) == ""
 
 
 def test_limits_on_parts_of_devices_are_rejected() -> None:
-    assert complaint("capacity", {"capacity.DRAConsumableCapacityEnable": True}) == (
+    assert argument_error("capacity", {"capacity.DRAConsumableCapacityEnable": True}) == (
         "capacity.DRAConsumableCapacityEnable: must be false: devices are limited by their number, not by parts of them,"
         " not True"
     )

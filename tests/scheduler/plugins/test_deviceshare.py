@@ -1,4 +1,4 @@
-"""deviceshare: pods get parts of cards, whole cards, or several of them, and are told which."""
+"""deviceshare: pods get parts of cards, whole cards, or several cards, named in annotations."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.scene import Scene, complaint, configured, made, seen
+from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
@@ -29,14 +29,16 @@ def cards(plan: Plan) -> dict[str, str]:
     """The node and the cards of each pod that is bound."""
     found = {}
     for bind in plan.of(Bind):
-        said = bind.annotations.get(names.GPU_INDEX) or bind.annotations.get(names.VGPU_IDS, "")
-        ids = ";".join("+".join(one.split(",")[0] for one in part.split(":") if one) for part in said.split(";"))
-        found[bind.pod.removeprefix("default/")] = f"{bind.node} {ids if names.VGPU_IDS in bind.annotations else said}"
+        annotation = bind.annotations.get(names.GPU_INDEX) or bind.annotations.get(names.VGPU_IDS, "")
+        ids = ";".join("+".join(one.split(",")[0] for one in part.split(":") if one) for part in annotation.split(";"))
+        found[bind.pod.removeprefix("default/")] = (
+            f"{bind.node} {ids if names.VGPU_IDS in bind.annotations else annotation}"
+        )
     return found
 
 
 def vgpus(*texts: str, mode: str = "hami-core") -> str:
-    """The words of a node line that register vGPUs, each given as ``uuid,pods,memory,type`` and perhaps ``,false``."""
+    """Return the keys of a node line that register vGPUs, given as ``uuid,pods,memory,type`` with an optional ``,false``."""
     whole = [text if text.count(",") > 3 else f"{text},true" for text in texts]
     return f"{VGPU} note.{names.VGPU_REGISTER}='{':'.join(f'{one},{mode}' for one in whole)}:'"
 
@@ -62,7 +64,7 @@ def test_memory_of_two_cards_does_not_add_up() -> None:
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
         job a: 1 x cpu=1 {MEMORY}=12
     """
-    assert Scene(seen(text), by("memory")).refused("a-0") == {"n1": deviceshare.UNFIT}
+    assert Scene(seen(text), by("memory")).rejected("a-0") == {"n1": deviceshare.UNFIT}
     text = f"""
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
         job old: 2 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=0
@@ -71,8 +73,8 @@ def test_memory_of_two_cards_does_not_add_up() -> None:
         job b: 1 x cpu=1 {MEMORY}=6
     """
     scene = Scene(seen(text), by("memory"))
-    assert scene.refused("a-0") == {}
-    assert scene.refused("b-0") == {"n1": deviceshare.BUSY}
+    assert scene.rejected("a-0") == {}
+    assert scene.rejected("b-0") == {"n1": deviceshare.BUSY}
 
 
 def test_the_cards_of_running_pods_are_read_from_their_annotations() -> None:
@@ -94,12 +96,12 @@ def test_an_unhealthy_card_is_not_assigned() -> None:
 
 def test_a_node_without_cards_is_infeasible() -> None:
     scene = Scene(seen(f"node n1 cpu=8\njob a: 1 x cpu=1 {MEMORY}=8"), by("memory"))
-    assert scene.refused("a-0") == {"n1": deviceshare.NO_CARDS}
+    assert scene.rejected("a-0") == {"n1": deviceshare.NO_CARDS}
 
 
 def test_pods_without_card_requests_are_not_filtered() -> None:
     scene = Scene(seen(f"node n1 cpu=8\nnode n2 cpu=8 {MEMORY}=9 {NUMBER}=1\njob a: 1 x cpu=1"), by("memory"))
-    assert scene.refused("a-0") == {}
+    assert scene.rejected("a-0") == {}
     assert scene.scores("a-0") == {"n1": 0.0, "n2": 0.0}
 
 
@@ -161,7 +163,7 @@ def test_all_cores_of_a_card_are_exclusive_to_one_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("annotation", "answer"),
     [
         (f"note.{names.VGPU_USE}=GPU-b", "n1 GPU-b"),
         (f"note.{names.VGPU_AVOID}=GPU-c,GPU-b", "n1 GPU-a"),
@@ -171,10 +173,10 @@ def test_all_cores_of_a_card_are_exclusive_to_one_pod() -> None:
         (f"note.{names.VGPU_MODE}=mig", ""),
     ],
 )
-def test_a_pod_can_select_its_cards(said: str, answer: str) -> None:
+def test_a_pod_can_select_its_cards(annotation: str, answer: str) -> None:
     text = f"""
         node n1 cpu=8 {vgpus("GPU-a,4,8000,T4", "GPU-b,4,8000,NVIDIA-A100", "GPU-c,4,8000,V100")}
-        job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100 {said}
+        job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100 {annotation}
     """
     assert cards(made(seen(text), by("vgpu"))) == ({"a-0": answer} if answer else {})
 
@@ -187,7 +189,7 @@ def test_unhealthy_mig_and_unreadable_cards_are_not_assigned() -> None:
         node n4 cpu=8 {VGPU}
         job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100
     """
-    assert Scene(seen(text), by("vgpu")).refused("a-0") == {
+    assert Scene(seen(text), by("vgpu")).rejected("a-0") == {
         "n1": deviceshare.UNFIT,
         "n2": deviceshare.OTHER_MODE,
         "n3": deviceshare.UNREADABLE,
@@ -288,7 +290,7 @@ def test_a_card_freed_by_eviction_is_nominated_until_it_is_free() -> None:
 
 
 def test_the_card_of_a_victim_is_not_bound_in_the_same_session() -> None:
-    """The victim has not left its card yet: who comes after the preemptor is not bound to it."""
+    """The card of the victim is not free yet: later pods are not bound to it."""
     text = f"""
         class high value=10
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
@@ -319,7 +321,7 @@ def test_the_card_of_a_terminating_pod_stays_nominated() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_card_is_overcommitted(data: st.DataObject) -> None:
-    """Random nodes and jobs, all at once: what the annotations say fits on every card, whatever the order of arrival."""
+    """Random nodes and jobs: the assignments in annotations fit every card, in any order of arrival."""
     nodes = data.draw(st.lists(st.tuples(st.integers(1, 3), st.integers(4, 12)), min_size=1, max_size=3))
     lines = [f"node n{row} cpu=99 {MEMORY}={count * size} {NUMBER}={count}" for row, (count, size) in enumerate(nodes)]
     jobs = data.draw(
@@ -363,6 +365,6 @@ def test_no_card_is_overcommitted(data: st.DataObject) -> None:
     ],
 )
 def test_invalid_arguments_are_rejected_in_one_sentence(arguments: dict[str, Any], says: str) -> None:
-    said = complaint("deviceshare", arguments)
-    assert says in said
-    assert "\n" not in said
+    annotation = argument_error("deviceshare", arguments)
+    assert says in annotation
+    assert "\n" not in annotation

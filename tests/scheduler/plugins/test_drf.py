@@ -1,4 +1,4 @@
-"""drf: the job, and with a hierarchy the queue, with the smallest dominant share comes first."""
+"""drf: jobs, and with a hierarchy queues, are ordered by dominant share."""
 
 import json
 from collections import Counter
@@ -43,7 +43,7 @@ DEPARTMENTS = """
 
 
 def test_a_parent_with_two_children_gets_no_more_than_its_weight() -> None:
-    """Two thirds go to the queue of weight two, the third of the other is shared by the two below it."""
+    """The queue of weight two gets two thirds; the third of the other is divided between its two children."""
     assert by_job(decide(DEPARTMENTS, hdrf())) == {"s": 8, "d": 2, "p": 2}
 
 
@@ -66,7 +66,7 @@ def test_annotations_define_the_hierarchy_without_a_queue_tree() -> None:
 
 
 def test_requests_for_another_resource_do_not_reduce_the_share_of_the_parent() -> None:
-    """One team takes cpus, the other memory: the department's half of each is theirs at the same time."""
+    """One child uses cpus, the other memory: both get the full half of their parent."""
     text = """
         node  n1 cpu=10 memory=10Gi
         queue root
@@ -82,7 +82,7 @@ def test_requests_for_another_resource_do_not_reduce_the_share_of_the_parent() -
 
 
 def test_gated_pods_do_not_reduce_the_share_of_the_parent() -> None:
-    """Team prod runs one pod and has others that wait behind a gate: it has all that it can get now, and grows no more."""
+    """Queue prod runs one pod and has gated pods: it is saturated."""
     text = """
         node  n1 cpu=13
         queue root
@@ -109,14 +109,14 @@ FULL = """
 
 @pytest.mark.parametrize(("members", "victims"), [(3, 3), (4, 0)])
 def test_reclaim_stops_at_equal_shares(members: int, victims: int) -> None:
-    """With three of eight the gang stands better than those who gave; with four it would stand no better."""
+    """With three of eight the gang has a smaller share than the victims; with four the shares would be equal."""
     plan = decide(FULL + f"job s queue=sci: {members} x cpu=1", hdrf("allocate, reclaim"))
     assert len(plan.of(Evict)) == victims
 
 
 @pytest.mark.parametrize(("size", "victims"), [(3, 3), (4, 0)])
 def test_victims_are_checked_in_sum(size: int, victims: int) -> None:
-    """Each of the four could go alone, but all that the one large pod needs would be too much."""
+    """Each of the four is a possible victim alone, but the sum that the large pod requires exceeds the share."""
     plan = decide(FULL + f"job s queue=sci: 1 x cpu={size}", hdrf("allocate, reclaim"))
     assert len(plan.of(Evict)) == victims
 
@@ -149,14 +149,14 @@ def test_results_do_not_depend_on_the_order_of_arrival() -> None:
     assert plans[0] == plans[1]
 
 
-@pytest.mark.parametrize("promise", ["sound", "orderless", "resting"])
-def test_scheduling_properties_hold_with_hierarchical_drf(promise: str) -> None:
-    """Random worlds and configurations, each with the switch on; proportion beside it is refused, so it is left out."""
+@pytest.mark.parametrize("name", ["valid_plans", "order_independence", "stability"])
+def test_scheduling_properties_hold_with_hierarchical_drf(name: str) -> None:
+    """Random worlds and configurations with hierarchical drf; without proportion, which conflicts with it."""
     for seed in range(60):
         one = case(Random(seed))
         document = json.loads(one.document)
         for tier in document["tiers"]:
             tier["plugins"] = [entry for entry in tier["plugins"] if entry["name"] not in {"proportion", "drf"}]
         document["tiers"][0]["plugins"].append({"name": "drf", "enableHierarchy": True})
-        found = PROPERTIES[promise](Case(one.world, json.dumps(document)), Random(seed))
+        found = PROPERTIES[name](Case(one.world, json.dumps(document)), Random(seed))
         assert found == [], f"seed {seed}"

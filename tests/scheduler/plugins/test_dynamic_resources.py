@@ -1,4 +1,4 @@
-"""Claims on devices: where they can be had, which devices each gets, and who shares them."""
+"""Device claims: feasible nodes, allocation and sharing."""
 
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.testing.notation import decide, plan
@@ -189,7 +189,7 @@ def test_selectors_choose_among_the_devices() -> None:
 
 
 def test_a_failing_expression_rejects_the_node_with_a_message() -> None:
-    """Not every device says its model, and the expression does not ask first."""
+    """A device lacks the attribute, and the expression does not test for it."""
     assert plan(
         """
             node n1 cpu=4
@@ -223,7 +223,7 @@ def test_all_devices_of_a_node_are_taken_when_all_are_free() -> None:
 
 
 def test_devices_agree_in_the_attribute_that_a_constraint_names() -> None:
-    """Each card of a node has another number there, so no two of one node agree."""
+    """Each card of a node has a different number, so no two of a node match."""
     world = """
         node n1 cpu=4
         deviceclass gpu driver=gpu.example.com

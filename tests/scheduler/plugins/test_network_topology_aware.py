@@ -1,4 +1,4 @@
-"""network-topology-aware: which hypernodes are tried in which order, and how they and their nodes score."""
+"""network-topology-aware: order and scores of hypernodes and nodes."""
 
 import numpy as np
 import pytest
@@ -27,10 +27,12 @@ PLUGINS = "gang, predicates, network-topology-aware"
 
 
 def session(text: str, arguments: str = "") -> tuple[Session, JobView]:
-    said = config(PLUGINS)
+    document = config(PLUGINS)
     if arguments:
-        said = parse(f"actions: allocate\ntiers:\n- plugins:\n  - name: network-topology-aware\n{arguments}", builtin())
-    made = Session(snapshot(text), said)
+        document = parse(
+            f"actions: allocate\ntiers:\n- plugins:\n  - name: network-topology-aware\n{arguments}", builtin()
+        )
+    made = Session(snapshot(text), document)
     return made, next(job for job in made.jobs() if job.key == "default/a")
 
 
@@ -92,13 +94,13 @@ def test_of_equally_full_hypernodes_the_one_with_more_of_the_job_scores_higher()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "argument_error"),
     [
         ("{weight: -1}", "weight"),
         ("{hypernode.binpack.cpus: 1}", "hypernode.binpack.cpu"),
         ("{hypernode.binpack.resources: [a]}", "separated by commas"),
     ],
 )
-def test_an_invalid_argument_is_rejected(arguments: str, complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
+def test_an_invalid_argument_is_rejected(arguments: str, argument_error: str) -> None:
+    with pytest.raises(ConfigError, match=argument_error):
         session(WORLD, f"    arguments: {arguments}")

@@ -1,4 +1,4 @@
-"""nodegroup: which groups of nodes the pods of a queue run on."""
+"""nodegroup: node groups of queues."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def affinity(
 
 
 def snapshot(text: str, rules: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> Snapshot:
-    """A world in which queues have rules."""
+    """Return a snapshot in which queues have node group rules."""
     state = State()
     for thing in world(NODES + text):
         if isinstance(thing, core.Queue):
@@ -47,11 +47,11 @@ def snapshot(text: str, rules: Mapping[str, Any], notes: Mapping[str, str] | Non
 
 
 def asked(seen: Snapshot, hierarchy: bool = False, **arguments: bool) -> tuple[list[str], list[float]]:
-    """The nodes that the one waiting pod may run on, and the score of each node."""
+    """Return the feasible nodes of the pending pod, and the score of each node."""
     plugin = NodeGroup(NodeGroupArguments.model_validate(arguments), Cluster(Ledger(seen)), hierarchy)
     task, nodes = plugin.cluster.task(seen.task_rows["default/a-0"]), plugin.cluster.nodes()
-    refused = [bool(any(one.nodes[row] for one in plugin.predicate(task, nodes))) for row in range(len(nodes))]
-    allowed = [name for name, no in zip(seen.nodes.names, refused, strict=True) if not no]
+    rejected = [bool(any(one.nodes[row] for one in plugin.predicate(task, nodes))) for row in range(len(nodes))]
+    allowed = [name for name, no in zip(seen.nodes.names, rejected, strict=True) if not no]
     return allowed, plugin.node_order(TasksView([task]), nodes)[0].tolist()
 
 

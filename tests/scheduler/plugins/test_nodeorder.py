@@ -1,4 +1,4 @@
-"""Which nodes Kubernetes' own scores prefer, and by how much."""
+"""nodeorder: the scores of kube-scheduler."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 
 
 def plugin(stage: Stage, only: str = "", weight: int = 1) -> NodeOrder:
-    """nodeorder with its usual weights, or with one score only."""
+    """Return nodeorder with default weights, or with one score only."""
     weights: dict[str, Any] = {name: weight if name == f"{only}.weight" else 0 for name in NAMES} if only else {}
     return NodeOrder(NodeOrderArguments.model_validate(weights), stage.cluster)
 
@@ -40,7 +40,7 @@ def test_the_default_weights_are_those_of_volcano() -> None:
 
 
 def test_a_balanced_request_scores_by_the_definition() -> None:
-    """Half of both is left (50), evenness stays as it is (75), and no taint is disliked (3 times 100)."""
+    """Half of both resources is free (50), balance is unchanged (75), and there is no untolerated taint (3 times 100)."""
     stage = Stage([node("n1"), pod("old", on="n1", cpu="1", memory="2Gi"), pod("new", cpu="1", memory="2Gi")])
     assert scores(plugin(stage), stage) == [50 + 75 + 300]
 
@@ -50,14 +50,14 @@ def test_a_balanced_request_scores_by_the_definition() -> None:
     [("leastrequested", [87, 0, 50]), ("mostrequested", [12, 100, 50])],
 )
 def test_free_and_used_resources_in_whole_percent(only: str, expected: list[float]) -> None:
-    """n2 is asked for more than it has; n3 has no memory at all, so only cpu counts there."""
+    """The request exceeds n2; n3 has no memory, so only cpu counts there."""
     nodes = [node("n1"), node("n2", cpu="100m", memory="100Mi"), node("n3", cpu="1", memory="0")]
     stage = Stage([*nodes, pod("new", cpu="500m", memory="1Gi")])
     assert scores(plugin(stage, only), stage) == expected
 
 
 def test_balanced_allocation_prefers_the_node_that_becomes_even() -> None:
-    """Of n1 the memory is in use already, of n2 the cpu; the task wants cpu."""
+    """n1 has used memory, n2 used cpu; the task requests cpu."""
     old = [pod("m", on="n1", memory="4Gi"), pod("c", on="n2", cpu="2")]
     stage = Stage([node("n1"), node("n2"), *old, pod("new", cpu="2")])
     assert scores(plugin(stage, "balancedresource"), stage) == [87, 62]
@@ -99,7 +99,7 @@ def test_untolerated_taints_are_relative_to_the_worst_candidate() -> None:
 
 
 def test_pod_affinity_and_anti_affinity_count_in_both_directions() -> None:
-    """The task likes db; the pod on n3 dislikes the task's app."""
+    """The task prefers db; the pod on n3 prefers to avoid the app of the task."""
 
     def liking(app: str, weight: int) -> core.PodAffinity:
         return core.PodAffinity(preferred=(core.WeightedPodAffinityTerm(weight=weight, pod_affinity_term=term(app)),))

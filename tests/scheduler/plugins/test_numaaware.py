@@ -1,4 +1,4 @@
-"""numa-aware: pods of guaranteed quality go where whole cpus close together are free."""
+"""numa-aware: guaranteed pods are placed where enough exclusive cpus are free on few NUMA nodes."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.scheduler.plugins.scene import Scene, complaint, configured, made, seen
+from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import core, names, nodeinfo_read
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
@@ -23,13 +23,13 @@ def cpus(plan: Plan) -> dict[str, tuple[str, str]]:
     """The node and the cpus that each pod is bound to."""
     found = {}
     for bind in plan.of(Bind):
-        said = json.loads(bind.annotations.get(names.TOPOLOGY_DECISION, '{"cpus":{"main":""}}'))
-        found[bind.pod.removeprefix("default/")] = (bind.node, said["cpus"]["main"])
+        annotation = json.loads(bind.annotations.get(names.TOPOLOGY_DECISION, '{"cpus":{"main":""}}'))
+        found[bind.pod.removeprefix("default/")] = (bind.node, annotation["cpus"]["main"])
     return found
 
 
-def refused(text: str, task: str = "a-0") -> dict[str, str]:
-    return Scene(seen(text), {"numa-aware": {}}).refused(task)
+def rejected(text: str, task: str = "a-0") -> dict[str, str]:
+    return Scene(seen(text), {"numa-aware": {}}).rejected(task)
 
 
 def test_a_pod_is_placed_where_it_fits_one_numa_node() -> None:
@@ -63,7 +63,7 @@ def test_each_policy_admits_what_the_kubelet_would_admit(policy: str, free: str,
         numa n1 cpus=2x4 policy={policy} free={free}
         job a: 1 x cpu=4 memory=1Gi guaranteed {NOTE}={policy}
     """
-    assert refused(text) == ({"n1": answer} if answer else {})
+    assert rejected(text) == ({"n1": answer} if answer else {})
 
 
 def test_more_cpus_than_one_numa_node_has_fit_with_restricted_but_never_with_single() -> None:
@@ -73,7 +73,7 @@ def test_more_cpus_than_one_numa_node_has_fit_with_restricted_but_never_with_sin
             numa n1 cpus=2x4 policy={policy}
             job a: 1 x cpu=6 memory=1Gi guaranteed {NOTE}={policy}
         """
-        assert refused(text) == answer
+        assert rejected(text) == answer
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_a_requested_policy_requires_a_node_with_it(report: str, answer: str) ->
         {report}
         job a: 1 x cpu=4 {SINGLE}
     """
-    assert refused(text) == {"n1": answer}
+    assert rejected(text) == {"n1": answer}
 
 
 def test_a_requested_policy_is_unschedulable_without_reports() -> None:
-    assert refused(f"node n1 cpu=8\njob a: 1 x cpu=4 {SINGLE}") == {"n1": numaaware.UNREPORTED}
-    assert refused("node n1 cpu=8\njob a: 1 x cpu=4 memory=1Gi guaranteed") == {}
+    assert rejected(f"node n1 cpu=8\njob a: 1 x cpu=4 {SINGLE}") == {"n1": numaaware.UNREPORTED}
+    assert rejected("node n1 cpu=8\njob a: 1 x cpu=4 memory=1Gi guaranteed") == {}
 
 
 def test_the_node_policy_also_rejects_pods_that_request_none() -> None:
@@ -110,7 +110,7 @@ def test_the_node_policy_also_rejects_pods_that_request_none() -> None:
         numa n3 cpus=2x4 free=0-2,4-6
         job a: 1 x cpu=4 memory=1Gi guaranteed
     """
-    assert refused(text) == {"n1": numaaware.BUSY}
+    assert rejected(text) == {"n1": numaaware.BUSY}
 
 
 @pytest.mark.parametrize("task", ["cpu=4", "cpu=4 memory=1Gi", "cpu=3500m memory=1Gi guaranteed"])
@@ -120,7 +120,7 @@ def test_pods_without_exclusive_cpus_fit_any_node(task: str) -> None:
         numa n1 cpus=2x4 policy=single-numa-node free=0
         job a: 1 x {task}
     """
-    assert refused(text) == {}
+    assert rejected(text) == {}
 
 
 def test_a_fraction_of_a_cpu_needs_no_alignment_but_the_policy() -> None:
@@ -131,7 +131,7 @@ def test_a_fraction_of_a_cpu_needs_no_alignment_but_the_policy() -> None:
         numa n2 cpus=2x4 policy=restricted
         job a: 1 x cpu=1500m {SINGLE}
     """
-    assert refused(text) == {"n2": numaaware.OTHER_POLICY}
+    assert rejected(text) == {"n2": numaaware.OTHER_POLICY}
 
 
 def test_reserved_cpus_are_not_assigned() -> None:
@@ -159,12 +159,14 @@ def test_tasks_of_a_session_do_not_take_the_same_cpus() -> None:
     assert sorted(taken) == list(range(8))
 
 
-def list_of(said: str) -> list[int]:
-    return [cpu for part in said.split(",") for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)]
+def list_of(annotation: str) -> list[int]:
+    return [
+        cpu for part in annotation.split(",") for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1)
+    ]
 
 
 def test_a_gang_that_cannot_start_releases_its_assignments() -> None:
-    """Two of the three members of gang a find cpus; it takes nothing, and b gets what they had."""
+    """Two of three members of gang a find cpus; it is allocated nothing, and b gets them."""
     text = f"""
         node n1 cpu=16
         numa n1 cpus=2x4 policy=single-numa-node
@@ -193,8 +195,8 @@ def with_note(pod: core.Pod, what: str) -> core.Pod:
     return replace(pod, metadata=replace(pod.metadata, annotations=notes))
 
 
-def told(pod: str, what: str, report: nodeinfo_read.PodAllocation | None = None) -> State:
-    """A world in which a running pod was told which cpus it has, and perhaps its node's agent reports them."""
+def state_with_assignment(pod: str, what: str, report: nodeinfo_read.PodAllocation | None = None) -> State:
+    """Return a state in which a running pod has assigned cpus, optionally with a report of the node agent."""
     state = State()
     text = f"""
         node n1 cpu=8
@@ -214,20 +216,20 @@ def told(pod: str, what: str, report: nodeinfo_read.PodAllocation | None = None)
 
 
 def test_assigned_cpus_count_until_the_node_reports_them() -> None:
-    state = told("old-0", '{"cpus":{"main":"0-3"}}')
+    state = state_with_assignment("old-0", '{"cpus":{"main":"0-3"}}')
     assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "4-7")}
 
 
 def test_the_report_of_the_node_overrides_the_annotation() -> None:
     allocation = nodeinfo_read.ContainerAllocation(name="main", allocations={"cpu": "4-7"})
     report = nodeinfo_read.PodAllocation(uid="uid-default-old-0", container_allocations=(allocation,))
-    state = told("old-0", '{"cpus":{"main":"0-3"}}', report)
+    state = state_with_assignment("old-0", '{"cpus":{"main":"0-3"}}', report)
     assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
 
 
 @pytest.mark.parametrize("what", ["", "{", "[]", '{"cpus": 3}', '{"cpus": {"main": "x"}}'])
 def test_an_unreadable_annotation_uses_no_cpus(what: str) -> None:
-    assert cpus(made(told("old-0", what).snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
+    assert cpus(made(state_with_assignment("old-0", what).snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
 
 
 def test_a_pending_bind_reserves_its_cpus() -> None:
@@ -279,10 +281,10 @@ def test_a_terminating_pods_cpus_are_nominated_not_bound() -> None:
         job old: 1 x cpu=4 on=n1 releasing guaranteed memory=1Gi note.{names.TOPOLOGY_DECISION}='{{"cpus":{{"main":"0-3"}}}}'
         job a: 1 x cpu=4 {SINGLE}
     """
-    assert Scene(seen(text), {"numa-aware": {}}).refused("a-0") == {"n1": numaaware.BUSY}
+    assert Scene(seen(text), {"numa-aware": {}}).rejected("a-0") == {"n1": numaaware.BUSY}
     plan = made(seen(text), PLUGINS)
     assert not plan.of(Bind)
 
 
 def test_an_invalid_weight_is_rejected() -> None:
-    assert complaint("numa-aware", {"weight": -1}) == "weight: input should be greater than or equal to 0, not -1"
+    assert argument_error("numa-aware", {"weight": -1}) == "weight: input should be greater than or equal to 0, not -1"

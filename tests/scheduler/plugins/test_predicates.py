@@ -1,4 +1,4 @@
-"""What kube-scheduler's filters refuse, and in which words."""
+"""predicates: the filters of kube-scheduler and their messages."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def plugin(stage: Stage, **arguments: Any) -> Predicates:
     return Predicates(PredicatesArguments.model_validate(arguments), stage.cluster)
 
 
-def refused(predicates: Predicates, stage: Stage, name: str = "new") -> dict[str, list[str]]:
-    """The names of the refused nodes by reason."""
+def rejected(predicates: Predicates, stage: Stage, name: str = "new") -> dict[str, list[str]]:
+    """Return the names of the rejected nodes by reason."""
     view = stage.cluster.nodes()
     return {
         refusal.reason: [stage.snapshot.nodes.names[row] for row in np.flatnonzero(refusal.nodes)]
@@ -97,21 +97,21 @@ def test_each_filter_rejects_with_the_message_of_kube_scheduler(
 ) -> None:
     stage = Stage(things)
     predicates = plugin(stage)
-    assert refused(predicates, stage) == {reason: nodes}
+    assert rejected(predicates, stage) == {reason: nodes}
     assert [one.final for one in predicates.predicate(stage.task("new"), stage.cluster.nodes())] == [final]
 
 
 def test_only_the_first_filter_counts_for_a_rejected_node() -> None:
     tainted = node("n1", unschedulable=True, taints=(GPU_ONLY,))
     stage = Stage([tainted, node("n2", taints=(GPU_ONLY,)), node("n3"), pod("new", ports=[80])])
-    assert refused(plugin(stage), stage) == {
+    assert rejected(plugin(stage), stage) == {
         "node(s) were unschedulable": ["n1"],
         "node(s) had untolerated taint {dedicated: gpu}": ["n2"],
     }
 
 
 def test_unresolvable_reasons_come_before_resolvable_ones() -> None:
-    """The port could be freed, the missing pod to be near to could not."""
+    """Eviction could free the port, but not provide the pod for affinity."""
     stage = Stage([node("n1"), pod("old", on="n1", ports=[80]), pod("new", ports=[80], affinity=near(term("db")))])
     (refusal,) = plugin(stage).predicate(stage.task("new"), stage.cluster.nodes())
     assert (refusal.reason, refusal.final) == ("node(s) didn't match pod affinity rules", True)
@@ -131,17 +131,17 @@ def test_unresolvable_reasons_come_before_resolvable_ones() -> None:
 )
 def test_required_node_affinity(affinity: core.Affinity, nodes: list[str]) -> None:
     stage = Stage([*ZONES, pod("new", affinity=affinity)])
-    assert [name for names in refused(plugin(stage), stage).values() for name in names] == nodes
+    assert [name for names in rejected(plugin(stage), stage).values() for name in names] == nodes
 
 
 @pytest.mark.parametrize(
     ("operator", "bound", "fitting"), [("Gt", "2", ["n3", "n10"]), ("Lt", "3", ["n2", "n-1"]), ("Gt", "x", [])]
 )
 def test_numbers_in_labels_are_compared_as_numbers(operator: str, bound: str, fitting: list[str]) -> None:
-    """What is no number, or not there, is neither greater nor less."""
+    """Missing values and values that are no numbers match neither Gt nor Lt."""
     nodes = [node(f"n{size}", labels={"size": size}) for size in ("2", "3", "10", "-1", "big", "1_0", "9" * 19)]
     stage = Stage([*nodes, node("n"), pod("new", affinity=wants(operator, bound, key="size"))])
-    refusals = refused(plugin(stage), stage).values()
+    refusals = rejected(plugin(stage), stage).values()
     assert set(stage.snapshot.nodes.names) - {name for names in refusals for name in names} == set(fitting)
 
 
@@ -166,18 +166,18 @@ def test_host_ports_conflict_on_one_address_or_all(
         return msgspec.structs.replace(bare, spec=msgspec.structs.replace(bare.spec, containers=(container,)))
 
     stage = Stage([node("n1"), with_port("old", held, on="n1"), with_port("new", wanted)])
-    assert bool(refused(plugin(stage), stage)) is conflict
+    assert bool(rejected(plugin(stage), stage)) is conflict
 
 
 def test_the_first_pod_with_affinity_to_itself_fits_anywhere() -> None:
     mates = near(term("web", "zone"))
     stage = Stage([*ZONES, *(pod(name, app="web", affinity=mates) for name in ("first", "new"))])
     predicates = plugin(stage)
-    assert refused(predicates, stage, "first") == {}
+    assert rejected(predicates, stage, "first") == {}
     with Statement(stage.ledger) as statement:
         statement.allocate(stage.task("first").row, 2)
-        assert refused(predicates, stage) == {"node(s) didn't match pod affinity rules": ["n1", "n2"]}
-    assert refused(predicates, stage) == {}, "taken back, nobody is there"
+        assert rejected(predicates, stage) == {"node(s) didn't match pod affinity rules": ["n1", "n2"]}
+    assert rejected(predicates, stage) == {}, "taken back, nobody is there"
 
 
 def test_terminating_pods_keep_ports_and_anti_affinity_but_do_not_count_for_spreading() -> None:
@@ -192,29 +192,29 @@ def test_terminating_pods_keep_ports_and_anti_affinity_but_do_not_count_for_spre
         ]
     )
     predicates = plugin(stage)
-    assert list(refused(predicates, stage, "port").values()) == [["n1"]]
-    assert list(refused(predicates, stage, "anti").values()) == [["n1"]]
-    assert refused(predicates, stage) == {}
+    assert list(rejected(predicates, stage, "port").values()) == [["n1"]]
+    assert list(rejected(predicates, stage, "anti").values()) == [["n1"]]
+    assert rejected(predicates, stage) == {}
 
 
 def test_victims_of_the_session_no_longer_conflict() -> None:
     stage = Stage([node("n1"), pod("old", on="n1", ports=[80]), pod("new", ports=[80])])
     predicates = plugin(stage)
-    assert refused(predicates, stage)
+    assert rejected(predicates, stage)
     with Statement(stage.ledger) as statement:
         statement.evict(stage.task("old").row, "for the test")
-        assert refused(predicates, stage) == {}
-    assert refused(predicates, stage)
+        assert rejected(predicates, stage) == {}
+    assert rejected(predicates, stage)
 
 
 def test_spreading_counts_the_nodes_that_the_pod_could_use() -> None:
-    """Zone c has no pod of the app, but the pod does not fit its label, so it is not the emptiest."""
+    """Zone c has no pod of the app, but the node selector excludes it, so it does not count."""
     nodes = [*ZONES, node("n4", labels={"zone": "c", "arch": "arm"})]
     old = [pod("old-1", on="n1", app="web"), pod("old-2", on="n3", app="web")]
     for policy, blocked in (("Honor", []), ("Ignore", ["n1", "n2", "n3"])):
         rule = spread("web", node_affinity_policy=policy)
         stage = Stage([*nodes, *old, pod("new", app="web", spread=(rule,), affinity=wants("DoesNotExist", key="arch"))])
-        skewed = refused(plugin(stage), stage).get("node(s) didn't match pod topology spread constraints", [])
+        skewed = rejected(plugin(stage), stage).get("node(s) didn't match pod topology spread constraints", [])
         assert skewed == blocked
 
 
@@ -222,7 +222,7 @@ def test_too_few_domains_count_as_an_empty_one() -> None:
     rule = spread("web", min_domains=3)
     old = [pod("old-1", on="n1", app="web"), pod("old-2", on="n3", app="web")]
     stage = Stage([*ZONES, *old, pod("new", app="web", spread=(rule,))])
-    assert list(refused(plugin(stage), stage).values()) == [["n1", "n2", "n3"]]
+    assert list(rejected(plugin(stage), stage).values()) == [["n1", "n2", "n3"]]
 
 
 @pytest.mark.parametrize(
@@ -256,13 +256,13 @@ def test_the_scope_of_a_placement(things: list[core.Pod], scope: Scope) -> None:
 def test_each_filter_can_be_turned_off(argument: str, asking: dict[str, Any]) -> None:
     taints = (GPU_ONLY,) if argument == "predicate.TaintTolerationEnable" else ()
     stage = Stage([node("n1", taints=taints), pod("old", on="n1", ports=[80]), pod("new", **asking)])
-    assert refused(plugin(stage), stage)
-    assert refused(plugin(stage, **{argument: False}), stage) == {}
+    assert rejected(plugin(stage), stage)
+    assert rejected(plugin(stage, **{argument: False}), stage) == {}
 
 
 def test_arguments_of_volcano_are_read_and_others_rejected() -> None:
-    said = {"predicate.CacheEnable": "true", "volumebinding.shape": [{"utilization": 0, "score": 10}]}
-    assert PredicatesArguments.model_validate(said).cache
+    document = {"predicate.CacheEnable": "true", "volumebinding.shape": [{"utilization": 0, "score": 10}]}
+    assert PredicatesArguments.model_validate(document).cache
     with pytest.raises(ValidationError, match="Extra inputs"):
         PredicatesArguments.model_validate({"predicate.NodeAffinity": True})
 
@@ -275,6 +275,6 @@ def test_anti_affinity_of_running_pods_counts_and_of_ended_pods_does_not() -> No
     )
     stage = Stage([*ZONES, over, pod("new", app="web")])
     predicates = plugin(stage)
-    assert refused(predicates, stage) == {}
+    assert rejected(predicates, stage) == {}
     assert predicates.scope(stage.task("new")) is Scope.STATIC
     assert stage.task("over").status is Status.SUCCEEDED

@@ -1,4 +1,4 @@
-"""pdb, cdp, resourcequota, sla: who is protected, and who has waited long enough."""
+"""pdb, cdp, resourcequota, sla: protection of pods, quotas and waiting times."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -68,8 +68,12 @@ def test_a_pod_is_protected_during_its_cooldown_time(ago: int, evicted: int) -> 
 
 
 def quota(hard: dict[str, str], used: dict[str, str], **spec: object) -> policy.ResourceQuota:
-    said = {"metadata": {"name": "quota", "namespace": "default"}, "status": {"hard": hard, "used": used}, "spec": spec}
-    return msgspec.convert(said, policy.ResourceQuota)
+    annotation = {
+        "metadata": {"name": "quota", "namespace": "default"},
+        "status": {"hard": hard, "used": used},
+        "spec": spec,
+    }
+    return msgspec.convert(annotation, policy.ResourceQuota)
 
 
 @pytest.mark.parametrize(
@@ -110,14 +114,14 @@ WAITING = "node n1 cpu=2\njob r: 2 x cpu=1 on=n1\njob a phase=Pending minres.cpu
 
 @pytest.mark.parametrize(("note", "phase"), [("", "Pending"), ("1h", "Inqueue"), ("48h", "Pending")])
 def test_a_job_is_admitted_after_its_longest_waiting_time(note: str, phase: str) -> None:
-    """The world is looked at a day after its beginning."""
-    said = f" note.volcanopy.io/sla-waiting-time={note}" if note else ""
-    made = decide(world(WAITING.format(said)), "gang, sla | overcommit", "enqueue")
+    """The snapshot is taken a day after creation."""
+    annotation = f" note.volcanopy.io/sla-waiting-time={note}" if note else ""
+    made = decide(world(WAITING.format(annotation)), "gang, sla | overcommit", "enqueue")
     assert [effect.phase for effect in made.of(SetPodGroup) if effect.pod_group == "default/a"] == [phase]
 
 
 def test_a_job_past_its_longest_waiting_time_reserves_its_placements() -> None:
-    """Two of three cpus are free: whoever has waited for long holds them, and the small job behind does not pass."""
+    """Two of three cpus are free: the job past its waiting time reserves them, and the small job behind it waits."""
     text = "node n1 cpu=3\njob r: 1 x cpu=1 on=n1\njob a note.sla-waiting-time=1h: 3 x cpu=1\njob b: 1 x cpu=1"
     assert decide(world(text), "sla | gang, predicates", "allocate").of(Bind) == []
     assert decide(world(text.replace("1h", "48h")), "sla | gang, predicates", "allocate").of(Bind)

@@ -1,4 +1,4 @@
-"""Tasks that move from busy nodes to quiet ones."""
+"""rescheduling: evictions from nodes with high usage."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.scene import complaint, evicted, seen
+from tests.scheduler.plugins.scene import argument_error, evicted, seen
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.testing.notation import NOW, world
@@ -28,7 +28,7 @@ def leave(text: str, loads: Any = None, **params: Any) -> list[str]:
 
 
 def test_a_busy_node_is_relieved_until_it_is_no_busier_than_the_target() -> None:
-    """At 90 % two cores of ten must go until 70 %, and another until 60 %."""
+    """From 90 % usage, two of ten cores are evicted to reach 70 %, and a third to reach 60 %."""
     assert leave(f"{NODES}job a: 8 x cpu=1 role=w on=n1") == ["a-w-5", "a-w-6", "a-w-7"]
 
 
@@ -78,7 +78,7 @@ def test_pods_without_requests_of_the_busy_resource_stay() -> None:
 
 
 def test_of_equals_burstable_pods_are_evicted_before_guaranteed_ones() -> None:
-    """The pod that is the younger one is guaranteed what it has: it stays."""
+    """The younger pod is guaranteed: it stays."""
 
     def running(name: str, limits: core.Quantities, age: int) -> core.Pod:
         resources = core.ResourceRequirements(requests={"cpu": "3", "memory": "1Gi"}, limits=limits)
@@ -114,12 +114,12 @@ def test_pods_at_the_priority_threshold_stay() -> None:
 
 
 def test_evictions_are_limited_by_the_quiet_nodes() -> None:
-    """n2 may go from 10 % to 60 %: five cores of ten, so that of pods of three only one moves."""
+    """n2 may go from 10 % to 60 %: five cores of ten, so only one pod of three cores is evicted."""
     assert leave(f"{NODES}job a: 3 x cpu=3 role=w on=n1", {"n1": (100, 0), "n2": (10, 0)}) == ["a-w-2"]
 
 
 def test_no_eviction_of_pods_that_fit_no_quiet_node() -> None:
-    """The quiet node is full of requests, however little is used; or it is not one for the pod."""
+    """The node with low usage is full by requests, or is infeasible for the pod."""
     full = f"{NODES}job a: 8 x cpu=1 role=w on=n1\njob b: 8 x cpu=1 on=n2"
     assert leave(full) == ["a-w-6", "a-w-7"]
     assert leave(full, nodeFit=False) == ["a-w-5", "a-w-6", "a-w-7"]
@@ -173,7 +173,7 @@ def test_pods_of_one_name_in_two_namespaces_are_two_pods() -> None:
     ],
 )
 def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
-    assert sentence in complaint("rescheduling", arguments)
+    assert sentence in argument_error("rescheduling", arguments)
 
 
 nodes = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=4)

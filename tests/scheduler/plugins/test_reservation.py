@@ -1,4 +1,4 @@
-"""What is kept for big jobs that wait, and who uses it meanwhile."""
+"""reservation: reservations for large waiting jobs, and their use by other pods."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.passing_time import ClusterOverTime
-from tests.scheduler.plugins.scene import complaint
+from tests.scheduler.plugins.cluster_over_time import ClusterOverTime
+from tests.scheduler.plugins.scene import argument_error
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
@@ -31,7 +31,7 @@ def configured(arguments: Mapping[str, Any] | None = KEPT, actions: str = "enque
 
 
 def stream(time: ClusterOverTime, minutes: int = 6, words: str = "", waiting: int = 6) -> Callable[[], None]:
-    """There are always some jobs of one cpu that wait, each of which runs some minutes."""
+    """Keep some jobs of one cpu waiting, each of which runs some minutes."""
     count = 0
 
     def keep_coming() -> None:
@@ -71,7 +71,7 @@ def bound(plan: Plan) -> dict[str, str]:
     return {effect.pod.removeprefix("default/"): effect.node for effect in plan.of(Bind)}
 
 
-def said(plan: Plan, job: str) -> Explain:
+def explanation(plan: Plan, job: str) -> Explain:
     found: list[Explain] = [effect for effect in plan.of(Explain) if effect.job == f"default/{job}"]
     return found[0]
 
@@ -84,10 +84,10 @@ def test_a_pod_that_ends_in_time_uses_the_reservation() -> None:
 def test_a_pod_that_may_end_later_does_not_use_the_reservation() -> None:
     plan = decide(f"{HALF}job small: 1 x cpu=2 {LIMITED}=31m\njob other: 1 x cpu=2", configured())
     assert bound(plan) == {}
-    assert said(plan, "small").message == (
+    assert explanation(plan, "small").message == (
         '0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had resources reserved for job "big"'
     )
-    assert said(plan, "small").blocked_by == ("job default/big",)
+    assert explanation(plan, "small").blocked_by == ("job default/big",)
 
 
 def test_without_the_plugin_a_small_job_is_placed() -> None:
@@ -105,9 +105,9 @@ def test_a_deadline_counts_like_the_annotation() -> None:
 
 
 def test_a_waiting_job_reports_its_reservation_and_latest_start() -> None:
-    numbers = said(decide(HALF, configured()), "big").numbers
+    numbers = explanation(decide(HALF, configured()), "big").numbers
     assert (numbers["reserved"], numbers["expected"]) == ("n1, n2", "2030-01-02T00:30:00Z")
-    guessed = said(decide(HALF.replace(f" {LIMITED}=30m", ""), configured()), "big").numbers
+    guessed = explanation(decide(HALF.replace(f" {LIMITED}=30m", ""), configured()), "big").numbers
     assert guessed["reserved"] == "n1, n2"
     assert "expected" not in guessed
 
@@ -129,7 +129,7 @@ def test_the_first_waiting_job_reserves_the_first_free_nodes() -> None:
     job c: 1 x cpu=4 on=n3 {LIMITED}=40m
     job big: 2 x cpu=4
     """
-    numbers = said(decide(world, configured()), "big").numbers
+    numbers = explanation(decide(world, configured()), "big").numbers
     assert (numbers["reserved"], numbers["expected"]) == ("n2, n3", "2030-01-02T00:40:00Z")
 
 
@@ -219,11 +219,11 @@ def test_the_rest_of_a_queue_limit_is_reserved() -> None:
     """
     plan = decide(f"{world}job small queue=q: 1 x cpu=1", config)
     assert bound(plan) == {}
-    assert (said(plan, "small").gate, said(plan, "small").message) == (
+    assert (explanation(plan, "small").gate, explanation(plan, "small").message) == (
         "capability",
         'the rest of queue "q" is reserved for job "big"',
     )
-    assert said(plan, "small").blocked_by == ("job default/big",)
+    assert explanation(plan, "small").blocked_by == ("job default/big",)
     assert bound(decide(f"{world}job small queue=q: 1 x cpu=1 {LIMITED}=9m", config)) == {"small-0": "n1"}
     assert bound(decide(f"{world}job small: 1 x cpu=1", config)) == {"small-0": "n1"}, "another queue"
     never = world.replace("4 x cpu=1", "5 x cpu=1")
@@ -262,7 +262,7 @@ def test_without_reservations_answers_depend_on_the_shape_only() -> None:
     ],
 )
 def test_invalid_arguments_are_rejected(arguments: Mapping[str, Any], sentence: str) -> None:
-    assert sentence in complaint("reservation", arguments)
+    assert sentence in argument_error("reservation", arguments)
 
 
 @settings(max_examples=60, deadline=None)
@@ -274,7 +274,7 @@ def test_invalid_arguments_are_rejected(arguments: Mapping[str, Any], sentence: 
 def test_backfilled_pods_do_not_delay_the_job(
     running: list[tuple[int, str]], coming: list[tuple[int, str]], gang: tuple[int, int]
 ) -> None:
-    """The moment that is certain for a job is no later when others were let in, and stays certain."""
+    """The latest start of a job is not delayed by backfilled pods."""
 
     def words(runtime: str) -> str:
         return f" {LIMITED}={runtime}" if runtime else ""
@@ -291,7 +291,7 @@ def test_backfilled_pods_do_not_delay_the_job(
     first = decide("\n".join(lines), configured())
     if "big-0" in bound(first):
         return
-    expected = said(first, "big").numbers.get("expected")
+    expected = explanation(first, "big").numbers.get("expected")
     places = bound(first)
     after = [
         f"{line} on={places[line.split(':')[0].removeprefix('job ') + '-0']}"
@@ -299,6 +299,6 @@ def test_backfilled_pods_do_not_delay_the_job(
         else line
         for line in lines
     ]
-    again = said(decide("\n".join(after), configured()), "big").numbers
+    again = explanation(decide("\n".join(after), configured()), "big").numbers
     if expected is not None:
         assert again["expected"] == expected

@@ -1,4 +1,4 @@
-"""Nodes filled by some resources, and spread over by others."""
+"""resource-strategy-fit: strategies by resource."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.scene import Scene, complaint, made, seen
+from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.plugins.resource_strategy_fit import SCORING_KEY, WEIGHT_KEY
@@ -21,7 +21,7 @@ def scene(text: str, **arguments: Any) -> Scene:
 
 
 def test_without_arguments_the_emptier_node_is_better() -> None:
-    """Half of n1's cpu is left with the task on it and all but an eighth of the memory: ten times the mean of both."""
+    """With the task, half of the cpu of n1 and seven eighths of the memory are free: ten times the mean of both."""
     stage = scene(
         "node n1 cpu=4 memory=8Gi\nnode n2 cpu=8 memory=8Gi\njob old: 1 x cpu=1 on=n1\njob new: 1 x cpu=1 memory=1Gi"
     )
@@ -29,7 +29,7 @@ def test_without_arguments_the_emptier_node_is_better() -> None:
 
 
 def test_each_resource_has_its_own_strategy() -> None:
-    """A quarter of n1's gpus would be taken, three quarters of n2's; half of the cpu is left on both."""
+    """A quarter of the gpus of n1 and three quarters of those of n2 would be used; half of the cpu is free on both."""
     stage = scene(
         "node n1 cpu=4 gpu=8\nnode n2 cpu=4 gpu=8\njob old: 1 x gpu=4 on=n2\njob new: 1 x cpu=2 gpu=2",
         resources=MOST_GPU,
@@ -73,7 +73,7 @@ def test_invalid_weights_of_a_pod_score_zero(weights: str) -> None:
 
 
 def test_equal_tasks_with_different_weights_are_not_placed_as_one_run() -> None:
-    """The first two want the full node, the other two the empty one, all in one role."""
+    """The first two tasks prefer the full node, the other two the empty one, all in one role."""
     note = f"note.{SCORING_KEY}=MostAllocated 'note.{WEIGHT_KEY}={{\"cpu\": 1}}'"
     text = f"node n1 cpu=8\nnode n2 cpu=8\njob old: 1 x cpu=1 on=n1\njob new: 2 x cpu=1 {note}, 2 x cpu=1"
     snapshot = seen(text)
@@ -108,24 +108,24 @@ def test_scarce_devices_are_left_to_pods_that_request_them() -> None:
 
 
 def test_cpu_and_memory_are_reserved_for_idle_devices() -> None:
-    """Two gpus are idle on both nodes, and each keeps four cores: n1 has one core to spare, n2 none."""
+    """Two gpus are idle on both nodes, and each reserves four cores: n1 has one more free core, n2 none."""
     proportional = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.cpu": 4}}
     stage = scene(
         "node n1 cpu=9 gpu=2\nnode n2 cpu=8 gpu=2\nnode n3 cpu=2\njob new: 1 x cpu=1, 1 x cpu=1 gpu=1",
         proportional=proportional,
     )
-    assert stage.refused("new-0") == {"n2": "node(s) keep their cpu and memory for their scarce resources"}
-    assert stage.refused("new-1") == {}
+    assert stage.rejected("new-0") == {"n2": "node(s) keep their cpu and memory for their scarce resources"}
+    assert stage.rejected("new-1") == {}
 
 
 def test_the_reservation_counts_resources_being_freed() -> None:
-    """An eviction could make room beside the devices: the refusal is not for good."""
+    """An eviction could free resources beside the devices: the rejection is resolvable."""
     proportional = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.memory": 0}}
     stage = scene("node n1 cpu=4 gpu=2\njob old: 1 x cpu=2 on=n1\njob new: 1 x cpu=1", proportional=proportional)
-    assert list(stage.refused("new-0")) == ["n1"]
+    assert list(stage.rejected("new-0")) == ["n1"]
     assert not stage.session.placement.infeasible_nodes(stage.task("new-0")).any()
     stage.evict("old-0")
-    assert stage.refused("new-0") == {}
+    assert stage.rejected("new-0") == {}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_the_reservation_counts_resources_being_freed() -> None:
     ],
 )
 def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
-    assert sentence in complaint(FIT, arguments)
+    assert sentence in argument_error(FIT, arguments)
 
 
 amounts = st.integers(0, 6)

@@ -1,4 +1,4 @@
-"""Equal tasks are placed as one run where that changes nothing, with plugins that read more than shapes."""
+"""Runs of equal tasks are placed like single tasks, with plugins that read more than shapes."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ TOPOLOGIES = (
 
 @st.composite
 def crowds(draw: st.DrawFn) -> str:
-    """Nodes of several kinds, and jobs whose tasks are alike in all but what they say."""
+    """Nodes of several kinds, and jobs whose tasks differ only in annotations."""
     lines = []
     for number in range(draw(st.integers(1, 4))):
         zone = draw(st.sampled_from(["", "", "volcanopy.io/revocable-zone=day", "volcanopy.io/revocable-zone=night"]))

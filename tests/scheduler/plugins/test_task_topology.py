@@ -1,4 +1,4 @@
-"""Tasks of a job that sit together, or apart."""
+"""task-topology: affinity and anti-affinity between the tasks of a job."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.scene import Scene, complaint, made, seen
+from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import core
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import TasksView
@@ -25,12 +25,12 @@ def scene(text: str) -> Scene:
 
 
 def places(snapshot: Snapshot) -> dict[str, str]:
-    """Where the pods are bound, by pod name without the job's."""
+    """Return the nodes of bound pods, by pod name without the job name."""
     return {effect.pod.removeprefix("default/a-"): effect.node for effect in made(snapshot, PLUGINS).of(Bind)}
 
 
 def test_affine_tasks_are_placed_together_and_anti_affine_tasks_apart() -> None:
-    """Two servers that avoid each other, each with the workers that fit beside it."""
+    """Two servers with anti-affinity, each with the workers that fit its node."""
     snapshot = seen(
         f"""
         node n1 cpu=4
@@ -70,7 +70,7 @@ def test_the_weight_multiplies() -> None:
 
 
 def test_undone_placements_do_not_count() -> None:
-    """A node where a server was tried and withdrawn is as good to the other server as it was before."""
+    """A node where a server was tried and withdrawn has the same score for the other server."""
     stage = scene(f"node n1 cpu=4\nnode n2 cpu=4\njob a '{APART}': 2 x cpu=1 role=ps")
     before = stage.scores("a-ps-1")
     with stage.session.statement() as statement:
@@ -107,7 +107,7 @@ def order(text: str) -> list[str]:
 
 
 def test_tasks_are_ordered_by_bucket_and_then_by_affinity() -> None:
-    """Servers avoid their own kind (4), workers like servers (3); who is in no group comes last."""
+    """Servers have anti-affinity to servers (4), workers affinity to servers (3); tasks without a group are last."""
     text = f"node n1 cpu=9\njob a '{NEAR}' '{APART}': 1 x cpu=1 role=log, 3 x cpu=1 role=worker, 2 x cpu=1 role=ps"
     assert order(text) == ["ps-0", "worker-0", "worker-2", "ps-1", "worker-1", "log-0"]
 
@@ -127,16 +127,18 @@ def test_the_weight_of_a_template_is_that_of_its_strictest_group() -> None:
         "volcanopy.io/task-topology-anti-affinity": "b;c,d",
         "volcanopy.io/task-topology-task-order": "d",
     }
-    said = topology(core.PodGroup(metadata=core.Meta(name="g", annotations=notes)), "abcd")
-    assert said is not None
-    assert sorted(said.rank, key=said.rank.__getitem__) == ["d", "b", "a", "c"]
-    assert said.together == {frozenset("ab"), frozenset("c")}
-    assert said.apart == {frozenset("b"), frozenset("cd")}
+    result = topology(core.PodGroup(metadata=core.Meta(name="g", annotations=notes)), "abcd")
+    assert result is not None
+    assert sorted(result.rank, key=result.rank.__getitem__) == ["d", "b", "a", "c"]
+    assert result.together == {frozenset("ab"), frozenset("c")}
+    assert result.apart == {frozenset("b"), frozenset("cd")}
 
 
 def test_invalid_arguments_are_rejected_with_a_message() -> None:
-    assert complaint("task-topology", {"task-topology.weight": -1}).startswith("task-topology.weight: input should be")
-    assert "did you mean 'task-topology.weight'?" in complaint("task-topology", {"task-topology.wieght": 1})
+    assert argument_error("task-topology", {"task-topology.weight": -1}).startswith(
+        "task-topology.weight: input should be"
+    )
+    assert "did you mean 'task-topology.weight'?" in argument_error("task-topology", {"task-topology.wieght": 1})
 
 
 counts = st.integers(0, 3)
@@ -153,7 +155,7 @@ counts = st.integers(0, 3)
 def test_vectorised_counts_equal_counts_per_node(
     rooms: list[int], sizes: tuple[int, int, int], near: str, away: str, data: st.DataObject
 ) -> None:
-    """After any placements: the bucket's tasks there, those it still has room for, and less those that are avoided."""
+    """After any placements: tasks of the bucket on the node, plus those that still fit, minus tasks with anti-affinity."""
     parts = [f"{size} x cpu={cpu} role={name}" for name, cpu, size in zip("abc", (1, 2, 1), sizes, strict=True) if size]
     nodes = [f"node n{number} cpu={room}" for number, room in enumerate(rooms)]
     stage = scene(

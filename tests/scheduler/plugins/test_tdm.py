@@ -1,4 +1,4 @@
-"""Nodes lent to batch work for some hours of the day."""
+"""tdm: nodes that are available to batch jobs for some hours of the day."""
 
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.scene import Scene, complaint, evicted, made, seen
+from tests.scheduler.plugins.scene import Scene, argument_error, evicted, made, seen
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.plugins.tdm import CLOSED, NOT_REVOCABLE, hours
@@ -49,28 +49,28 @@ def test_of_two_complementary_windows_one_is_active(start: time, end: time, now:
 
 def test_an_active_zone_accepts_and_attracts_revocable_tasks() -> None:
     scene = Scene(seen(f"{NODES}job a: 1 x cpu=1 {REVOCABLE}", now=at("03:00")), {"tdm": NIGHT})
-    assert scene.refused("a-0") == {}
+    assert scene.rejected("a-0") == {}
     assert scene.scores("a-0") == {"n1": 100.0, "n2": 0.0}
 
 
 def test_an_active_zone_rejects_other_tasks() -> None:
     scene = Scene(seen(f"{NODES}job a: 1 x cpu=1", now=at("03:00")), {"tdm": NIGHT})
-    assert scene.refused("a-0") == {"n1": NOT_REVOCABLE}
+    assert scene.rejected("a-0") == {"n1": NOT_REVOCABLE}
     assert scene.scores("a-0") == {"n1": 0.0, "n2": 0.0}
 
 
 @pytest.mark.parametrize("arguments", [NIGHT, {"tdm.revocable-zone.other": "0:00-0:00"}])
 def test_inactive_and_unconfigured_zones_reject_all_tasks(arguments: dict[str, str]) -> None:
     scene = Scene(seen(f"{NODES}job a: 1 x cpu=1 {REVOCABLE}", now=at("12:00")), {"tdm": arguments})
-    assert scene.refused("a-0") == {"n1": CLOSED}
+    assert scene.rejected("a-0") == {"n1": CLOSED}
     assert scene.session.placement.infeasible_nodes(scene.task("a-0")).tolist() == [True, False]
 
 
 def test_a_preemptable_pod_is_revocable() -> None:
     text = f"{NODES}job a: 1 x cpu=1 note.volcanopy.io/preemptable=true, 1 x cpu=1 note.volcanopy.io/preemptable=false"
     scene = Scene(seen(text, now=at("03:00")), {"tdm": NIGHT})
-    assert scene.refused("a-0") == {}
-    assert scene.refused("a-1") == {"n1": NOT_REVOCABLE}
+    assert scene.rejected("a-0") == {}
+    assert scene.rejected("a-1") == {"n1": NOT_REVOCABLE}
 
 
 def test_equal_tasks_are_placed_by_their_own_revocability() -> None:
@@ -82,11 +82,11 @@ def test_equal_tasks_are_placed_by_their_own_revocability() -> None:
 
 
 def test_hours_are_in_the_configured_time_zone() -> None:
-    """At 21:30 in Greenwich it is 22:30 in Berlin, in winter."""
+    """21:30 UTC is 22:30 in Berlin in winter."""
     text = f"{NODES}job a: 1 x cpu=1 {REVOCABLE}"
     berlin = NIGHT | {"tdm.time-zone": "Europe/Berlin"}
-    assert Scene(seen(text, now=at("21:30")), {"tdm": berlin}).refused("a-0") == {}
-    assert Scene(seen(text, now=at("21:30")), {"tdm": NIGHT}).refused("a-0") == {"n1": CLOSED}
+    assert Scene(seen(text, now=at("21:30")), {"tdm": berlin}).rejected("a-0") == {}
+    assert Scene(seen(text, now=at("21:30")), {"tdm": NIGHT}).rejected("a-0") == {"n1": CLOSED}
 
 
 def test_jobs_that_cannot_be_revoked_come_first() -> None:
@@ -145,13 +145,13 @@ def test_unpreemptable_and_critical_pods_are_not_evicted() -> None:
     [("12:00", "12:00", 0), ("11:59", "12:00", 1), ("12:01", "12:04", 0), ("12:04", "12:05", 1), ("09:00", "12:03", 1)],
 )
 def test_a_zone_is_evicted_once_per_period(before: str, now: str, leave: int) -> None:
-    """Periods are counted from midnight: of five minutes one begins at 12:00, the next at 12:05."""
+    """Periods start at midnight: with five minutes one begins at 12:00, the next at 12:05."""
     snapshot = seen(f"{NODES}job a: 5 x cpu=1 on=n1", now=at(now), previous=at(before))
     assert len(evicted(snapshot, {"tdm": NIGHT | {"tdm.evict.period": "5m"}})) == leave
 
 
 def test_a_repeated_check_in_a_cycle_does_not_hide_a_new_period() -> None:
-    """The minute ends between a decision and its check: it is the next cycle that sees a new one."""
+    """The minute ends between a decision and its check: the next cycle starts the new period."""
     state, minute = State(), timedelta(minutes=1)
     assert state.snapshot(at("11:58"), "first").begins(minute) is False
     assert state.snapshot(at("11:59"), "second").begins(minute) is True
@@ -187,4 +187,4 @@ def test_unrevocable_tasks_preempt_outside_zones_within_budgets() -> None:
     ],
 )
 def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
-    assert sentence in complaint("tdm", arguments)
+    assert sentence in argument_error("tdm", arguments)

@@ -1,4 +1,4 @@
-"""Nodes by their real load."""
+"""usage: scores and filters by measured node usage."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.plugins.scene import Scene, complaint, made, seen
+from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from tests.scheduler.reference.placement import OneByOne, actions
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
@@ -25,7 +25,7 @@ TWO: dict[str, dict[str, Any]] = {"usage": {}}
 
 
 def test_the_node_with_lower_usage_scores_higher() -> None:
-    """Half of the cpu and 70 % of the memory are left: five times the mean."""
+    """Half of the cpu and 70 % of the memory are free: five times the mean."""
     scene = Scene(seen(f"{NODES}job new: 1 x cpu=1", {"n1": (50, 30), "n2": (60, 30)}), TWO)
     assert scene.scores("new-0") == {"n1": 300.0, "n2": 275.0}
 
@@ -39,7 +39,7 @@ def test_weights_select_the_resources() -> None:
 def test_a_node_above_a_threshold_is_rejected() -> None:
     text = "\n".join(f"node n{number} cpu=4" for number in range(1, 5)) + "\njob new: 1 x cpu=1"
     scene = Scene(seen(text, {"n1": (80.5, 0), "n2": (0, 81), "n3": (80, 80)}), TWO)
-    assert scene.refused("new-0") == {"n1": CPU, "n2": MEMORY}
+    assert scene.rejected("new-0") == {"n1": CPU, "n2": MEMORY}
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_a_node_above_a_threshold_is_rejected() -> None:
 )
 def test_an_old_measurement_is_ignored(age: timedelta, has_opinion: bool) -> None:
     scene = Scene(seen(f"{NODES}job new: 1 x cpu=1", {"n1": (90, 90)}, age=age), TWO)
-    assert bool(scene.refused("new-0")) is has_opinion
+    assert bool(scene.rejected("new-0")) is has_opinion
     assert (scene.scores("new-0")["n1"] > 0) is has_opinion
 
 
 def test_without_measurements_all_nodes_score_zero() -> None:
     scene = Scene(seen(f"{NODES}job new: 1 x cpu=1"), TWO)
     assert scene.scores("new-0") == {"n1": 0.0, "n2": 0.0}
-    assert scene.refused("new-0") == {}
+    assert scene.rejected("new-0") == {}
 
 
 def test_a_measurement_is_valid_until_the_next_and_follows_node_changes() -> None:
@@ -82,7 +82,7 @@ def test_a_measurement_is_valid_until_the_next_and_follows_node_changes() -> Non
 
 
 def running(name: str, node: str, started: float, cpu: str = "2", limit: str = "") -> core.Pod:
-    """A pod that runs since ``started`` seconds before now."""
+    """Return a pod that has run for ``started`` seconds."""
     resources = core.ResourceRequirements(requests={"cpu": cpu}, limits={"cpu": limit} if limit else {})
     return core.Pod(
         metadata=core.Meta(name=name, namespace="default", uid=name),
@@ -104,7 +104,7 @@ IDLE = {"n1": (0.0, 0.0), "n2": (0.0, 0.0)}
 
 
 def test_a_recently_started_pod_counts_with_its_request() -> None:
-    """Of two cores of four 70 % are taken to be used."""
+    """70 % of the two requested cores of four are assumed to be used."""
     scene = beside(running("young", "n1", 29), running("old", "n2", 31), loads=IDLE)
     assert scene.scores("new-0") == {"n1": 65.0, "n2": 100.0}
 
@@ -156,7 +156,7 @@ def test_a_run_of_equal_tasks_spreads_as_each_of_them_adds_to_the_load() -> None
     ],
 )
 def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:
-    assert sentence in complaint("usage", arguments)
+    assert sentence in argument_error("usage", arguments)
 
 
 # Twins
@@ -185,7 +185,7 @@ def test_runs_are_placed_as_single_tasks_by_usage(
 
 
 def _reckoned_anew_it_is_the_same(session: Session) -> None:
-    """What the plugin kept current equals what a loop over all pods finds now."""
+    """Check that the incremental values of the plugin equal a loop over all pods."""
     snapshot, ledger = session.snapshot, session.ledger
     if snapshot.usage is None:
         return

@@ -1,4 +1,4 @@
-"""Claims on volumes: where their pods can run, and which volume each gets."""
+"""Volume claims: feasible nodes and assignment of volumes."""
 
 from volcanopy.testing.notation import plan
 
@@ -100,7 +100,7 @@ def test_a_gang_with_insufficient_volumes_is_assigned_none() -> None:
 
 
 def test_claims_of_a_pod_are_matched_so_that_each_gets_a_volume() -> None:
-    """The claim that could take either volume leaves the one to the claim that can take no other."""
+    """The claim that matches both volumes leaves one to the claim that matches only that."""
     assert (
         plan(
             """
@@ -268,7 +268,7 @@ def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
 
 
 def test_volumes_per_node_are_limited_by_the_driver() -> None:
-    """One volume is on n1 already, which two pods use: it counts once. Each new pod brings one of its own."""
+    """n1 has one volume that two pods use: it counts once. Each new pod has its own volume."""
     assert (
         plan(
             """

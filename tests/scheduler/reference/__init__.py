@@ -1,1 +1,1 @@
-"""Slow and obvious twins of the scheduler's fast code; tests compare the two."""
+"""Reference implementations of optimised scheduler code, slow and simple; tests compare the two."""

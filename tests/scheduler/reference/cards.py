@@ -1,4 +1,4 @@
-"""The slow and obvious twin of the choice of cards: one node, one container, one card at a time."""
+"""Reference implementation of card selection: one node, one container, one card at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from volcanopy.scheduler.filters.gpus.card_selection import ALL_CORES, CardOrder
 
 @dataclass
 class Load:
-    """One card and what is taken of it."""
+    """A card and its allocated memory and cores."""
 
     memory: int
     slots: int
@@ -19,7 +19,7 @@ class Load:
 
 
 def place(cards: Sequence[Load], requests: Sequence[CardRequest | None], order: CardOrder) -> list[list[int]] | None:
-    """The cards that each container gets, by their places; None if the pod does not fit. The loads take it in."""
+    """Return the indexes of the cards of each container; None if the pod does not fit. The loads are updated."""
     given: list[list[int]] = []
     for request in requests:
         if request is None:

@@ -1,7 +1,6 @@
-"""Volumes and devices shared out by trying everything: the slow twin of ``scheduler/nodes/matching`` and ``allocating``.
+"""Reference implementation of volume matching and device allocation by exhaustive search.
 
-All ways to give each claim something are gone through, and each is looked at by itself. Nothing is shared with the code
-that decides.
+All assignments of claims are enumerated and checked. Nothing is shared with the scheduling code.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ def volumes_can_be_had(
     classes: Mapping[str, storage.StorageClass],
     node: core.Node,
 ) -> bool:
-    """Whether each of a pod's claims, none of which has a volume, can have one of its own on a node."""
+    """Whether each unbound claim of a pod can get its own volume on a node."""
     ways: list[list[str | None]] = []
     for claim in claims:
         apart = [one for one in volumes if _is_for(one, claim) and _is_large_enough(one, claim)]
@@ -47,7 +46,7 @@ def _is_large_enough(volume: storage.PersistentVolume, claim: storage.Persistent
 def _serves(
     claim: storage.PersistentVolumeClaim, volume: storage.PersistentVolume, node: core.Node, apart: bool
 ) -> bool:
-    """Whether a volume can be a claim's on a node; one that was set apart for it need only be large enough."""
+    """Whether a volume matches a claim on a node; a volume reserved for it need only be large enough."""
     if not apart:
         if volume.spec.claim_ref is not None or volume.status.phase != "Available":
             return False
@@ -85,7 +84,7 @@ Card = tuple[str, Mapping[str, str]]
 
 
 def devices_can_be_had(claims: Sequence[devices.ResourceClaim], cards: Sequence[Card], free: Iterable[str]) -> bool:
-    """Whether requests for so many, or all, of a node's devices can be satisfied together; every device suits."""
+    """Whether requests for a number, or all, of the devices of a node can be satisfied together; every device matches."""
     free = set(free)
     ways = [list(_ways(request, cards, free)) for claim in claims for request in claim.spec.devices.requests]
     owner = [number for number, claim in enumerate(claims) for _ in claim.spec.devices.requests]
@@ -106,7 +105,7 @@ def devices_can_be_had(claims: Sequence[devices.ResourceClaim], cards: Sequence[
 def _ways(
     request: devices.DeviceRequest, cards: Sequence[Card], free: set[str]
 ) -> Iterable[tuple[tuple[str, ...], bool]]:
-    """The sets of devices that would satisfy a request, each with whether it is only administered."""
+    """Yield the sets of devices that satisfy a request, each with whether it is admin access."""
     exact = request.exactly
     assert exact is not None
     administers = bool(exact.admin_access)
@@ -121,7 +120,7 @@ def _ways(
 
 
 def _agree(claim: devices.ResourceClaim, names: Sequence[str], known: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether devices given to a claim agree as all its constraints say; these are about all of its requests."""
+    """Whether the devices of a claim satisfy all constraints, which apply to all requests."""
     if len(set(names)) != len(names):
         return False
     for constraint in claim.spec.devices.constraints:

@@ -1,6 +1,6 @@
-"""Every placement of a gang, tried one after the other: what a search that leaves nothing out would find.
+"""Reference implementation of gang placement by exhaustive search.
 
-For worlds of a few nodes and tasks only; it is what greedy placement is measured against.
+For worlds of a few nodes and tasks; greedy placement is compared with it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,9 @@ from volcanopy.scheduler.session.session import Session
 
 
 def placement_of(snapshot: Snapshot, config: SchedulerConfig, job: str) -> dict[str, str] | None:
-    """Nodes with free room for so many of a job's pending tasks that it is ready; None if no placement does that.
+    """Return nodes for so many pending tasks of a job that it is ready; None if there is no such placement.
 
-    Asked are the rules of nodes (room and predicates) and of the gang; limits of queues are not.
+    Node capacity, predicates and gang rules are checked, limits of queues are not.
     """
     session = Session(snapshot, config)
     (view,) = (one for one in session.jobs() if one.key == job)

@@ -1,7 +1,6 @@
-"""Kube-scheduler's filters and scores, one node and one pod at a time: the slow twin of ``scheduler/nodes``.
+"""Reference implementation of the filters and scores of kube-scheduler, one node and one pod at a time.
 
-Nothing here is shared with the vectorised code, and nothing is quick. It is written down from the rules as a person
-would read them aloud, over plain lists, so that a disagreement shows which of the two is wrong.
+Nothing is shared with the vectorised code. The rules are written over plain lists, for clarity instead of speed.
 """
 
 import math
@@ -15,7 +14,7 @@ from volcanopy.api import core
 
 @dataclass(frozen=True)
 class Placed:
-    """A pod on a node. ``leaving``: it is terminating but still there."""
+    """A pod on a node. ``leaving``: it is terminating."""
 
     pod: core.Pod
     node: str
@@ -52,7 +51,7 @@ class World:
 
 @dataclass(frozen=True)
 class Amounts:
-    """Cpu, memory and GPUs: what a node hands out, or what is in use on it, or what a pod requests."""
+    """Cpu, memory and GPUs: allocatable or allocated on a node, or requested by a pod."""
 
     cpu: int = 0
     memory: int = 0
@@ -63,7 +62,7 @@ class Amounts:
 
 
 def refusal(pod: core.Pod, node: core.Node, world: World) -> str:
-    """Why the pod cannot run on the node, for its first reason; empty if it can."""
+    """Return the first reason why the pod cannot run on the node; empty if it can."""
     taint = rules.untolerated(pod, node)
     constraints = [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
     if node.spec.unschedulable and not rules.tolerated(
@@ -155,7 +154,7 @@ def _skew(
 
 
 def least_allocated(requested: Amounts, room: Amounts) -> int:
-    """0 to 100: how much is left. ``requested`` holds the pod already, with defaults for what it does not request."""
+    """0 to 100: the free part. ``requested`` includes the pod, with defaults for what it does not request."""
     scores = [
         0 if used > total else (total - used) * 100 // total
         for used, total in ((requested.cpu, room.cpu), (requested.memory, room.memory))
@@ -165,7 +164,7 @@ def least_allocated(requested: Amounts, room: Amounts) -> int:
 
 
 def most_allocated(requested: Amounts, room: Amounts) -> int:
-    """0 to 100: how much is taken."""
+    """0 to 100: the used part."""
     scores = [
         min(used, total) * 100 // total
         for used, total in ((requested.cpu, room.cpu), (requested.memory, room.memory))
@@ -238,7 +237,7 @@ def pod_preference(pod: core.Pod, candidates: Sequence[core.Node], world: World)
 
 
 def spread_preference(pod: core.Pod, candidates: Sequence[core.Node], world: World) -> list[int]:
-    """0 to 100: how few like pods are in the topology domains of each candidate; 0 where a label is missing."""
+    """0 to 100: how few matching pods are in the topology domains of each candidate; 0 where a label is missing."""
     constraints = [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable != "DoNotSchedule"]
     if not constraints:
         return [0] * len(candidates)

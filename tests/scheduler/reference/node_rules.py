@@ -1,4 +1,4 @@
-"""The single rules that the slow twin of the node filters is made of: one pod, one node, one term, one answer."""
+"""Single rules of the reference node filters: selectors, taints, ports, affinity and spread constraints."""
 
 from collections.abc import Iterable, Mapping
 
@@ -43,7 +43,7 @@ def node_term(term: core.NodeSelectorTerm, node: core.Node) -> bool:
 
 
 def node_affinity(pod: core.Pod, node: core.Node) -> bool:
-    """Whether a node is what the pod's node selector and required node affinity want."""
+    """Whether a node matches the node selector and required node affinity of the pod."""
     if any(node.metadata.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
     requested = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -71,7 +71,7 @@ def tolerated(pod: core.Pod, taint: core.Taint) -> bool:
 
 
 def untolerated(pod: core.Pod, node: core.Node) -> core.Taint | None:
-    """The first taint of the node that keeps the pod off."""
+    """Return the first untolerated taint of the node."""
     for taint in node.spec.taints:
         if taint.effect in {"NoSchedule", "NoExecute"} and not tolerated(pod, taint):
             return taint
@@ -87,7 +87,7 @@ def host_ports(pod: core.Pod) -> Iterable[tuple[str, str, int]]:
 
 
 def ports_conflict(pod: core.Pod, other: core.Pod) -> bool:
-    """Whether two pods want the same port of a node."""
+    """Whether two pods request the same host port."""
     for ip, protocol, number in host_ports(pod):
         for other_ip, other_protocol, other_number in host_ports(other):
             same_address = ip == other_ip or "0.0.0.0" in (ip, other_ip)
@@ -119,7 +119,7 @@ def preferred_pods(pod: core.Pod) -> list[tuple[int, core.PodAffinityTerm]]:
 def term_matches(
     term: core.PodAffinityTerm, owner: core.Pod, other: core.Pod, namespaces: Mapping[str, core.Namespace]
 ) -> bool:
-    """Whether a term of ``owner`` is about the other pod."""
+    """Whether a term of ``owner`` matches the other pod."""
     own, labels, namespace = owner.metadata.labels, other.metadata.labels, other.metadata.namespace
     if not labels_match(term.label_selector, labels):
         return False
@@ -134,7 +134,7 @@ def term_matches(
 
 
 def spread_matches(constraint: core.TopologySpreadConstraint, owner: core.Pod, other: core.Pod) -> bool:
-    """Whether a spread constraint of ``owner`` is about the other pod."""
+    """Whether a spread constraint of ``owner`` matches the other pod."""
     own, labels = owner.metadata.labels, other.metadata.labels
     return (
         owner.metadata.namespace == other.metadata.namespace

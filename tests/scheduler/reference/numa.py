@@ -1,4 +1,4 @@
-"""The slow and obvious twin of the choice of NUMA nodes: every set of them is looked at."""
+"""Reference implementation of NUMA node selection: every set of NUMA nodes is tried."""
 
 from itertools import chain, combinations
 

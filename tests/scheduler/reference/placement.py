@@ -1,4 +1,4 @@
-"""Slow and obvious twins of the fast code: what it decides must equal what these decide."""
+"""Reference implementation of placement, and a canonical form of snapshots."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from volcanopy.scheduler.placement.node_selection import Placement
 
 
 class OneByOne(Placement):
-    """Chooses for one task at a time, asking every hook about every node anew."""
+    """Selects a node for one task at a time and calls every hook for every node."""
 
     def __init__(self, ledger: Ledger, hooks: Hooks) -> None:
         super().__init__(ledger, hooks)
@@ -28,7 +28,7 @@ class OneByOne(Placement):
         return np.empty(0, dtype=np.intp)
 
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
-        """The best of all nodes with free room, else of those with room that is being freed; first by name of equals."""
+        """Return the best node by free resources, else by resources being freed; of equals the first by name."""
         nodes = [task.nominated] if task.nominated != NONE else []
         for rows in (nodes, list(range(len(self._ledger.snapshot.nodes)))):
             free = np.minimum(self._ledger.idle, self._ledger.future)

@@ -1,4 +1,4 @@
-"""The slow and obvious twin of the limits of users, groups and jobs: every queue, every entry, every job is gone through."""
+"""Reference implementation of limits of users, groups and jobs, over every queue, entry and job."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from volcanopy.api import core, quantity
 
 @dataclass(frozen=True)
 class AssignedPod:
-    """A job as limits see it: its queue, who asked for it, whether it counts as admitted, and what it holds."""
+    """A job for limits: its queue, submitter, whether it counts as admitted, and its allocation."""
 
     queue: str
     user: str = ""
@@ -29,7 +29,7 @@ def line(queues: Mapping[str, core.Queue], name: str) -> list[core.Queue]:
 
 
 def entry_of_user(queue: core.Queue, user: str) -> core.QueueLimit | None:
-    """The first entry that names the user, or else the first for everybody."""
+    """Return the first entry that names the user, or else the first for all users."""
     for entry in queue.spec.limits:
         if user and user in entry.users:
             return entry
@@ -40,7 +40,7 @@ def entry_of_user(queue: core.Queue, user: str) -> core.QueueLimit | None:
 
 
 def group_of(queue: core.Queue, groups: frozenset[str]) -> tuple[str, core.QueueLimit | None]:
-    """The first group of an entry that is one of these, with the entry."""
+    """Return the first entry that names one of the groups, with that group."""
     for entry in queue.spec.limits:
         for name in entry.groups:
             if name in groups:
@@ -51,7 +51,7 @@ def group_of(queue: core.Queue, groups: frozenset[str]) -> tuple[str, core.Queue
 def applying(
     queues: Mapping[str, core.Queue], one: AssignedPod, jobs: Sequence[AssignedPod]
 ) -> Iterator[tuple[core.QueueLimit, list[AssignedPod]]]:
-    """Every limit that a job is subject to, with the jobs that it is about."""
+    """Yield every limit that applies to a job, with the jobs that it counts."""
     for queue in line(queues, one.queue):
         inside = [job for job in jobs if queue in line(queues, job.queue)]
         if queue.spec.max_running_jobs is not None:
@@ -65,7 +65,7 @@ def applying(
 
 
 def may_be_admitted(queues: Mapping[str, core.Queue], one: AssignedPod, jobs: Sequence[AssignedPod]) -> bool:
-    """Whether a job may be admitted beside those that are."""
+    """Whether a job may be admitted."""
     return one.admitted or all(
         entry.max_running_jobs is None or sum(job.admitted for job in sharing) < entry.max_running_jobs
         for entry, sharing in applying(queues, one, jobs)
@@ -75,7 +75,7 @@ def may_be_admitted(queues: Mapping[str, core.Queue], one: AssignedPod, jobs: Se
 def may_hold(
     queues: Mapping[str, core.Queue], one: AssignedPod, jobs: Sequence[AssignedPod], more: Mapping[str, int], count: int
 ) -> bool:
-    """Whether a job may have so many more pods that ask for this much each."""
+    """Whether a job may have so many more pods of a request."""
     return all(
         sum(job.held.get(name, 0) for job in sharing) + more[name] * count <= most
         for entry, sharing in applying(queues, one, jobs)

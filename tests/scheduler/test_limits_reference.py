@@ -1,4 +1,4 @@
-"""Limits as the session keeps them are the limits that one finds by going through all queues, entries and jobs."""
+"""Comparison of the limits of a session with the reference implementation."""
 
 from random import Random
 
@@ -21,7 +21,7 @@ _HELD = [*np.flatnonzero(HOLDING).tolist(), int(Status.PIPELINED)]
 
 
 def limited_world(seed: int) -> str:
-    """A random world in which at least one queue limits somebody."""
+    """A random world in which at least one queue has limits."""
     throw = Random(seed)
     while "limit." not in (text := random_worlds.world(throw)) and "maxrunning" not in text:
         pass
@@ -29,7 +29,7 @@ def limited_world(seed: int) -> str:
 
 
 def holders(session: Session) -> dict[int, AssignedPod]:
-    """The jobs as they stand in a session."""
+    """Return the jobs of a session."""
     ledger, jobs, found = session.ledger, session.snapshot.jobs, {}
     before = session.snapshot.jobs.counts[HOLDING].sum(axis=0)
     for row in range(len(jobs)):

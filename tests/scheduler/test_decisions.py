@@ -1,4 +1,4 @@
-"""What the scheduler decides, a world and a behaviour each."""
+"""Decisions of the scheduler: one behaviour per world."""
 
 from volcanopy.testing.notation import decide, plan
 
@@ -6,7 +6,7 @@ DEFAULT = "priority, gang, conformance | overcommit, drf, predicates, proportion
 
 
 def test_a_gang_that_cannot_start_is_allocated_nothing() -> None:
-    """Two cpus are left, job b needs three at once: it gets none, and is told why."""
+    """Two cpus are free, job b requires three at once: it is allocated none and has a reason."""
     assert plan(
         """
         node n1 cpu=4
@@ -85,7 +85,7 @@ def test_higher_priority_is_first_regardless_of_age() -> None:
 
 
 def test_resources_being_freed_are_nominated_and_not_bound() -> None:
-    """The leaving pod still holds its cpu: the waiting gang may have it next."""
+    """The terminating pod still uses its cpu: the waiting gang is nominated to it."""
     made = plan("node n1 cpu=2\njob old: 1 x cpu=2 on=n1 releasing\njob new: 1 x cpu=2", "gang, predicates")
     assert [line for line in made.lines if "new" in line] == [
         "nominate new-0 -> n1",

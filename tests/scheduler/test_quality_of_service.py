@@ -1,4 +1,4 @@
-"""How scheduling reads Kubernetes objects."""
+"""Quality of service classes of pods."""
 
 import pytest
 

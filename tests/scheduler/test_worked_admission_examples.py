@@ -1,4 +1,4 @@
-"""Numbers worked out by hand from the definitions: who is admitted, who starves, what a queue may have."""
+"""Admission and starvation examples, computed by hand from the definitions."""
 
 import json
 from typing import Any
@@ -66,7 +66,7 @@ def test_jobs_are_admitted_by_votes(tiers: list[dict[str, dict[str, Any]]], admi
 
 @pytest.mark.parametrize(("cpus", "admitted"), [(5, True), (6, False)])
 def test_overcommit_subtracts_running_and_admitted_jobs(cpus: int, admitted: bool) -> None:
-    """Of ten, that is twelve, three are used, and one more job of four is admitted: five are left."""
+    """Ten cpus with overcommit are twelve; three are used and a job of four is admitted: five are left."""
     text = f"""
         node n1 cpu=10
         job r: 3 x cpu=1 on=n1
@@ -78,7 +78,7 @@ def test_overcommit_subtracts_running_and_admitted_jobs(cpus: int, admitted: boo
 
 @pytest.mark.parametrize(("cpus", "admitted"), [(8, True), (9, False)])
 def test_overcommit_counts_only_the_missing_part_of_a_running_job(cpus: int, admitted: bool) -> None:
-    """Of twelve three are used by a job whose minimum is four: eight are left."""
+    """Of twelve, three are used by a job with a minimum of four: eight are left."""
     text = f"""
         node n1 cpu=10
         job r min=3 phase=Running minres.cpu=4: 3 x cpu=1 on=n1
@@ -95,7 +95,7 @@ def test_overcommit_admits_nothing_to_an_overcommitted_cluster() -> None:
 @pytest.mark.parametrize("plugin", ["overcommit", "proportion", "capacity"])
 @pytest.mark.parametrize(("flag", "admitted"), [("", False), ("gated", True)])
 def test_gated_pods_of_admitted_jobs_reserve_nothing(plugin: str, flag: str, admitted: bool) -> None:
-    """Ten of ten are promised to a job that waits; if its pods are gated it cannot take them, and another is admitted."""
+    """All ten are reserved for an admitted job; if its pods are gated it cannot use them, and another is admitted."""
     text = f"""
         node n1 cpu=10
         job i min=10 minres.cpu=10: 10 x cpu=1 {flag}
@@ -120,7 +120,7 @@ def test_gated_pods_of_newly_admitted_jobs_reserve_nothing(flag: str, admitted: 
 
 
 def test_guarantees_of_other_queues_stay_free() -> None:
-    """Ten cpus, of which queue a is guaranteed four: a may have all, the others six."""
+    """Of ten cpus queue a is guaranteed four: a may use all, the others six."""
     world = snapshot("node n1 cpu=10\nqueue a guarantee.cpu=4\nqueue b\nqueue c weight=2")
     limits = queue_demand.within_guarantees(world.total, world.queues)
     index = world.queues.index
@@ -142,7 +142,7 @@ GANG: dict[str, dict[str, Any]] = {"priority": {}, "gang": {}}
 
 @pytest.mark.parametrize(("running", "starves"), [(1, True), (2, False), (3, False)])
 def test_by_default_a_job_starves_while_its_gang_lacks_members(running: int, starves: bool) -> None:
-    """Three pods, two of which must run together: priority would starve up to the third, gang only up to the second."""
+    """Three pods, minimum two: priority considers the job starving up to the third pod, gang only up to the second."""
     rest = f", {3 - running} x cpu=1" if running < 3 else ""
     asked = session(f"node n1 cpu=9\njob a min=2: {running} x cpu=1 on=n1{rest}", GANG)
     assert asked.hooks.job_starving(asked.jobs()[0]) is starves

@@ -1,4 +1,4 @@
-"""How the answers of plugins combine, by Volcano's rules."""
+"""Combination of plugin results by the rules of Volcano."""
 
 from dataclasses import dataclass
 

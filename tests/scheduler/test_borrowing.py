@@ -1,4 +1,4 @@
-"""Lending, taking back, guarantees, and how far queues borrow and lend, level by level."""
+"""Borrowing and lending limits, reclaim and guarantees in trees of queues."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def in_a_tree(plugin: str, actions: str = CHAIN, **arguments: Any) -> SchedulerC
 
 
 def decided(text: str, plugins: str | SchedulerConfig) -> Plan:
-    """The plan, which the oracle finds sound."""
+    """Return the plan, and check that it is valid."""
     conf = config(plugins, CHAIN)
     seen = snapshot(text)
     made = schedule(seen, conf)
@@ -32,7 +32,7 @@ def decided(text: str, plugins: str | SchedulerConfig) -> Plan:
 
 
 def bound(made: Plan) -> dict[str, int]:
-    """How many pods of each job are bound."""
+    """Return the number of bound pods by job."""
     groups = [effect.group.rpartition("/")[2] for effect in made.of(Bind)]
     return {group: groups.count(group) for group in sorted(set(groups))}
 
@@ -42,7 +42,7 @@ def evicted(made: Plan) -> dict[str, int]:
     return {group: groups.count(group) for group in sorted(set(groups))}
 
 
-def said(made: Plan, job: str) -> Explain:
+def explanation(made: Plan, job: str) -> Explain:
     found: Explain = next(effect for effect in made.of(Explain) if effect.job == f"default/{job}")
     return found
 
@@ -60,20 +60,20 @@ def test_a_queue_borrows_up_to_its_borrowing_limit(limit: str, held: int) -> Non
 
 def test_the_message_states_the_borrowing_limit() -> None:
     made = decided("node n1 cpu=10\nqueue q deserved.cpu=4 borrow.cpu=2\njob a min=1 queue=q: 8 x cpu=1", CAPACITY)
-    why = said(made, "a")
+    why = explanation(made, "a")
     assert (why.gate, str(why.message)) == (
         "capability",
         'queue "q" borrowing limit exceeded: cpu requested 1, allocated 6, deserved 4, borrowingLimit 2',
     )
     assert (why.amounts["deserved"], why.amounts["borrowingLimit"]["cpu"]) == ({"cpu": "4"}, "2")
     text = "node n1 cpu=10\nqueue q deserved.cpu=4 borrow.cpu=2\njob a phase=Pending minres.cpu=7 queue=q:"
-    told = str(said(decided(text, CAPACITY), "a").message)
-    assert told == 'queue "q" borrowing limit exceeded: cpu requested 7, allocated 0, deserved 4, borrowingLimit 2'
+    message = str(explanation(decided(text, CAPACITY), "a").message)
+    assert message == 'queue "q" borrowing limit exceeded: cpu requested 7, allocated 0, deserved 4, borrowingLimit 2'
 
 
 @pytest.mark.parametrize(("words", "held"), [("", 18), ("borrow.cpu=2", 8), ("deserved.cpu=3 borrow.cpu=2", 5)])
 def test_a_borrowing_limit_is_relative_to_the_share_by_weight(words: str, held: int) -> None:
-    """Of 18 cpus q is due 6 by weight, as are r and default, if everybody asks; as these are idle it could have all."""
+    """Of 18 cpus the shares of q, r and default by weight are 6 each if all request; as the others are idle, q could use all."""
     text = f"node n1 cpu=18\nqueue q {words}\nqueue r\njob a min=1 queue=q: 20 x cpu=1"
     assert bound(decided(text, PROPORTION)) == {"a": held}
     text = f"node n1 cpu=18\nqueue root\nqueue q {words}\nqueue r\njob a min=1 queue=q: 20 x cpu=1"
@@ -93,8 +93,10 @@ def test_a_subtree_borrows_within_the_limit_of_its_parent() -> None:
     for plugin in ("capacity", "proportion", "drf"):
         made = decided(text, in_a_tree(plugin))
         assert sum(bound(made).values()) == 8, plugin
-        told = 'queue "team" borrowing limit exceeded: cpu requested 1, allocated 8, deserved 6, borrowingLimit 2'
-        assert told in str(said(made, "a").message) or plugin == "proportion"  # there its share ends before that
+        message = 'queue "team" borrowing limit exceeded: cpu requested 1, allocated 8, deserved 6, borrowingLimit 2'
+        assert (
+            message in str(explanation(made, "a").message) or plugin == "proportion"
+        )  # there its share ends before that
 
 
 # Lending
@@ -108,7 +110,7 @@ def test_an_idle_queue_lends_up_to_its_lending_limit(limit: str, held: int) -> N
 
 
 def test_unlent_resources_are_available_without_reclaim() -> None:
-    """r finds its two cpus free; the third it takes back, and by weight the same holds."""
+    """Two cpus are free for r; it reclaims the third, also by weight."""
     text = """
         node n1 cpu=10
         queue q deserved.cpu=5
@@ -122,7 +124,7 @@ def test_unlent_resources_are_available_without_reclaim() -> None:
 
 
 def test_unlent_resources_are_not_reclaimed() -> None:
-    """r holds its five, of which four are not lent; q deserves all it wants, and still gets no more than one."""
+    """r has five cpus allocated, of which four are not lent; q is below its share, but reclaims only one."""
     text = """
         node n1 cpu=10
         queue q deserved.cpu=10
@@ -162,7 +164,7 @@ def test_a_guarantee_is_never_lent(plugin: str) -> None:
     """
     made = decided(text, in_a_tree(plugin))
     assert bound(made) == ({"d": 3, "o": 4} if plugin == "capacity" else {"d": 2, "o": 5})
-    assert said(made, "d").gate in {"capability", "share"}
+    assert explanation(made, "d").gate in {"capability", "share"}
 
 
 def test_several_queues_together_respect_reservations_of_another() -> None:
@@ -175,7 +177,7 @@ def test_several_queues_together_respect_reservations_of_another() -> None:
 
 
 def test_the_share_of_an_idle_queue_goes_to_its_siblings_first() -> None:
-    """Of 12, team deserves 8 and other 4; lab is idle, so desk has all of team's, and other no more than before."""
+    """Of 12, team deserves 8 and other 4; lab is idle, so desk uses the whole share of team, and other its own."""
     text = """
         node n1 cpu=12
         queue root
@@ -216,7 +218,7 @@ def test_reclaim_takes_from_the_subtree_above_its_share(plugin: str, desk: int, 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
 def test_a_subtree_within_its_share_has_no_victims(plugin: str) -> None:
-    """desk borrows from its sibling lab; together they hold what team deserves, so it is not other's to take."""
+    """desk borrows from its sibling lab; together they are within the share of team, so other does not reclaim."""
     text = """
         node n1 cpu=12
         queue root

@@ -1,4 +1,4 @@
-"""What every job that waits is told, and that it is told once."""
+"""Reasons of waiting jobs, which are written once."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def why(text: str, job: str, plugins: str = BARE, actions: str = "enqueue, alloc
 
 
 def test_amounts_of_a_share_are_requested_allocated_and_deserved() -> None:
-    said = why(
+    explain = why(
         """
         node n1 cpu=8
         queue q
@@ -43,34 +43,38 @@ def test_amounts_of_a_share_are_requested_allocated_and_deserved() -> None:
         "a",
         DEFAULT,
     )
-    assert said.gate == "share"
-    assert said.amounts["requested"]["cpu"] == "1500m"
-    assert (said.amounts["allocated"]["cpu"], said.amounts["limit"]["cpu"], said.amounts["available"]["cpu"]) == (
+    assert explain.gate == "share"
+    assert explain.amounts["requested"]["cpu"] == "1500m"
+    assert (
+        explain.amounts["allocated"]["cpu"],
+        explain.amounts["limit"]["cpu"],
+        explain.amounts["available"]["cpu"],
+    ) == (
         "4",
         "4",
         "0",
     )
-    assert said.unblocked_by == 'release of 1500m cpu in queue "q"'
-    assert said.numbers == {"needed": "1", "fit": "0", "queue": "q", "position": "1"}
+    assert explain.unblocked_by == 'release of 1500m cpu in queue "q"'
+    assert explain.numbers == {"needed": "1", "fit": "0", "queue": "q", "position": "1"}
 
 
 def test_amounts_of_nodes_are_those_of_the_nearest_node() -> None:
-    said = why(
+    explain = why(
         "node n1 cpu=4\nnode n2 cpu=8\njob x: 1 x cpu=3 on=n1, 1 x cpu=6 on=n2\njob a: 1 x cpu=3 memory=1Gi", "a"
     )
-    assert said.amounts == {
+    assert explain.amounts == {
         "requested": {"cpu": "3", "memory": "1Gi", "pods": "1"},
         "allocated": {"cpu": "6", "memory": "0", "pods": "1"},
         "available": {"cpu": "2", "memory": "64Gi", "pods": "109"},
         "limit": {"cpu": "8", "memory": "64Gi", "pods": "110"},
     }
-    assert said.unblocked_by == 'release of 1 cpu on node "n2"'
-    assert said.nodes == {"Insufficient cpu": 2}
+    assert explain.unblocked_by == 'release of 1 cpu on node "n2"'
+    assert explain.nodes == {"Insufficient cpu": 2}
 
 
 def test_a_gang_above_the_capability_of_its_queue_has_a_reason() -> None:
-    said = why("node n1 cpu=8\nqueue q capability.cpu=4\njob a queue=q: 3 x cpu=2", "a", DEFAULT)
-    assert said.unblocked_by == 'raising the capability of queue "q" by 2 cpu, or a smaller request'
+    explain = why("node n1 cpu=8\nqueue q capability.cpu=4\njob a queue=q: 3 x cpu=2", "a", DEFAULT)
+    assert explain.unblocked_by == 'raising the capability of queue "q" by 2 cpu, or a smaller request'
 
 
 def test_waiting_jobs_have_a_position_in_the_queue() -> None:
@@ -81,10 +85,10 @@ def test_waiting_jobs_have_a_position_in_the_queue() -> None:
 
 
 def test_gated_pods_have_no_condition() -> None:
-    """The API server says already that they are gated."""
-    said = why("node n1 cpu=8\njob a: 2 x cpu=1, 1 x cpu=1 gated", "a")
-    assert said.gate == "gang"
-    assert set(said.pods) == {"default/a-0", "default/a-1"}
+    """The API server sets their condition."""
+    explain = why("node n1 cpu=8\njob a: 2 x cpu=1, 1 x cpu=1 gated", "a")
+    assert explain.gate == "gang"
+    assert set(explain.pods) == {"default/a-0", "default/a-1"}
 
 
 def test_surplus_pods_of_a_running_job_have_a_condition() -> None:
@@ -98,23 +102,23 @@ def test_pods_without_an_existing_pod_group_have_a_condition() -> None:
     for thing in world("node n1 cpu=2\njob a: 1 x cpu=1"):
         if not isinstance(thing, core.PodGroup):
             state.upsert(thing)
-    said = schedule(state.snapshot(NOW, "test"), config(BARE)).of(Explain)[0]
-    assert (said.job, said.gate, said.message) == ("default/a", "gang", 'podgroup "a" not found')
+    explain = schedule(state.snapshot(NOW, "test"), config(BARE)).of(Explain)[0]
+    assert (explain.job, explain.gate, explain.message) == ("default/a", "gang", 'podgroup "a" not found')
 
 
 def test_a_nominated_gang_waits_for_termination_of_victims() -> None:
-    """Preempt has found it room: what allocate found before no longer counts."""
+    """The nomination by preempt replaces the reason of allocate."""
     text = "node n1 cpu=2\nclass high value=9\njob old: 1 x cpu=2 on=n1\njob new priority=high: 1 x cpu=2"
     rules = "priority | predicates"
     assert why(text, "new", rules, "enqueue, allocate, preempt").message == ("waiting for 1 evicted pod to terminate")
 
 
 def test_node_reasons_are_computed_once_per_equal_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    calls: list[str] = []
     whole = Placement.why_not
 
     def counting(self: Placement, task: TaskView) -> Why:
-        asked.append(task.key)
+        calls.append(task.key)
         return whole(self, task)
 
     monkeypatch.setattr(Placement, "why_not", counting)
@@ -122,15 +126,15 @@ def test_node_reasons_are_computed_once_per_equal_shape(monkeypatch: pytest.Monk
     lines += [f"job a{n:02}: 1 x cpu={5 + n % 2}" for n in range(20)]
     lines += [f"job b{n:02}: 3 x cpu=3" for n in range(20)]
     assert len(decide("\n".join(lines), BARE).of(Explain)) == 40
-    assert asked == ["default/a00-0", "default/a01-0", "default/b00-2"]
+    assert calls == ["default/a00-0", "default/a01-0", "default/b00-2"]
 
 
 def after(snapshot: Snapshot, plan: Plan, things: list[object]) -> Iterator[object]:
-    """The world with the statuses of pod groups written."""
-    said = {effect.pod_group: effect for effect in plan.of(SetPodGroup)}
+    """Return the world with updated pod group statuses."""
+    updates = {effect.pod_group: effect for effect in plan.of(SetPodGroup)}
     for thing in things:
-        if isinstance(thing, core.PodGroup) and thing.metadata.key in said:
-            status = statuses.group_status(thing.status, said[thing.metadata.key], snapshot.session, NOW)
+        if isinstance(thing, core.PodGroup) and thing.metadata.key in updates:
+            status = statuses.group_status(thing.status, updates[thing.metadata.key], snapshot.session, NOW)
             yield msgspec.structs.replace(thing, status=status)
         else:
             yield thing
@@ -145,7 +149,7 @@ def test_a_waiting_job_has_a_reason_that_is_written_once(text: str, rules: Sched
         state.upsert(thing)  # type: ignore[arg-type]
     snapshot = state.snapshot(NOW, "first")
     plan = schedule(snapshot, rules)
-    told = {effect.job: effect for effect in plan.of(Explain)}
+    explains = {effect.job: effect for effect in plan.of(Explain)}
     bound = {effect.pod for effect in plan.of(Bind)}
     soon = {
         effect.pod for effect in plan.of(Nominate) if effect.node
@@ -153,7 +157,7 @@ def test_a_waiting_job_has_a_reason_that_is_written_once(text: str, rules: Sched
     waiting = snapshot.tasks.status == Status.PENDING
     for key, job in zip(snapshot.tasks.keys[waiting], snapshot.tasks.job[waiting], strict=True):
         if key not in bound:
-            explain = told[str(snapshot.jobs.keys[job])]
+            explain = explains[str(snapshot.jobs.keys[job])]
             assert explain.message
             assert explain.unblocked_by, explain
             assert key in explain.pods or key in soon

@@ -1,4 +1,4 @@
-"""A small cluster over time: pods end when their time is up, others come, and a scheduler decides once a minute."""
+"""Simulation of a small cluster over time: pods end after their runtime, others arrive, one scheduling cycle per minute."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class ClusterOverTime:
-    """A world that starts at minute 0. How long the pods of a job run, in minutes, is told when the job comes."""
+    """A world that starts at minute 0. The runtime of the pods of a job, in minutes, is given when the job is added."""
 
     def __init__(self, text: str, config: SchedulerConfig) -> None:
         self.config = config
@@ -36,7 +36,7 @@ class ClusterOverTime:
         return START + self.minute * MINUTE
 
     def come(self, text: str, minutes: int = 10_000) -> None:
-        """Jobs arrive; their pods run that long."""
+        """Add jobs whose pods run for a number of minutes."""
         self._add(text, minutes)
 
     def _add(self, text: str, minutes: int) -> None:
@@ -55,7 +55,7 @@ class ClusterOverTime:
                 self.rest.append(thing)
 
     def cycle(self) -> Plan:
-        """Let what is over end, decide, and carry it out: at once, by a scheduler that knows nothing of before."""
+        """End pods whose runtime is over, make a plan with a new scheduler, and apply it."""
         for key, start in list(self.started.items()):
             if key in self.pods and self.minute >= start + self.runs[key]:
                 del self.pods[key]
@@ -73,7 +73,7 @@ class ClusterOverTime:
         return plan
 
     def until(self, pod: str, most: int, each_minute: Callable[[], None] = lambda: None) -> int | None:
-        """The minute in which a pod begins to run; None if it does not within ``most`` minutes."""
+        """Return the minute in which a pod starts; None if it does not within ``most`` minutes."""
         for _ in range(most):
             each_minute()
             self.cycle()
@@ -82,7 +82,7 @@ class ClusterOverTime:
         return None
 
     def runs_on(self, pod: str) -> str:
-        """The node of a pod; empty if it has none, or is over."""
+        """Return the node of a pod; empty if it has none or has ended."""
         found = self.pods.get(f"default/{pod}")
         return "" if found is None else found.spec.node_name
 

@@ -1,4 +1,4 @@
-"""Many pods taken in at once are as many taken in one by one."""
+"""Bulk loading of pods equals adding them one by one."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ node n2 cpu=8 memory=16Gi pods=20 labels=zone:b
 
 
 def columns(state: State) -> dict[str, Any]:
-    """All that is known of tasks and nodes, by name."""
+    """Return all columns of tasks and nodes, by name."""
     tasks, nodes = state.tasks.plain, state.nodes
 
     def name(table: Any, row: int) -> str:
@@ -62,7 +62,7 @@ def same(one: State, other: State) -> None:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), worlds(), st.data())
 def test_bulk_loading_equals_adding_pods_one_by_one(text: str, later: str, data: st.DataObject) -> None:
-    """Whatever was known before, whether some come twice, and whatever a plan had decided about them."""
+    """With any previous state, with repeated pods, and with pending effects of plans."""
     things = world(text)
     pods = [thing for thing in things if isinstance(thing, core.Pod)]
     again = [thing for thing in world(later) if isinstance(thing, core.Pod)]
@@ -93,24 +93,24 @@ def test_bulk_loading_equals_adding_pods_one_by_one(text: str, later: str, data:
     assert list(map(str, plans[0].effects)) == list(map(str, plans[1].effects))
 
 
-def pod(name: str, **said: Any) -> core.Pod:
+def pod(name: str, **fields: Any) -> core.Pod:
     meta = core.Meta(
         name=name,
         namespace="ns",
         uid=name,
-        labels=said.pop("labels", {}),
-        annotations={"scheduling.k8s.io/group-name": "g", **said.pop("annotations", {})},
+        labels=fields.pop("labels", {}),
+        annotations={"scheduling.k8s.io/group-name": "g", **fields.pop("annotations", {})},
     )
-    requests: core.Quantities = {"cpu": said.pop("cpu", "1")}
+    requests: core.Quantities = {"cpu": fields.pop("cpu", "1")}
     container = core.Container(name="main", resources=core.ResourceRequirements(requests=requests))
-    status = core.PodStatus(phase="Running" if said.get("node_name") else "Pending")
+    status = core.PodStatus(phase="Running" if fields.get("node_name") else "Pending")
     return core.Pod(
-        metadata=meta, spec=core.PodSpec(scheduler_name="volcanopy", containers=(container,), **said), status=status
+        metadata=meta, spec=core.PodSpec(scheduler_name="volcanopy", containers=(container,), **fields), status=status
     )
 
 
 def test_bulk_loading_includes_pods_with_selectors_and_devices() -> None:
-    """A selector that comes with the last pod is held against all, and what a pod holds of its node is known."""
+    """A selector of the last pod is matched with all pods, and assigned devices are known."""
     away = core.Affinity(
         pod_anti_affinity=core.PodAffinity(
             required=(
@@ -139,11 +139,11 @@ def test_bulk_loading_includes_pods_with_selectors_and_devices() -> None:
 
 def test_the_last_version_of_a_repeated_pod_counts() -> None:
     first = [pod(f"p-x-{number}") for number in range(40)]
-    told = replace(first[3], spec=replace(first[3].spec, node_name="n1"), status=core.PodStatus(phase="Running"))
+    updated = replace(first[3], spec=replace(first[3].spec, node_name="n1"), status=core.PodStatus(phase="Running"))
     over = replace(first[5], status=core.PodStatus(phase="Succeeded"), spec=replace(first[5].spec, scheduler_name="x"))
     one, other = State(), State()
-    for each in [*first, told, over]:
+    for each in [*first, updated, over]:
         one.upsert(each)
-    other.load([*first, told, over])
+    other.load([*first, updated, over])
     same(one, other)
     assert "ns/p-x-5" not in other.tasks.rows
