@@ -1,4 +1,4 @@
-"""Everything that the services do, on a small scale and once: what their rights are measured by.
+"""Workloads that use every function of the services once, to record the permissions that they need.
 
 Each function is one thing that people do, followed to where the services have done their part. They run side by side in
 one namespace; only :func:`preemption` needs the cluster for itself.

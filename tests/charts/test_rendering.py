@@ -1,4 +1,4 @@
-"""What the chart renders to: safe, complete, and refused in one sentence where a value cannot be meant."""
+"""Rendered objects of the chart: security, completeness, and errors for invalid values."""
 
 import json
 from collections.abc import Iterator

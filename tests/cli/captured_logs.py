@@ -1,4 +1,4 @@
-"""What a process would log, caught while a block lasts."""
+"""Capture the log output of a process within a ``with`` block."""
 
 import io
 import json

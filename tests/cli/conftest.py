@@ -61,7 +61,7 @@ def kubeconfig(cluster: Path, request: pytest.FixtureRequest, tmp_path_factory: 
 
 @pytest.fixture
 def server() -> Iterator[FakeApiServer]:
-    """A server that says what it is told to."""
+    """A server with fixed responses."""
     with fake_api_server() as api:
         yield api
 

@@ -1,6 +1,6 @@
-"""An API server that says what it was told to: whole lists and objects by path, and refusals.
+"""An API server with fixed responses: lists, objects by path, and errors.
 
-It decides nothing, so that what a command prints of an answer can be compared letter by letter.
+The output of commands can be compared exactly, since nothing changes.
 """
 
 import json
@@ -24,7 +24,7 @@ USER = "ada"
 
 
 class _Server(ThreadingHTTPServer):
-    """Says nothing of clients that have gone: what a command prints is all that is to be seen."""
+    """Ignores clients that have closed their connection."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Let go of a connection that the other side has reset; anything else is a fault of ours."""
@@ -34,16 +34,16 @@ class _Server(ThreadingHTTPServer):
 
 @dataclass
 class FakeApiServer:
-    """The answers by method and path (without the query), and what was asked."""
+    """The responses by method and path (without the query), and the requests received."""
 
     url: str = ""
     answers: dict[tuple[str, str], tuple[int, Json]] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[str, list[str]], Any]] = field(default_factory=list)
     otherwise: tuple[int, Json] | None = None
-    """What is answered to everything else; that it is not served, if not given."""
+    """The response to all other requests; by default 404."""
 
     def kubeconfig(self, folder: Path, namespace: str = "default") -> Path:
-        """A file that leads here."""
+        """Write a kubeconfig for this server and return its path."""
         path = folder / "canned.kubeconfig"
         context = {"cluster": "canned", "user": USER, "namespace": namespace}
         path.write_text(
@@ -67,7 +67,7 @@ class FakeApiServer:
             self.answers["GET", f"{path}/{body['metadata']['name']}"] = (200, body)
 
     def answer(self, method: str, path: str) -> tuple[int, Json]:
-        """What is said to a request."""
+        """Return the response to a request."""
         if (method, path) in self.answers:
             return self.answers[method, path]
         if self.otherwise is not None:
@@ -86,7 +86,7 @@ def error_status(code: int, reason: str, message: str, name: str = "") -> tuple[
 
 
 def forbidden(verb: str, what: str = "batchjobs", namespace: str = "default") -> tuple[int, Json]:
-    """What RBAC says."""
+    """Return the Status of a request that RBAC forbids."""
     message = (
         f'{what}.batch.volcanopy.io is forbidden: User "{USER}" cannot {verb} resource "{what}" '
         f'in API group "batch.volcanopy.io" in the namespace "{namespace}"'

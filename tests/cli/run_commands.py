@@ -1,4 +1,4 @@
-"""Commands as tests call them: in this process where nothing but their words counts, and in a real terminal."""
+"""Run commands in this process or in a pseudo terminal, and wait for objects."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ COMMAND = [sys.executable, "-m", "volcanopy"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended, and what it said."""
+    """The exit status and output of a command."""
 
     status: int
     out: str
@@ -34,11 +34,11 @@ class Outcome:
 
     @property
     def lines(self) -> list[str]:
-        """What it printed, line by line."""
+        """The lines of standard output."""
         return self.out.splitlines()
 
     def sentence(self) -> str:
-        """The one sentence that it failed with."""
+        """The error message, which must be one line."""
         assert self.err.startswith("volcanopy: "), self.err
         assert self.err.count("\n") == 1, self.err
         assert "Traceback" not in self.err
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 60) -> None:
-    """Wait until something holds of the objects of a kind in the namespace of a kubeconfig."""
+    """Wait until a predicate is true for the objects of a kind in the namespace of a kubeconfig."""
 
     async def wait() -> None:
         connection = Connection.load(config)
@@ -62,7 +62,7 @@ def until(config: Path, kind: Kind[Json], holds: Callable[[list[Json]], bool], s
 
 
 def has_unschedulable_reason(name: str) -> Callable[[list[Json]], bool]:
-    """Whether a job of that name has been told by the scheduler what it lacks."""
+    """Return a predicate: whether the job has the scheduler's message about insufficient resources."""
     return lambda jobs: any(
         one["metadata"]["name"] == name and "Insufficient" in str(one.get("status", {}).get("state")) for one in jobs
     )
@@ -125,7 +125,7 @@ def read_until(end: int, process: "subprocess.Popen[bytes]", wanted: str = "", s
         assert ready, f"nothing more came within {seconds} s; so far: {said!r}"
         try:
             piece = os.read(end, 65536)
-        except OSError:  # Linux ends a terminal that nobody holds any more with EIO
+        except OSError:  # Linux ends a terminal without open file descriptors with EIO
             break
         if not piece:
             break

@@ -1,4 +1,4 @@
-"""What processes log: JSON for machines, lines for people, in one form, without secrets and without storms."""
+"""Logs of processes: JSON or terminal format, redacted secrets, rate limits."""
 
 import base64
 import io

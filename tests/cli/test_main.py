@@ -1,4 +1,4 @@
-"""The command itself: help, version, and what it says when it is used wrongly."""
+"""The command itself: help, version, and errors of wrong usage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The commands that run a service: flags that cannot be kept, and ports that are taken."""
+"""The commands that run a service: invalid flags and ports in use."""
 
 import socket
 from pathlib import Path

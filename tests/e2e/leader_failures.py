@@ -1,4 +1,4 @@
-"""Fifty gangs of mixed sizes on a cluster whose schedulers and controllers are processes; and their leaders are ended."""
+"""Run fifty gangs of mixed sizes while leaders of schedulers and controllers are terminated."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Our services as processes, several of each, that are asked, paused, ended and killed; and who sees what they do."""
+"""Replicas of services as processes, and recorders of their Leases, pods and requests."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The same sentence wherever a job is asked why it waits, what ``explain`` makes of it, and a snapshot that says it again."""
+"""Explanations of waiting jobs: equal messages in all objects, ``explain`` and ``plan`` of a snapshot."""
 
 import asyncio
 import json
@@ -170,7 +170,7 @@ def _explanation_fields(said: Json) -> Json:
 async def test_explain_job_works_with_minimal_permissions(
     cluster: World, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Whoever may read jobs and pod groups of a namespace, and nothing else, has the verdict and every gate."""
+    """Permission to read jobs and pod groups of a namespace is enough for the summary and all gates."""
     await create_waiting_jobs(cluster)
     await explained(cluster, "broad")
     api = "rbac.authorization.k8s.io"

@@ -1,4 +1,4 @@
-"""A job's life from end to end, beyond the examples: failure, restart, deletion, and what is refused at once."""
+"""Jobs from creation to deletion: failure, restart, deletion and rejected manifests."""
 
 import pytest
 

@@ -61,7 +61,7 @@ async def test_a_job_from_apply_to_delete(kubectl: Kubectl) -> None:
 
 async def test_kubectl_explain_describes_the_fields(kubectl: Kubectl) -> None:
     explained = await kubectl("explain", "batchjob.spec.tasks")
-    assert "How many pods." in explained
+    assert "Number of pods. Defaults to 1." in explained
     assert "minAvailable" in explained
     assert "List of containers" in await kubectl("explain", "batchjob.spec.tasks.template.spec.containers")
 

@@ -1,4 +1,4 @@
-"""A gang that does not fit: it waits, takes nothing, says why, and starts as soon as there is room."""
+"""A gang larger than the free resources: it waits with a reason, and starts when a node is added."""
 
 import asyncio
 import time
@@ -65,11 +65,11 @@ async def test_a_waiting_gang_runs_within_a_second_of_a_new_node(cluster: World)
 
 
 async def test_a_gang_larger_than_the_cluster_has_no_pods(cluster: World) -> None:
-    """It is not even admitted: that would promise what the queue can never hold."""
+    """It is not admitted: the queue can never allocate its request."""
     await cluster.create(batch_job("vast", 5, "6"))
-    job = await cluster.all_of(JOBS, lambda jobs: "in all" in str(jobs[0].get("status")))
+    job = await cluster.all_of(JOBS, lambda jobs: "capacity" in str(jobs[0].get("status")))
     message = job[0]["status"]["state"]["message"]
-    assert message == "the cluster has 24 cpu in all: with this job queue default would have promised 30"
+    assert message == 'queue "default" exceeds the capacity of the cluster: cpu requested 30, allocated 0, capacity 24'
     assert not (await cluster.client.list(PODS, cluster.namespace)).items
 
 

@@ -74,5 +74,7 @@ async def test_a_job_larger_than_its_user_limit_is_rejected(cluster: World) -> N
     name = f"limited-{cluster.namespace}"
     await cluster.create(queue(name, limits=[{"users": ["*"], "resources": {"cpu": "2"}}]))
     async with user(cluster, "ana") as ana:
-        with pytest.raises(CreateError, match=f"it needs 3 cpu of at most 2 that queue '{name}' lets user 'ana' hold"):
+        with pytest.raises(
+            CreateError, match=f'resources of user "ana" in queue "{name}" exceeded: cpu requested 3, limit 2'
+        ):
             await ana.create([batch_job("large", 3, "1", queue=name)])

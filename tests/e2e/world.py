@@ -1,4 +1,4 @@
-"""What an end-to-end test holds in its hand: a cluster at work, and a namespace of its own in it."""
+"""A running cluster with a namespace for a test, and manifests."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -57,7 +57,7 @@ class World:
     async def all_of(
         self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 30.0, fields: str = ""
     ) -> list[Json]:
-        """Wait until something holds of all objects of a kind; gives them."""
+        """Wait until a predicate is true for all objects of a kind, and return them."""
         reflector = Reflector(self.client, kind, self.namespace if kind.namespaced else None, field_selector=fields)
         changed = asyncio.Event()
         following = asyncio.create_task(reflector.run(lambda _: changed.set()))
