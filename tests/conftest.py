@@ -18,6 +18,7 @@ SPLIT = ("tests/docs/test_pages.py", "tests/e2e/test_crashes.py", "tests/service
 
 _durations: dict[str, float] = {}
 _reasons: dict[str, str] = {}
+"""Of tests that ran, by node id: with xdist, reports carry them from the workers."""
 
 
 def pytest_configure() -> None:
@@ -45,16 +46,18 @@ def _unit(nodeid: str) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move what contains slow tests to the front; the order within a file stays."""
+    slow = set()
     for item in items:
         if (marker := item.get_closest_marker("slow")) is not None:
-            _reasons[item.nodeid] = marker.args[0]
-    slow = {_unit(nodeid) for nodeid in _reasons}
+            slow.add(_unit(item.nodeid))
+            item.user_properties.append(("slow", marker.args[0]))
     items.sort(key=lambda item: _unit(item.nodeid) not in slow)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add up what a test takes in setup, call and teardown."""
     _durations[report.nodeid] = _durations.get(report.nodeid, 0.0) + report.duration
+    _reasons.update((report.nodeid, str(reason)) for name, reason in report.user_properties if name == "slow")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
