@@ -1,6 +1,7 @@
 """Order and report of the whole suite.
 
-Under xdist a file runs on one worker, except the files in `SPLIT`, whose tests share nothing. What contains a test marked
+Under xdist a file runs on one worker. The files in `PROCESSES` share a worker, so that they do not slow each other down;
+the tests of the files in `SPLIT`, which share nothing, are distributed one by one. What contains a test marked
 `slow` starts first, so that no slow test is still running when everything else has ended.
 """
 
@@ -13,7 +14,15 @@ from xdist.scheduler.loadfile import LoadFileScheduling
 LIMIT = 20.0
 """Seconds: a test that takes longer needs the marker `slow`, with the reason."""
 
-SPLIT = ("tests/docs/test_pages.py", "tests/e2e/test_crashes.py", "tests/services/test_admission_golden.py")
+PROCESSES = (
+    "tests/charts/test_rbac.py",
+    "tests/e2e/test_crashes.py",
+    "tests/e2e/test_ha.py",
+    "tests/services/test_restart.py",
+)
+"""Files whose tests start many service processes with short leases: they run one after another on one worker."""
+
+SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
 """Files whose tests are distributed one by one."""
 
 _durations: dict[str, float] = {}
@@ -28,7 +37,7 @@ def pytest_configure() -> None:
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Distributes whole files, and the tests of the files in `SPLIT` one by one."""
+    """Distributes the units of :func:`_unit`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _unit(nodeid)
@@ -41,6 +50,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 def _unit(nodeid: str) -> str:
     path = nodeid.partition("::")[0]
+    if path in PROCESSES:
+        return "processes"
     return nodeid if path in SPLIT else path
 
 

@@ -22,6 +22,7 @@ PAGES_ELSEWHERE: dict[str, str] = {
 """Pages that other tests run, with what they need."""
 
 SLOW: dict[str, str] = {
+    "examples/README.md": "runs every example",
     "README.md": "runs a session with jobs that wait for each other",
     "docs/tutorial.md": "runs jobs on a cluster, one after the other",
 }

@@ -39,5 +39,5 @@ async def test_a_job_in_a_queue_on_hold_starts_when_it_is_resumed(cluster: World
 
 
 async def test_the_root_queue_cannot_be_held(cluster: World) -> None:
-    with pytest.raises(CreateError, match="the root queue cannot be stopped"):
+    with pytest.raises(CreateError, match="the root queue must not be stopped"):
         await cluster.create(queue("root", stopPolicy="Hold"))

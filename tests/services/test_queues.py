@@ -198,6 +198,6 @@ async def test_opening_a_child_of_a_closed_queue_is_rejected_with_a_reason(queue
         await queues.until(lambda: queues.states("a", "a1") == ["Closed", "Closed"])
         await queues.ask("OpenQueue", "a1")
         (told,) = await queues.events("a1", "CommandRejected")
-        assert f"open {queues.name('a')} first" in told
+        assert f'parent queue "{queues.name("a")}" is Closed: open it first' in told
         await queues.until(lambda: not list(queues.commands()))
         assert queues.states("a1") == ["Closed"]

@@ -79,9 +79,7 @@ async def run(
     replicas: Annotated[int, typer.Option("-r", "--replicas", min=1, help="Number of pods.")] = 1,
     minimum: Annotated[
         int | None,
-        typer.Option(
-            "-m", "--min", min=1, metavar="N", help="Number of pods that must start together; by default all."
-        ),
+        typer.Option("-m", "--min", min=1, metavar="N", help="Pods that must start together; by default all."),
     ] = None,
     cpu: Annotated[str, typer.Option("--cpu", metavar="QUANTITY", help="CPU request and limit of a pod.")] = "1",
     memory: Annotated[
