@@ -268,7 +268,7 @@ async def test_the_other_kinds_are_validated(cluster: Cluster) -> None:
             flow({"name": "a", "dependsOn": {"targets": ["z"]}}),
             "dependsOn must contain names of jobs of the flow",
         ),
-        (flows, flow({"name": "a" * 60}), "job names, <flow>-<name>, can have at most 60 characters"),
+        (flows, flow({"name": "a" * 60}), "job names (<flow>-<name>) must have at most 60 characters"),
         (commands, named(names.BUS_V1ALPHA1, "Command", action="Dance", target=target), "action"),
         (commands, named(names.BUS_V1ALPHA1, "Command", action="AbortJob"), "target"),
     ]
