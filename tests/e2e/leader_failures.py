@@ -122,8 +122,8 @@ class LeaderTermination:
         self.first_acts: list[float] = []
         """From the taking of the Lease to the first pod that was made or bound after it."""
 
-    async def once(self, number: Signals) -> None:
-        """End the leader in the middle of its work, and wait until another has taken over and acts."""
+    async def once(self, number: Signals, taken_over: asyncio.Event) -> None:
+        """End the leader in the middle of its work, and wait until another has taken over (sets the event) and acts."""
         # The other one is there, or nobody could take over.
         for one in self.replicas:
             await one.process.ready()
@@ -134,6 +134,7 @@ class LeaderTermination:
         victim.process.send(number)
         await self._leases.holder(self.command, before)
         took = time.monotonic()
+        taken_over.set()
         async with asyncio.timeout(90):
             status = await victim.ends.get()
         # A leader to whom the machine left no time to renew has ended by itself, and so may have the one that stood by:
@@ -189,9 +190,14 @@ async def run_gangs(
                 for job in [waiting.pop() for _ in range(share - 2)]:
                     await client.create(JOBS, namespace, job)
                 await recorder.act(rng.choice(("scheduler", "controller")), rng.randint(2, 10))
-                ended = [asyncio.create_task(ending.once(number)) for ending in endings.values()]
-                await asyncio.sleep(1)
-                # Whatever else is left to do, this is work for the next leaders.
+                events = [asyncio.Event() for _ in endings]
+                ended = [
+                    asyncio.create_task(ending.once(number, event))
+                    for ending, event in zip(endings.values(), events, strict=True)
+                ]
+                async with asyncio.timeout(120):
+                    await asyncio.gather(*(event.wait() for event in events))
+                # Work for the next leaders: the previous ones may have completed everything before.
                 for job in [waiting.pop() for _ in range(2)]:
                     await client.create(JOBS, namespace, job)
                 await asyncio.gather(*ended)
