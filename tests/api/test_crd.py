@@ -128,3 +128,20 @@ def test_a_pod_template_has_the_schema_of_a_pod() -> None:
     assert "ephemeralContainers" not in pod["properties"]
     unknown = [path for path, node in nodes(template) if node.get("x-kubernetes-preserve-unknown-fields")]
     assert unknown == []
+
+
+def test_kubectl_get_all_lists_what_runs_jobs() -> None:
+    listed = {resource.kind for resource in RESOURCES if "all" in crd(resource)["spec"]["names"]["categories"]}
+    assert listed == {"BatchJob", "CronBatchJob", "JobFlow"}
+
+
+def test_jobs_and_pod_groups_are_selected_by_queue_and_phase() -> None:
+    selectable = {
+        resource.kind: [field["jsonPath"] for field in crd(resource)["spec"]["versions"][0]["selectableFields"]]
+        for resource in RESOURCES
+        if "selectableFields" in crd(resource)["spec"]["versions"][0]
+    }
+    assert selectable == {
+        "BatchJob": [".spec.queue", ".status.state.phase"],
+        "PodGroup": [".spec.queue", ".status.phase"],
+    }

@@ -49,6 +49,10 @@ class Resource:
     namespaced: bool = True
     status: bool = True
     columns: tuple[Column, ...] = ()
+    in_all: bool = False
+    """`kubectl get all` lists it."""
+    selectable: tuple[str, ...] = ()
+    """Paths of the fields that field selectors may name besides the metadata."""
 
     @property
     def api_version(self) -> str:
@@ -74,6 +78,8 @@ RESOURCES = (
         BatchJob,
         "batchjobs",
         ("bj",),
+        in_all=True,
+        selectable=(".spec.queue", ".status.state.phase"),
         columns=(
             Column("Phase", ".status.state.phase", "Phase of the job"),
             Column("Min", ".status.minAvailable", "Minimum number of pods that must be placed together", "integer"),
@@ -92,6 +98,7 @@ RESOURCES = (
         CronBatchJob,
         "cronbatchjobs",
         ("cbj",),
+        in_all=True,
         columns=(
             Column("Schedule", ".spec.schedule", "Schedule of the jobs"),
             Column("TimeZone", ".spec.timeZone", "Time zone of the schedule"),
@@ -106,6 +113,7 @@ RESOURCES = (
         JobFlow,
         "jobflows",
         ("jf",),
+        in_all=True,
         columns=(
             Column("Phase", ".status.state.phase", "Phase of the flow"),
             _AGE,
@@ -123,6 +131,7 @@ RESOURCES = (
         PodGroup,
         "podgroups",
         ("pg",),
+        selectable=(".spec.queue", ".status.phase"),
         columns=(
             Column("Phase", ".status.phase", "Phase of the PodGroup"),
             Column("Min", ".spec.minMember", "Minimum number of pods that must be placed together", "integer"),
@@ -210,12 +219,14 @@ def crd(resource: Resource) -> Json:
         served["subresources"] = {"status": {}}
     if resource.columns:
         served["additionalPrinterColumns"] = [column.schema() for column in resource.columns]
+    if resource.selectable:
+        served["selectableFields"] = [{"jsonPath": path} for path in resource.selectable]
     names: Json = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
         "plural": resource.plural,
         "singular": resource.kind.lower(),
-        "categories": ["volcanopy"],
+        "categories": ["all", "volcanopy"] if resource.in_all else ["volcanopy"],
     }
     if resource.short_names:
         names["shortNames"] = list(resource.short_names)
