@@ -7,23 +7,19 @@ import re
 import ssl
 import uuid
 from dataclasses import dataclass
-from typing import Any
 
 import aiohttp
-import cel
 import msgspec
 
+from volcanopy.local.apiserver.admission_policies import POLICY_BUCKETS, Policies
+from volcanopy.local.apiserver.admission_requests import GROUP, ConditionError, Matching, Question, gvk_of, review
 from volcanopy.local.apiserver.apply.patches import PatchError, json_patch
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.http.status_errors import ApiError, bad_request, internal
-from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Event
-from volcanopy.local.apiserver.store.selectors import LabelSelector, label_selector_from_object
 
-_GROUP = "admissionregistration.k8s.io"
-MUTATING = f"mutatingwebhookconfigurations.{_GROUP}"
-VALIDATING = f"validatingwebhookconfigurations.{_GROUP}"
-_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+MUTATING = f"mutatingwebhookconfigurations.{GROUP}"
+VALIDATING = f"validatingwebhookconfigurations.{GROUP}"
 
 
 class NoAnswerError(Exception):
@@ -36,9 +32,7 @@ class Hook:
 
     name: str
     source: Body
-    namespaces: LabelSelector
-    objects: LabelSelector
-    conditions: list[tuple[str, Any]]
+    matching: Matching
     tls: ssl.SSLContext | None = None
 
     @property
@@ -47,44 +41,29 @@ class Hook:
         return bool(self.source.get("failurePolicy") == "Ignore")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a webhook is asked about."""
-
-    call: Call
-    operation: str
-    body: Body | None
-    old: Body | None
-    gvk: tuple[str, str, str]
-
-    @property
-    def resource(self) -> str:
-        """`pods` or `pods/status`."""
-        sub = self.call.subresource
-        return f"{self.call.kind.plural}/{sub}" if sub else self.call.kind.plural
-
-
 class Webhooks:
-    """The webhooks of one server. `active` is false while none is configured, and then nothing is asked."""
+    """The webhooks and admission policies of one server; while none is configured, `active` is false and nothing is asked."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._session: aiohttp.ClientSession | None = None
         self._mutating: list[Hook] = []
         self._validating: list[Hook] = []
+        self._policies = Policies(ctx.store)
         self.active = False
         ctx.store.listeners.append(self._changed)
         self._read()
 
     def _changed(self, bucket: Bucket, _event: Event) -> None:
-        if bucket.name in {MUTATING, VALIDATING}:
+        if bucket.name in {MUTATING, VALIDATING, *POLICY_BUCKETS}:
             self._read()
 
     def _read(self) -> None:
         store = self._ctx.store
         self._mutating = [hook for entry in store.bucket(MUTATING).entries() for hook in _hooks(entry.body)]
         self._validating = [hook for entry in store.bucket(VALIDATING).entries() for hook in _hooks(entry.body)]
-        self.active = bool(self._mutating or self._validating)
+        self._policies.read()
+        self.active = bool(self._mutating or self._validating or self._policies.active)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -100,7 +79,7 @@ class Webhooks:
         before = old if old is None or kind.outgoing is None else kind.outgoing(old)
         changed = False
         for hook in self._mutating:
-            question = Question(call, operation, shown, before, gvk or _gvk(kind))
+            question = Question(call, operation, shown, before, gvk or gvk_of(kind))
             if not self._concerns(hook, question):
                 continue
             response = await self._ask(hook, question)
@@ -121,16 +100,20 @@ class Webhooks:
         *,
         mutate_first: bool = False,
     ) -> None:
-        """Call the validating webhooks concurrently; raises the first rejection. Deletions call the mutating ones too."""
+        """Ask the policies, then the validating webhooks concurrently; raises the first rejection.
+
+        Deletions call the mutating webhooks too.
+        """
         kind = call.kind
         if kind.outgoing is not None:
             body = kind.outgoing(body) if body is not None else None
             old = kind.outgoing(old) if old is not None else None
-        question = Question(call, operation, body, old, gvk or _gvk(kind))
+        question = Question(call, operation, body, old, gvk or gvk_of(kind))
         if mutate_first:
             for hook in self._mutating:
                 if self._concerns(hook, question):
                     await self._ask(hook, question)
+        self._policies.check(question)
         asked = [hook for hook in self._validating if self._concerns(hook, question)]
         answers = await asyncio.gather(*(self._ask(hook, question) for hook in asked), return_exceptions=True)
         for answer in answers:
@@ -138,42 +121,15 @@ class Webhooks:
                 raise answer
 
     def _concerns(self, hook: Hook, question: Question) -> bool:
-        kind = question.call.kind
-        if kind.group == _GROUP or not any(_rule_matches(rule, question) for rule in hook.source.get("rules") or ()):
-            return False
-        if not hook.objects.empty:
-            bodies = [body for body in (question.body, question.old) if body is not None]
-            if not any(hook.objects.matches(body.get("metadata", {}).get("labels") or {}) for body in bodies):
-                return False
-        if not hook.namespaces.empty and not self._namespace_matches(hook, question):
-            return False
-        return self._conditions_hold(hook, question) if hook.conditions else True
-
-    def _namespace_matches(self, hook: Hook, question: Question) -> bool:
-        kind = question.call.kind
-        if kind.bucket == "namespaces":
-            body = question.body if question.body is not None else question.old
-            return hook.namespaces.matches((body or {}).get("metadata", {}).get("labels") or {})
-        if not kind.namespaced:
-            return True
-        entry = self._ctx.store.bucket("namespaces").get("", question.call.namespace)
-        return entry is not None and hook.namespaces.matches(entry.labels)
+        return hook.matching.matches(question, self._ctx.store) and self._conditions_hold(hook, question)
 
     def _conditions_hold(self, hook: Hook, question: Question) -> bool:
-        request = _review(question, "")["request"]
-        variables = {"object": question.body, "oldObject": question.old, "request": request}
-        for name, program in hook.conditions:
-            try:
-                held = program.execute(cel.Context(variables))
-            except (KeyError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError) as error:
-                if hook.forgiving:
-                    return False
-                raise internal(
-                    f'failed to evaluate matchCondition "{name}" of webhook "{hook.name}": {error}'
-                ) from None
-            if held is not True:
+        try:
+            return hook.matching.conditions_hold(question)
+        except ConditionError as error:
+            if hook.forgiving:
                 return False
-        return True
+            raise internal(f'failed to evaluate {error} of webhook "{hook.name}": {error.reason}') from None
 
     async def _ask(self, hook: Hook, question: Question) -> Body | None:
         """The webhook's response if it allows; None if it cannot be asked and that is forgiven."""
@@ -197,7 +153,7 @@ class Webhooks:
             self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
         url, host = self._address(hook)
         uid = str(uuid.uuid4())
-        data = msgspec.json.encode(_review(question, uid))
+        data = msgspec.json.encode(review(question, uid))
         seconds = float(hook.source.get("timeoutSeconds") or 10)
         if hook.tls is None:
             hook.tls = _trust(hook)
@@ -240,16 +196,7 @@ class Webhooks:
 
 
 def _hooks(configuration: Body) -> list[Hook]:
-    hooks: list[Hook] = []
-    for source in configuration.get("webhooks") or ():
-        conditions = [
-            (condition["name"], cel.compile(condition["expression"]))
-            for condition in source.get("matchConditions") or ()
-        ]
-        namespaces = label_selector_from_object(source.get("namespaceSelector") or {})
-        objects = label_selector_from_object(source.get("objectSelector") or {})
-        hooks.append(Hook(source["name"], source, namespaces, objects, conditions))
-    return hooks
+    return [Hook(source["name"], source, Matching.of_webhook(source)) for source in configuration.get("webhooks") or ()]
 
 
 def _trust(hook: Hook) -> ssl.SSLContext:
@@ -260,68 +207,6 @@ def _trust(hook: Hook) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
     except (ssl.SSLError, ValueError) as error:
         raise NoAnswerError(f"failed to call webhook: its caBundle has no certificates ({error})") from None
-
-
-def _gvk(kind: Kind) -> tuple[str, str, str]:
-    return kind.group, kind.version, kind.kind
-
-
-def _rule_matches(rule: Body, question: Question) -> bool:
-    kind = question.call.kind
-
-    def among(key: str, value: str) -> bool:
-        allowed = rule.get(key) or ()
-        return "*" in allowed or value in allowed
-
-    if not (among("operations", question.operation) and among("apiGroups", kind.group)):
-        return False
-    if not among("apiVersions", kind.version):
-        return False
-    scope = rule.get("scope", "*")
-    if scope != "*" and (scope == "Namespaced") is not kind.namespaced:
-        return False
-    plural, _, sub = question.resource.partition("/")
-    for pattern in rule.get("resources") or ():
-        resource, slash, subresource = pattern.partition("/")
-        if resource in {"*", plural} and (subresource in {"*", sub} if slash else not sub):
-            return True
-    return False
-
-
-def _review(question: Question, uid: str) -> Body:
-    call, kind = question.call, question.call.kind
-    group, version, name = question.gvk
-    requested = {"group": group, "version": version, "kind": name}
-    resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
-    body = question.body if question.body is not None else question.old or {}
-    request: Body = {"uid": uid, "kind": requested, "resource": resource}
-    if call.subresource:
-        request["subResource"] = call.subresource
-    request |= {"requestKind": requested, "requestResource": resource}
-    if call.subresource:
-        request["requestSubResource"] = call.subresource
-    target = call.name or body.get("metadata", {}).get("name", "")
-    if target:
-        request["name"] = target
-    if kind.namespaced:
-        request["namespace"] = call.namespace
-    elif kind.bucket == "namespaces":
-        request["namespace"] = target
-    options: Body = {"kind": _OPTIONS[question.operation], "apiVersion": "meta.k8s.io/v1"}
-    for key in ("fieldManager", "fieldValidation"):
-        if key in call.query and question.operation != "DELETE":
-            options[key] = call.query[key]
-    if call.dry:
-        options["dryRun"] = ["All"]
-    request |= {
-        "operation": question.operation,
-        "userInfo": call.user.info(),
-        "object": question.body,
-        "oldObject": question.old,
-        "dryRun": call.dry,
-        "options": options,
-    }
-    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
 
 
 def _response(text: bytes, uid: str) -> Body:

@@ -5,6 +5,11 @@ import binascii
 from typing import Any
 
 from volcanopy.local.apiserver.http.status_errors import Fault
+from volcanopy.local.apiserver.kinds.admission_configuration import (
+    PolicyBindingStrategy,
+    PolicyStrategy,
+    WebhookStrategy,
+)
 from volcanopy.local.apiserver.kinds.events import from_core, to_core
 from volcanopy.local.apiserver.kinds.kinds import FIELDS, Kind
 from volcanopy.local.apiserver.kinds.pods import PodStrategy, default_pod_spec
@@ -228,44 +233,6 @@ class DefaultsStrategy(Strategy):
             body["status"] = dict(self.first_status)
 
 
-class WebhookStrategy(Strategy):
-    """Webhook configurations: every default written out."""
-
-    generation = True
-    unconditional_update = False
-
-    def default(self, body: Body) -> None:
-        """What the real server writes into each webhook."""
-        for hook in body.get("webhooks") or ():
-            hook.setdefault("failurePolicy", "Fail")
-            hook.setdefault("matchPolicy", "Equivalent")
-            hook.setdefault("namespaceSelector", {})
-            hook.setdefault("objectSelector", {})
-            hook.setdefault("timeoutSeconds", 10)
-            if body.get("kind") == "MutatingWebhookConfiguration":
-                hook.setdefault("reinvocationPolicy", "Never")
-            for rule in hook.get("rules") or ():
-                rule.setdefault("scope", "*")
-            service = hook.get("clientConfig", {}).get("service")
-            if service:
-                service.setdefault("port", 443)
-
-    def validate(self, body: Body) -> list[Fault]:
-        """The fields without which a webhook cannot be called."""
-        faults: list[Fault] = []
-        for index, hook in enumerate(body.get("webhooks") or ()):
-            path = f"webhooks[{index}]"
-            if not hook.get("sideEffects"):
-                faults.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
-            if not hook.get("admissionReviewVersions"):
-                text = "must specify one of v1, v1beta1"
-                faults.append(required(f"{path}.admissionReviewVersions", text))
-            client = hook.get("clientConfig") or {}
-            if bool(client.get("url")) == bool(client.get("service")):
-                faults.append(required(f"{path}.clientConfig", "exactly one of url or service is required"))
-        return faults
-
-
 _POD_FIELDS = (
     *FIELDS,
     "spec.nodeName",
@@ -409,6 +376,10 @@ def _others() -> list[Kind]:
              categories=("api-extensions",)),
         Kind(hooks, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False,
              WebhookStrategy(), categories=("api-extensions",)),
+        Kind(hooks, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", False, PolicyStrategy(status=True),
+             categories=("api-extensions",), subresources=status),
+        Kind(hooks, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", False,
+             PolicyBindingStrategy(), categories=("api-extensions",)),
     ]  # fmt: skip
 
 
