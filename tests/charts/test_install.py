@@ -15,8 +15,6 @@ from volcanopy.local.cluster import self_signed
 
 pytestmark = pytest.mark.timeout(240)
 
-NOT_EMBEDDED = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-"""Kinds that the embedded API server does not have."""
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"
 
@@ -43,12 +41,34 @@ async def apply(kubectl: Path, kubeconfig: Path, objects: list[Json], *how: str)
 
 
 async def test_the_chart_is_applied_twice_to_the_embedded_server(kubectl_program: Path, tmp_path: Path) -> None:
-    objects = [each for each in render(crds=True) if each["kind"] not in NOT_EMBEDDED]
+    objects = render(crds=True)
     server = await ApiServer.start(tls=self_signed())
     try:
         config = tmp_path / "kubeconfig"
         config.write_text(server.kubeconfig())
         assert await apply(kubectl_program, config, objects) == await apply(kubectl_program, config, objects)
+    finally:
+        await server.stop()
+
+
+async def test_helm_installs_upgrades_and_uninstalls_the_chart_on_the_embedded_server(tmp_path: Path) -> None:
+    need_helm()
+    server = await ApiServer.start(tls=self_signed())
+    config = tmp_path / "kubeconfig"
+    config.write_text(server.kubeconfig())
+
+    async def helm(*arguments: str) -> str:
+        command = [*arguments, f"--namespace={NAMESPACE}"]
+        return await asyncio.to_thread(run_helm, *command, kubeconfig=config)
+
+    try:
+        assert "NOTES:" in await helm("install", RELEASE, str(CHART), "--create-namespace")
+        await helm("upgrade", RELEASE, str(CHART), "--set=admission.replicas=3")
+        deployment = server.context.store.bucket("deployments.apps").get(NAMESPACE, "volcanopy-admission")
+        assert deployment is not None
+        assert deployment.body["spec"]["replicas"] == 3
+        await helm("uninstall", RELEASE)
+        assert list(server.context.store.bucket("deployments.apps").entries()) == []
     finally:
         await server.stop()
 

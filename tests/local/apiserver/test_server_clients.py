@@ -51,6 +51,10 @@ async def _ok(kubectl: Kubectl, *arguments: str, given: Any = None) -> str:
     return output
 
 
+def _named(pod: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", **pod}
+
+
 async def test_kubectl_applies_shows_changes_and_deletes(kubectl: Kubectl) -> None:
     await _ok(kubectl, "apply", "-f", "-", given=WIDGET_DEFINITION)
     assert "condition met" in await _ok(kubectl, "wait", "crd", "--all", "--for=condition=Established")
@@ -106,6 +110,47 @@ async def test_kubectl_handles_pods_and_nodes(kubectl: Kubectl) -> None:
     await _ok(kubectl, "create", "configmap", "m", "--from-literal=a=b", "-n", "extra")
     assert "deleted" in await _ok(kubectl, "delete", "namespace", "extra")
     assert await _ok(kubectl, "auth", "can-i", "create", "pods") == "yes\n"
+
+
+async def test_kubectl_applies_a_list_and_its_own_output(kubectl: Kubectl) -> None:
+    await _ok(kubectl, "apply", "-f", "-", given=WIDGET_DEFINITION)
+    await _ok(kubectl, "wait", "crd", "--all", "--for=condition=Established")
+    items = [
+        _named(pod("p")),
+        widget(),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}},
+    ]
+    objects = {"apiVersion": "v1", "kind": "List", "items": items}
+    assert (await _ok(kubectl, "apply", "-f", "-", given=objects)).count("created") == 3
+    listed = json.loads(await _ok(kubectl, "get", "pods,widgets,configmaps", "-o", "json"))
+    assert [item["kind"] for item in listed["items"]] == ["Pod", "Widget", "ConfigMap"]
+    await _ok(kubectl, "delete", "pods,widgets,configmaps", "--all", "--now")
+    assert (await _ok(kubectl, "create", "-f", "-", given=listed)).count("created") == 3
+
+
+async def test_kubectl_names_the_unknown_field_of_an_item_of_a_list(kubectl: Kubectl) -> None:
+    wrong = _named(pod("p"))
+    wrong["spec"]["containerz"] = []
+    code, output = await kubectl("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": [wrong]})
+    assert code == 1
+    assert 'unknown field "containerz" in io.k8s.api.core.v1.PodSpec' in output
+
+
+async def test_kubectl_says_that_an_unknown_kind_is_unknown(kubectl: Kubectl) -> None:
+    job = {"apiVersion": "batch.example.org/v1", "kind": "Job", "metadata": {"name": "j"}}
+    code, output = await kubectl("apply", "-f", "-", given=job)
+    assert code == 1
+    assert 'no matches for kind "Job" in version "batch.example.org/v1"' in output
+
+
+async def test_kubectl_asks_who_the_user_is(kubectl: Kubectl) -> None:
+    assert "kubernetes-admin" in await _ok(kubectl, "auth", "whoami")
+
+
+async def test_the_root_lists_the_paths_and_the_version_has_a_trailing_slash_too(kubectl: Kubectl) -> None:
+    paths = json.loads(await _ok(kubectl, "get", "--raw", "/"))["paths"]
+    assert {"/api/v1", "/apis/apps/v1", "/openapi/v2", "/version"} <= set(paths)
+    assert json.loads(await _ok(kubectl, "get", "--raw", "/version/"))["major"] == "1"
 
 
 async def test_kopf_serves_custom_resources(server: ApiServer, client: Client) -> None:

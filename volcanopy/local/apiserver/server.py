@@ -265,9 +265,11 @@ class ApiServer:
         self._identities.user_of(request)
         if request.method != "GET":
             raise no_such_page()
-        if path == "/version":
+        if path.rstrip("/") == "/version":
             return respond(self._version)
-        if path.startswith("/openapi/v3"):
+        if path == "/openapi/v2":
+            response: Response | None = self._discovery.openapi_v2(request.header("accept") or "")
+        elif path.startswith("/openapi/v3"):
             response = self._discovery.openapi(path)
         else:
             response = self._discovery.page(path, request.header("accept") or "")

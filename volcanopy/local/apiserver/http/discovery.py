@@ -6,8 +6,10 @@ from typing import Any
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.http.connections import Response
 from volcanopy.local.apiserver.kinds.kinds import Kind
+from volcanopy.local.apiserver.schema import openapi_v2
 from volcanopy.local.apiserver.schema.openapi import KindInfo, document, index
 from volcanopy.local.apiserver.store.object_store import Body, encode
+from volcanopy.local.apiserver.wire import openapi_protobuf
 from volcanopy.local.apiserver.wire.representation import respond
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -31,10 +33,7 @@ class Discovery:
 
     def page(self, path: str, accept: str) -> Response | None:
         """The answer for a path of discovery, or None if it is none."""
-        registry = self._ctx.registry
-        if registry.revision != self._revision:
-            self._pages.clear()
-            self._revision = registry.revision
+        self._forget_old_pages()
         path = path.rstrip("/")
         if path in {"/api", "/apis"} and "APIGroupDiscoveryList" in accept and "v=v2;" in accept + ";":
             page = self._cached(path + "#aggregated", lambda: self._aggregated(core=path == "/api"))
@@ -48,10 +47,8 @@ class Discovery:
 
     def openapi(self, path: str) -> Response | None:
         """`/openapi/v3` and the documents below it."""
+        self._forget_old_pages()
         registry = self._ctx.registry
-        if registry.revision != self._revision:
-            self._pages.clear()
-            self._revision = registry.revision
         versions = {_openapi_path(g, v): (g, v) for g, vs in registry.groups().items() for v in vs}
         name = path.removeprefix("/openapi/v3").strip("/")
         if not name:
@@ -60,6 +57,28 @@ class Discovery:
         if document is None:
             return None
         return respond(self._cached(path, lambda: self._document(*document)))
+
+    def openapi_v2(self, accept: str) -> Response:
+        """`/openapi/v2`: one document for all kinds, in JSON or in the protobuf encoding that kubectl asks for."""
+        self._forget_old_pages()
+        if "protobuf" in accept:
+            page = self._pages.get("/openapi/v2#protobuf")
+            if page is None:
+                page = self._pages["/openapi/v2#protobuf"] = openapi_protobuf.encode(self._document_v2())
+            return Response(page, content_type=openapi_protobuf.CONTENT_TYPE)
+        return respond(self._cached("/openapi/v2", self._document_v2))
+
+    def _document_v2(self) -> Body:
+        groups = _groups(self._ctx.registry.groups())
+        documents = (self._document(group, version) for group, version in groups)
+        made: Body = openapi_v2.document(documents, self._ctx.definitions.kubernetes_version)
+        return made
+
+    def _forget_old_pages(self) -> None:
+        registry = self._ctx.registry
+        if registry.revision != self._revision:
+            self._pages.clear()
+            self._revision = registry.revision
 
     def _cached(self, key: str, make: Any) -> bytes:
         page = self._pages.get(key)
@@ -102,6 +121,8 @@ class Discovery:
 
     def _legacy(self, path: str) -> Body | None:
         groups = self._ctx.registry.groups()
+        if not path:
+            return {"paths": self._paths()}
         if path == "/api":
             addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]
             return {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": addresses}
@@ -117,6 +138,13 @@ class Discovery:
             if len(parts) == 3 and parts[2] in groups[parts[1]]:
                 return self._resources(parts[1], parts[2])
         return None
+
+    def _paths(self) -> list[str]:
+        """What is served: the answer of `GET /`."""
+        groups = self._ctx.registry.groups()
+        versions = ["/" + _openapi_path(group, version) for group, version in _groups(groups)]
+        others = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return sorted({"/api", "/apis", *(f"/apis/{group}" for group in groups if group), *versions, *others})
 
     def _resources(self, group: str, version: str) -> Body:
         resources: list[Body] = []

@@ -241,6 +241,7 @@ FieldSelectorAttributes: 1 rawSelector s, 2 requirements FieldSelectorRequiremen
 FieldSelectorRequirement: 1 key s+, 2 operator s+, 3 values s*
 LabelSelectorAttributes: 1 rawSelector s, 2 requirements LabelSelectorRequirement*
 NonResourceAttributes: 1 path s, 2 verb s
+SelfSubjectReview: 1 metadata ObjectMeta, 2 status -
 SelfSubjectRulesReview: 1 metadata ObjectMeta, 2 spec SelfSubjectRulesReviewSpec+, 3 status -
 SelfSubjectRulesReviewSpec: 1 namespace s
 PodDisruptionBudget: 1 metadata ObjectMeta, 2 spec PodDisruptionBudgetSpec, 3 status -
