@@ -1,0 +1,133 @@
+"""The table of long runs: eight nodes of eight cpus on which every queue always has work waiting."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.scheduler.long_run.measures import Case
+from tests.scheduler.long_run.workload import Single, Stream
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
+
+ADMIT = "enqueue, allocate, backfill"
+EVICT = "enqueue, allocate, preempt, reclaim, backfill"
+DEFAULT = default(builtin())
+
+
+def config(
+    actions: str = ADMIT,
+    share: str | dict[str, Any] = "proportion",
+    first: Sequence[str | dict[str, Any]] = (),
+    without: Sequence[str] = (),
+) -> SchedulerConfig:
+    """Return the default configuration with other actions, another plugin for shares, plugins before it, or without some."""
+    tiers: list[list[str | dict[str, Any]]] = [
+        ["priority", {"name": "gang", "enablePreemptable": False, "enableReclaimable": False}, "conformance", *first],
+        ["overcommit", {"name": "drf", "enablePreemptable": False}, "predicates", share, "nodeorder", "binpack"],
+    ]
+    entries = [[{"name": entry} if isinstance(entry, str) else entry for entry in tier] for tier in tiers]
+    if isinstance(share, dict) and share["name"] == "drf":
+        entries[1] = [entry for entry in entries[1] if entry["name"] != "drf" or entry is share]
+    plugins = [{"plugins": [entry for entry in tier if entry["name"] not in without]} for tier in entries]
+    return parse(json.dumps({"actions": actions, "tiers": plugins}), builtin())
+
+
+CAPACITY = {"name": "capacity", "enableHierarchy": True}
+HIERARCHICAL_DRF = {"name": "drf", "enableHierarchy": True}
+SLA = {"name": "sla", "arguments": {"sla-waiting-time": "10m"}}
+
+THREE = "queue a weight=1\nqueue b weight=2\nqueue c weight=3"
+SHARES = {"a": 1, "b": 2, "c": 3}
+DESERVED = "queue root\n" + "\n".join(
+    f"queue {name} parent=root deserved.cpu={cpus}" for name, cpus in (("a", 11), ("b", 21), ("c", 32))
+)
+TREE = """
+    queue root
+    queue x parent=root
+    queue y parent=root weight=3
+    queue xa parent=x
+    queue xb parent=x
+    queue ym parent=y weight=2
+    queue yc parent=y
+    queue yma parent=ym weight=3
+    queue ymb parent=ym
+"""
+TREE_SHARES = {"xa": 3, "xb": 3, "yc": 6, "yma": 9, "ymb": 3}
+TWO_LEVELS = """
+    queue root
+    queue x parent=root
+    queue y parent=root weight=3
+    queue xa parent=x
+    queue xb parent=x
+    queue yc parent=y
+    queue yd parent=y weight=2
+"""
+BUSY = tuple(Stream(queue) for queue in SHARES)
+SINGLE_PODS = tuple(Stream(queue, pods=(1,), cpu=("1",)) for queue in SHARES)
+LARGE_GANGS = (*SINGLE_PODS[:2], Stream("c", pods=(16,), cpu=("2",)))
+LARGE_PODS = (*SINGLE_PODS[:2], Stream("c", pods=(1,), cpu=("8",)))
+GANGS_OF_THE_LIGHTEST = (Stream("a", pods=(8,), cpu=("2",)), *SINGLE_PODS[1:])
+LATE = (*BUSY[:2], Stream("c", first=100))
+
+
+def shares(
+    name: str,
+    config: SchedulerConfig = DEFAULT,
+    streams: tuple[Stream, ...] = BUSY,
+    queues: str = THREE,
+    **more: Any,
+) -> Case:
+    """Return a case that measures shares; by default of three queues with weights 1:2:3."""
+    return Case(name, config, queues, streams, more.pop("expected", SHARES), **more)
+
+
+def _tree(streams: tuple[Stream, ...] | None = None, **more: Any) -> Case:
+    streams = streams or tuple(Stream(leaf) for leaf in TREE_SHARES)
+    return shares(streams=streams, queues=TREE, expected=TREE_SHARES, **more)
+
+
+def _large(name: str, config: SchedulerConfig = DEFAULT, pods: int = 8, declared: bool = False, **more: Any) -> Case:
+    """Return a case with a gang of pods that each need a node, among small jobs that keep coming."""
+    stream = Stream("default", cpu=("1", "2", "4"), backlog=0.5, declared=declared)
+    gang = Single("gang", more.pop("queue", "default"), 50, pods, "8", declared=declared, **more)
+    return Case(name, config, "queue default", (stream,), singles=(gang,), cycles=200, settle=20)
+
+
+DESERVED_SHARES = {"a": 11, "b": 21, "c": 32}
+SHARE_CASES = (
+    shares("flat queues"),
+    shares("flat queues, single pods of 1 cpu", streams=SINGLE_PODS),
+    shares("flat queues, without overcommit", config(without=["overcommit"])),
+    shares("flat queues, without enqueue", config("allocate, backfill")),
+    shares("flat queues, reclaim", config(EVICT)),
+    shares("the heaviest queue has gangs of 16 x 2 cpu", streams=LARGE_GANGS),
+    shares("the heaviest queue has gangs of 16 x 2 cpu, reclaim", config(EVICT), LARGE_GANGS),
+    shares("the heaviest queue has pods of 8 cpu", streams=LARGE_PODS),
+    shares("the heaviest queue has pods of 8 cpu, reclaim", config(EVICT), LARGE_PODS),
+    shares("the lightest queue has gangs of 8 x 2 cpu", streams=GANGS_OF_THE_LIGHTEST),
+    shares("the heaviest queue comes late", streams=LATE, settle=140),
+    shares("the heaviest queue comes late, reclaim", config(EVICT), LATE, settle=120),
+    _tree(name="tree of three levels"),
+    _tree(name="tree of three levels, reclaim", config=config(EVICT)),
+    shares(
+        "hierarchical drf",
+        config(share=HIERARCHICAL_DRF),
+        tuple(Stream(leaf) for leaf in ("xa", "xb", "yc", "yd")),
+        TWO_LEVELS,
+        expected={"xa": 1, "xb": 1, "yc": 2, "yd": 4},
+    ),
+    shares("capacity, deserved 1:2:3", config(share=CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
+    shares("capacity, deserved 1:2:3, reclaim", config(EVICT, CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
+)
+RESERVATION = config(first=["reservation"])
+GANG_CASES = (
+    _large("a gang of the whole cluster"),
+    _large("a gang of the whole cluster, reservation", RESERVATION),
+    _large("a gang of the whole cluster, reservation, declared run times", RESERVATION, declared=True),
+    _large("a gang of the whole cluster, sla of 10 minutes", config(first=[SLA])),
+    _large("a gang of half the cluster", pods=4),
+    _large("a gang of half the cluster, sla of 10 minutes", config(first=[SLA]), pods=4),
+    _large("a gang of half the cluster, priority, preempt", config(EVICT), pods=4, priority=100),
+    _large("a gang of three quarters of the cluster", pods=6),
+)
+CASES = {case.name: case for case in (*SHARE_CASES, *GANG_CASES)}

@@ -1,0 +1,120 @@
+"""Cases of long runs and what is measured of them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.scheduler.long_run.simulation import COOLDOWN, LongRun
+from tests.scheduler.long_run.workload import Single, Stream
+from volcanopy.scheduler.framework.config import SchedulerConfig
+
+EIGHT_NODES = "\n".join(f"node n{number} cpu=8" for number in range(8))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload on a cluster with a configuration."""
+
+    name: str
+    config: SchedulerConfig
+    queues: str
+    streams: tuple[Stream, ...]
+    expected: Mapping[str, float] = field(default_factory=dict)
+    """The fair shares of the busy queues, relative to each other; of ``queue/user`` for users."""
+    singles: tuple[Single, ...] = ()
+    nodes: str = EIGHT_NODES
+    cycles: int = 240
+    settle: int = 60
+    """Cycles at the beginning that are not measured."""
+    restarts: tuple[int, ...] = ()
+    """Cycles before which the scheduler restarts."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What a long run came to."""
+
+    shares: Mapping[str, float]
+    """The part of all allocated cpus that each queue had, in percent."""
+    expected: Mapping[str, float]
+    """The part that it should have had."""
+    utilisation: float
+    """Percent of the cluster's cpus that were allocated."""
+    starts: int
+    evictions: int
+    repeated: int
+    """Jobs that were evicted more than once."""
+    thrash: int
+    """Evictions of a job again for the same pair of queues within the cooldown."""
+    partly_evicted: int
+    """Jobs of which an eviction left a part below the minimum."""
+    lost: float
+    """Work lost by evictions, in percent of all work."""
+    worst_wait: int
+    """Cycles that a job waited at most, those that still wait included."""
+    waits: Mapping[str, int | None]
+    """Cycles that each single job waited; None if it did not start."""
+
+    @property
+    def error(self) -> float:
+        """The largest deviation of a share from the expected one, in points."""
+        return max((abs(self.shares[name] - share) for name, share in self.expected.items()), default=0.0)
+
+    @property
+    def evictions_per_thousand(self) -> float:
+        """Evicted pods per 1,000 started jobs."""
+        return 1000 * self.evictions / max(self.starts, 1)
+
+
+def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool = False) -> Measures:
+    """Run a case; ``cycles`` replaces its number of cycles."""
+    run = LongRun(f"{case.nodes}\n{case.queues}", case.config, case.streams, case.singles, seed, checked)
+    sums: Counter[str] = Counter()
+    total = measured = 0
+    for number in range(cycles or case.cycles):
+        if number in case.restarts:
+            run.restart()
+        run.cycle()
+        if number >= case.settle:
+            measured += 1
+            total += sum(run.allocated.values())
+            sums.update(_allocated(run, case.expected))
+    sharing = sum(sums[name] for name in case.expected)
+    weights = sum(case.expected.values())
+    evicted = Counter(job for _, job in {(cycle, job) for cycle, job, _, _ in run.evictions})
+    waiting = [run.cycle_number - job.submitted for job in run.jobs.values() if job.first_started is None]
+    work = total * run.cycle_number / max(measured, 1)
+    return Measures(
+        shares={name: 100 * sums[name] / max(sharing, 1) for name in case.expected},
+        expected={name: 100 * share / weights for name, share in case.expected.items()},
+        utilisation=100 * total / (run.capacity * max(measured, 1)),
+        starts=len(run.waits),
+        evictions=len(run.evictions),
+        repeated=sum(count > 1 for count in evicted.values()),
+        thrash=_thrash(run),
+        partly_evicted=len(run.partly_evicted),
+        lost=100 * run.lost / max(work, 1),
+        worst_wait=max([*run.waits.values(), *waiting], default=0),
+        waits={single.name: run.waits.get(single.name) for single in case.singles},
+    )
+
+
+def _allocated(run: LongRun, names: Mapping[str, float]) -> Mapping[str, int]:
+    """Return the milli-cpus of queues, or of users ``queue/user``."""
+    if not any("/" in name for name in names):
+        return run.allocated
+    sums: Counter[str] = Counter()
+    for job in run.jobs.values():
+        user = job.stream.user if job.stream is not None else ""
+        sums[f"{job.queue}/{user}"] += job.cpu * len(job.bound)
+    return sums
+
+
+def _thrash(run: LongRun) -> int:
+    last: dict[tuple[str, str, str], int] = {}
+    again = 0
+    for cycle, job, queue, preemptor in run.evictions:
+        pair = (job, queue, preemptor)
+        again += pair in last and 0 < cycle - last[pair] <= COOLDOWN
+        last[pair] = cycle
+    return again
