@@ -8,16 +8,9 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import Json, format_time
 from volcanopy.jobcontroller.cron import CronPlan, UpdateCronStatus, reconcile_cron
-from volcanopy.jobcontroller.flow_plan import (
-    CommandJob,
-    CreateJob,
-    FlowObserved,
-    FlowPlan,
-    PodProbe,
-    RemoveJob,
-    UpdateFlowStatus,
-)
+from volcanopy.jobcontroller.flow_plan import CommandJob, FlowObserved, FlowPlan, PodProbe
 from volcanopy.jobcontroller.flows import reconcile_flow
+from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, UpdateStatus
 
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
@@ -93,11 +86,11 @@ class FlowWorld(Jobs):
                 return self
             for effect in plan.effects:
                 match effect:
-                    case UpdateFlowStatus():
+                    case UpdateStatus():
                         self.flow = JobFlow.read(self.flow.write() | {"status": effect.status})
                     case CreateJob():
                         self.make(effect.manifest)
-                    case RemoveJob():
+                    case DeleteJob():
                         self.remove(effect.name, effect.uid)
                     case CommandJob():
                         self.commands.append(str(effect))
@@ -146,7 +139,7 @@ class CronWorld(Jobs):
                         self.cron = CronBatchJob.read(self.cron.write() | {"status": effect.status})
                     case CreateJob():
                         self.make(effect.manifest)
-                    case RemoveJob():
+                    case DeleteJob():
                         self.remove(effect.name, effect.uid)
                     case _:
                         self.events.append(str(effect))

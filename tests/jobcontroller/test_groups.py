@@ -9,13 +9,11 @@ from volcanopy.api import names
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroup as WrittenPodGroup
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.plan import CreatePodGroup, RecordEvent, UpdatePodGroup
 from volcanopy.jobcontroller.workload_podgroups import (
-    CreateGroup,
     GroupEffect,
     GroupObserved,
     Owner,
-    PatchGroup,
     WorkloadPod,
     changes_group,
     group_annotations,
@@ -57,7 +55,7 @@ def looked(
 
 def made(effects: tuple[GroupEffect, ...]) -> Json:
     """The manifest of the PodGroup that is made."""
-    (making,) = [effect for effect in effects if isinstance(effect, CreateGroup)]
+    (making,) = [effect for effect in effects if isinstance(effect, CreatePodGroup)]
     WrittenPodGroup.read(making.manifest, unknown="forbid")
     return making.manifest
 
@@ -186,7 +184,7 @@ def change(before: Json, after: Json, pods: tuple[WorkloadPod, ...] = (), **grou
     """The patch after the annotations of the workload have changed."""
     known = existing(made(looked(pod(), notes=before)), **group)
     effects = looked(*(pods or (pod(notes=JOINED),)), notes=after, group=known)
-    patches = [effect.patch for effect in effects if isinstance(effect, PatchGroup)]
+    patches = [effect.patch for effect in effects if isinstance(effect, UpdatePodGroup)]
     return patches[0] if patches else {}
 
 

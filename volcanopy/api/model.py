@@ -173,6 +173,10 @@ class Model(BaseModel):
         """Return the object as JSON, without fields that are not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    def write_given(self) -> Json:
+        """Return the fields that were set explicitly as JSON, without defaults."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
 
 def path_of(steps: Iterable[str | int]) -> str:
     """Return a path in the notation of Kubernetes: ``spec.tasks[0].name``."""

@@ -13,35 +13,23 @@ from volcanopy.api.batch import BatchJob, Phase
 from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference
 from volcanopy.api.model import Json
 from volcanopy.api.schedules import Schedule, ScheduleError
-from volcanopy.jobcontroller.flow_plan import CreateJob, RemoveJob
+from volcanopy.jobcontroller.naming import job_manifest
+from volcanopy.jobcontroller.observed import age
 from volcanopy.jobcontroller.phases import FINISHED
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, Plan, RecordEvent, UpdateStatus, status_json
 
 MANY_MISSED = 100
 
 
-@dataclass(frozen=True)
-class UpdateCronStatus:
-    """Replace the cron job's status; rejected if it has changed since it was read."""
-
-    status: Json
+class UpdateCronStatus(UpdateStatus):
+    """Replace the status of a cron job."""
 
     def __str__(self) -> str:
         return f"status: {len(self.status.get('active', ()))} active, last {self.status.get('lastScheduleTime')}"
 
 
-CronEffect = UpdateCronStatus | CreateJob | RemoveJob | RecordEvent
-
-
-@dataclass(frozen=True)
-class CronPlan:
-    """Effects in order, and the time of the next reconciliation if nothing changes before."""
-
-    effects: tuple[CronEffect, ...] = ()
-    again: datetime | None = None
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.effects))
+CronEffect = UpdateCronStatus | CreateJob | DeleteJob | RecordEvent
+CronPlan = Plan[CronEffect]
 
 
 @dataclass(frozen=True)
@@ -59,7 +47,7 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
     """Return the plan for a cron job with these jobs, by name; ``trouble`` is the last error of the API server."""
     if cron.metadata.deletion_timestamp is not None:
         return CronPlan()
-    made = sorted(jobs.values(), key=_age)
+    made = sorted(jobs.values(), key=lambda job: age(job.metadata))
     active = [job for job in made if job.status.state.phase not in FINISHED]
     served = max(filter(None, (cron.status.last_schedule_time, *map(scheduled_time, made))), default=None)
     due = _due(cron, served, now)
@@ -85,10 +73,10 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
     status = _status(cron, made, active, served, due.next, message)
     effects: list[CronEffect] = []
     if status.write() != cron.status.write():
-        effects.append(UpdateCronStatus(_as_json(status)))
+        effects.append(UpdateCronStatus(status_json(status)))
         if message and message != cron.status.message:
             effects.append(RecordEvent("Warning", reason, message))
-    effects += [RemoveJob(job.metadata.name, job.metadata.uid) for job in _unwanted(cron, made, replaced)]
+    effects += [DeleteJob(job.metadata.name, job.metadata.uid) for job in _unwanted(cron, made, replaced)]
     again = due.next if due.next is not None and not cron.spec.suspend else None
     return CronPlan((*effects, *making), again)
 
@@ -157,36 +145,7 @@ def _unwanted(cron: CronBatchJob, made: Iterable[BatchJob], replaced: Iterable[B
 
 def _manifest(cron: CronBatchJob, time: datetime, schedule: Schedule) -> Json:
     template = cron.spec.job_template
-    metadata = template.metadata
-    annotations = dict((metadata.annotations if metadata else None) or {})
-    annotations = names.with_submitter_of(annotations, cron.metadata.annotations)
-    return {
-        "apiVersion": names.BATCH_V1ALPHA1,
-        "kind": "BatchJob",
-        "metadata": {
-            "name": job_name(cron, time),
-            "namespace": cron.metadata.namespace,
-            "labels": dict((metadata.labels if metadata else None) or {}),
-            "annotations": annotations | {names.SCHEDULED_TIME: schedule.text(time)},
-            "ownerReferences": [
-                {
-                    "apiVersion": cron.api_version,
-                    "kind": cron.kind,
-                    "name": cron.metadata.name,
-                    "uid": cron.metadata.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
-        "spec": template.spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True),
-    }
-
-
-def _age(job: BatchJob) -> tuple[float, str]:
-    created = job.metadata.creation_timestamp
-    return (created.timestamp() if created else 0.0, job.metadata.name)
-
-
-def _as_json(status: CronBatchJobStatus) -> Json:
-    return {key: value for key, value in status.write().items() if value not in ("", [], {})}
+    labels = dict((template.metadata.labels if template.metadata else None) or {})
+    annotations = dict((template.metadata.annotations if template.metadata else None) or {})
+    annotations |= {names.SCHEDULED_TIME: schedule.text(time)}
+    return job_manifest(cron, job_name(cron, time), labels, annotations, template.spec.write_given())

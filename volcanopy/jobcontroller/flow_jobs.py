@@ -6,9 +6,9 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import FlowJob, FlowJobStatus, JobFlow, JobTemplate, Probe
-from volcanopy.api.meta import ObjectMeta
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.jobcontroller.flow_plan import FlowObserved, PodProbe
+from volcanopy.jobcontroller.naming import inherited_annotations, job_manifest
 
 _LABEL_LIMIT = 63
 _BEYOND = {"Running": ("Running", "Succeeded")}
@@ -48,7 +48,7 @@ def _named(items: list[Json]) -> bool:
 
 def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) -> Json:
     """The job of a step, made from its template. Raises InvalidObjectError when the patched spec is no job's."""
-    spec = template.spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    spec = template.spec.write_given()
     if step.patch is not None:
         spec = merged(spec, step.patch.job_spec)  # type: ignore[assignment]
         BatchJobSpec.read(spec, unknown="forbid")
@@ -56,38 +56,11 @@ def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) 
         names.CREATED_BY_FLOW: f"{flow.metadata.namespace}.{flow.metadata.name}",
         names.CREATED_BY_TEMPLATE: f"{flow.metadata.namespace}.{template.metadata.name}",
     }
-    annotations = names.with_submitter_of(handed_down(template.metadata), flow.metadata.annotations) | made_by
+    annotations = inherited_annotations(template.metadata) | made_by
     if attempt:
         annotations[names.FLOW_ATTEMPT] = str(attempt)
     labels = {key: value for key, value in made_by.items() if len(value) <= _LABEL_LIMIT}
-    return {
-        "apiVersion": names.BATCH_V1ALPHA1,
-        "kind": "BatchJob",
-        "metadata": {
-            "name": job_name(flow, step),
-            "namespace": flow.metadata.namespace,
-            "labels": (template.metadata.labels or {}) | labels,
-            "annotations": annotations,
-            "ownerReferences": [
-                {
-                    "apiVersion": flow.api_version,
-                    "kind": flow.kind,
-                    "name": flow.metadata.name,
-                    "uid": flow.metadata.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
-        "spec": spec,
-    }
-
-
-def handed_down(metadata: ObjectMeta) -> dict[str, str]:
-    """The annotations of a template that its jobs get: all but what kubectl notes for itself."""
-    given = dict(metadata.annotations or {})
-    given.pop("kubectl.kubernetes.io/last-applied-configuration", None)
-    return given
+    return job_manifest(flow, job_name(flow, step), (template.metadata.labels or {}) | labels, annotations, spec)
 
 
 class Waiting:

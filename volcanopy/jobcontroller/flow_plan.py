@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal, NamedTuple
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import JobTemplate
-from volcanopy.api.model import Json
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, Plan, RecordEvent, UpdateStatus
 
 
 class PodProbe(NamedTuple):
@@ -41,38 +39,6 @@ class FlowObserved:
 
 
 @dataclass(frozen=True)
-class UpdateFlowStatus:
-    """Replace the flow's status; rejected if the flow has changed since it was read."""
-
-    status: Json
-
-    def __str__(self) -> str:
-        state = self.status.get("state", {})
-        return f"status {state.get('phase')}: {state.get('message', '')}"
-
-
-@dataclass(frozen=True)
-class CreateJob:
-    """Make a job; that it exists already is fine, if it is the owner's."""
-
-    manifest: Json
-
-    def __str__(self) -> str:
-        return f"create job {self.manifest['metadata']['name']}"
-
-
-@dataclass(frozen=True)
-class RemoveJob:
-    """Delete a job and all that belongs to it, if it is still the one with this uid."""
-
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"delete job {self.name}"
-
-
-@dataclass(frozen=True)
 class CommandJob:
     """Create a Command for a job, unless an equal one exists."""
 
@@ -85,18 +51,15 @@ class CommandJob:
         return f"{self.action} {self.name}: {self.message}"
 
 
-FlowEffect = UpdateFlowStatus | CreateJob | RemoveJob | CommandJob | RecordEvent
+FlowEffect = UpdateStatus | CreateJob | DeleteJob | CommandJob | RecordEvent
 
 
 @dataclass(frozen=True)
-class FlowPlan:
-    """Effects in order, probes to run, and the time of the next reconciliation if nothing changes before."""
+class FlowPlan(Plan[FlowEffect]):
+    """A plan with the probes of pods to run."""
 
-    effects: tuple[FlowEffect, ...] = ()
     pod_probes: tuple[PodProbe, ...] = ()
-    again: datetime | None = None
 
     def __str__(self) -> str:
-        return "\n".join(
-            [*map(str, self.effects), *(f"probe {pod_probe.pod}: {pod_probe}" for pod_probe in self.pod_probes)]
-        )
+        probes = (f"probe {pod_probe.pod}: {pod_probe}" for pod_probe in self.pod_probes)
+        return "\n".join([*map(str, self.effects), *probes])

@@ -22,18 +22,9 @@ from volcanopy.api.flow import (
 )
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.flow_jobs import Waiting, attempt_of, job_name, made_of
-from volcanopy.jobcontroller.flow_plan import (
-    CommandJob,
-    CreateJob,
-    FlowEffect,
-    FlowObserved,
-    FlowPlan,
-    PodProbe,
-    RemoveJob,
-    UpdateFlowStatus,
-)
+from volcanopy.jobcontroller.flow_plan import CommandJob, FlowEffect, FlowObserved, FlowPlan, PodProbe
 from volcanopy.jobcontroller.phases import FINISHED
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus, status_json
 
 PROBE_INTERVAL = timedelta(seconds=5)
 """Interval of probes."""
@@ -69,11 +60,11 @@ def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan
     status = _status(flow, state, entries)
     effects: list[FlowEffect] = []
     if status.write() != flow.status.write():
-        effects.append(UpdateFlowStatus(_as_json(status)))
+        effects.append(UpdateStatus(status_json(status)))
         effects += _announced(flow, state, before, entries)
     effects += _away(flow, state, entries, seen)
     effects += [CreateJob(made) for made in making.values() if isinstance(made, dict)]
-    return FlowPlan(tuple(effects), tuple(pod_probes), now + PROBE_INTERVAL if pod_probes else None)
+    return FlowPlan(tuple(effects), now + PROBE_INTERVAL if pod_probes else None, tuple(pod_probes))
 
 
 def dependents(template: JobTemplate, made: Mapping[str, str]) -> list[str] | None:
@@ -251,7 +242,7 @@ def _away(
             continue
         over = state.phase is FlowPhase.SUCCEED and flow.spec.job_retain_policy == "delete"
         if over or attempt_of(job) < entries[step.name].attempt:
-            yield RemoveJob(job.metadata.name, job.metadata.uid)
+            yield DeleteJob(job.metadata.name, job.metadata.uid)
         elif state.phase is FlowPhase.FAILED and flow.spec.failure_policy == "terminate" and _endable(job):
             yield CommandJob(job.metadata.name, job.metadata.uid, "TerminateJob", "another job of its flow has failed")
 
@@ -272,8 +263,3 @@ def _announced(
     for name, entry in entries.items():
         if entry.attempt > (before[name].attempt if name in before else 0):
             yield RecordEvent("Warning", "Retrying", f"{name}: {entry.message}")
-
-
-def _as_json(status: JobFlowStatus) -> Json:
-    """Return the status as JSON without empty values."""
-    return {key: value for key, value in status.write().items() if value not in ("", [], {})}

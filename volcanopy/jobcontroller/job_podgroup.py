@@ -15,7 +15,7 @@ from volcanopy.api.model import Json
 from volcanopy.api.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.quantity import amount, text
 from volcanopy.api.scheduling import NetworkTopology
-from volcanopy.jobcontroller.naming import owner_reference, pod_group_name
+from volcanopy.jobcontroller.naming import inherited_annotations, owner_reference, pod_group_name
 
 Amounts = dict[str, int]
 
@@ -26,9 +26,6 @@ def pod_group(
     job: BatchJob, status: BatchJobStatus, started: Sequence[TaskSpec], priorities: Mapping[str, int]
 ) -> Json:
     """The manifest of the job's PodGroup, of the job's present version. ``started`` are the tasks that may start."""
-    annotations = dict(job.metadata.annotations or {})
-    annotations.pop("kubectl.kubernetes.io/last-applied-configuration", None)
-    annotations[names.JOB_VERSION] = str(status.version)
     return {
         "apiVersion": names.SCHEDULING_V1BETA1,
         "kind": "PodGroup",
@@ -36,7 +33,7 @@ def pod_group(
             "name": pod_group_name(job),
             "namespace": job.metadata.namespace,
             "labels": {names.JOB_NAME: job.metadata.name} | (job.metadata.labels or {}),
-            "annotations": annotations,
+            "annotations": inherited_annotations(job.metadata) | {names.JOB_VERSION: str(status.version)},
             "ownerReferences": [owner_reference(job)],
         },
         "spec": pod_group_spec(job, started, priorities),

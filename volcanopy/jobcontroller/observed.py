@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.bus import Command
-from volcanopy.api.core import Pod, PodGroup
+from volcanopy.api.core import Meta, Pod, PodGroup
+from volcanopy.api.meta import ObjectMeta
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -124,11 +124,12 @@ def pod_group_version(group: PodGroup) -> int:
     return int(version) if version.isdecimal() else 0
 
 
+def age(metadata: ObjectMeta | Meta) -> tuple[float, str]:
+    """Return the sort key by which older objects come first, those of the same age by name."""
+    created = metadata.creation_timestamp
+    return (created.timestamp() if created else 0.0, metadata.name)
+
+
 def oldest_first(commands: Iterable[Command]) -> list[Command]:
-    """Commands in the order in which they were given."""
-
-    def age(command: Command) -> tuple[float, str]:
-        made: datetime | None = command.metadata.creation_timestamp
-        return (made.timestamp() if made else 0.0, command.metadata.name)
-
-    return sorted(commands, key=age)
+    """Return Commands in the order of their creation."""
+    return sorted(commands, key=lambda command: age(command.metadata))

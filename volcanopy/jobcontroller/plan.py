@@ -1,19 +1,55 @@
-"""Effects of the reconciliation of a job, in the order of execution.
+"""Effects of a reconciliation, in the order of execution.
 
-The status update is the first effect and has the resource version of the job that was read; if it is rejected, the remaining
-effects are not executed. After a crash at any point the next controller continues from the recorded decision.
+The status update is the first effect and has the resource version of the object that was read; if it is rejected, the
+remaining effects are not executed. After a crash at any point the next controller continues from the recorded decision.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Generic, Literal, TypeVar
 
-from volcanopy.api.model import Json
+from volcanopy.api.model import Json, Model
+
+EffectT = TypeVar("EffectT")
+
+
+@dataclass(frozen=True)
+class Plan(Generic[EffectT]):
+    """Effects in the order of execution, and the time of the next reconciliation if nothing changes before."""
+
+    effects: tuple[EffectT, ...] = ()
+    again: datetime | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.effects))
+
+
+@dataclass(frozen=True)
+class Create:
+    """Create an object; if one of its name exists, it must be controlled by the same owner."""
+
+    noun: ClassVar[str]
+    manifest: Json
+
+    def __str__(self) -> str:
+        return f"create {self.noun} {self.manifest['metadata']['name']}"
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete an object and its dependents, if it is still the one with this uid."""
+
+    noun: ClassVar[str]
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"delete {self.noun} {self.name}"
 
 
 @dataclass(frozen=True)
 class UpdateStatus:
-    """Replace the job's status; rejected if the job has changed since it was read."""
+    """Replace the status of the object; rejected if the object has changed since it was read."""
 
     status: Json
 
@@ -22,66 +58,49 @@ class UpdateStatus:
         return f"status {state.get('phase')}: {state.get('message', '')}"
 
 
-@dataclass(frozen=True)
-class CreatePodGroup:
-    """Make the job's PodGroup."""
+class CreatePodGroup(Create):
+    """Create a PodGroup."""
 
-    manifest: Json
-
-    def __str__(self) -> str:
-        return f"create podgroup {self.manifest['metadata']['name']}"
+    noun = "podgroup"
 
 
 @dataclass(frozen=True)
 class UpdatePodGroup:
-    """Change the job's PodGroup by a merge patch."""
+    """Change a PodGroup by a merge patch."""
 
     name: str
     patch: Json
 
     def __str__(self) -> str:
-        return f"update podgroup {self.name}: {', '.join(sorted(self.patch.get('spec', {})))}"
+        changed = [*self.patch.get("spec", {}), *self.patch.get("metadata", {})]
+        return f"update podgroup {self.name}: {', '.join(sorted(changed))}"
 
 
-@dataclass(frozen=True)
-class DeletePodGroup:
-    """Delete the job's PodGroup, if it is still the one with this uid."""
+class DeletePodGroup(Delete):
+    """Delete a PodGroup."""
 
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"delete podgroup {self.name}"
+    noun = "podgroup"
 
 
-@dataclass(frozen=True)
-class CreatePod:
-    """Make a pod; that it exists already is fine, if it is the job's."""
+class CreatePod(Create):
+    """Create a pod."""
 
-    manifest: Json
-
-    def __str__(self) -> str:
-        return f"create pod {self.manifest['metadata']['name']}"
+    noun = "pod"
 
 
-@dataclass(frozen=True)
-class DeletePod:
-    """Delete a pod, if it is still the one with this uid."""
+class DeletePod(Delete):
+    """Delete a pod."""
 
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"delete pod {self.name}"
+    noun = "pod"
 
 
 @dataclass(frozen=True)
 class ApplyObject:
-    """Make an object or bring it to this form.
+    """Create an object or change it to this form.
 
-    ``digest`` goes into ``Observed.applied`` under ``key`` once it is done. With ``ssh_keys``, the one who carries it
-    out adds a new key pair to the Secret's data when it does not exist (``id_rsa``, ``id_rsa.pub``,
-    ``authorized_keys``) and leaves the keys of one that does: keys need randomness, which deciding code has no access to.
+    ``digest`` becomes ``Observed.applied[key]`` once it is applied. With ``ssh_keys``, a new key pair is added to the data
+    of a Secret that is created (``id_rsa``, ``id_rsa.pub``, ``authorized_keys``), and an existing Secret keeps its own: keys
+    need randomness, which deciding code has no access to.
     """
 
     manifest: Json
@@ -99,7 +118,7 @@ class ApplyObject:
 
 @dataclass(frozen=True)
 class DeleteObject:
-    """Delete an object that was made for the job, if the job controls it."""
+    """Delete an object that was applied for the job, if the job controls it."""
 
     api_version: str
     kind: str
@@ -114,30 +133,27 @@ class DeleteObject:
         return f"delete {self.key}"
 
 
-@dataclass(frozen=True)
-class DeleteCommand:
+class DeleteCommand(Delete):
     """Delete a Command that was executed or rejected."""
 
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"delete command {self.name}"
+    noun = "command"
 
 
-@dataclass(frozen=True)
-class DeleteJob:
-    """Delete the job after its time to live."""
+class CreateJob(Create):
+    """Create a job."""
 
-    uid: str
+    noun = "job"
 
-    def __str__(self) -> str:
-        return "delete job"
+
+class DeleteJob(Delete):
+    """Delete a job."""
+
+    noun = "job"
 
 
 @dataclass(frozen=True)
 class RecordEvent:
-    """Record an Event of the job."""
+    """Record an Event of the object."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -160,14 +176,9 @@ Effect = (
     | DeleteJob
     | RecordEvent
 )
+JobPlan = Plan[Effect]
 
 
-@dataclass(frozen=True)
-class JobPlan:
-    """Effects in the order of execution, and the time of the next reconciliation if nothing changes before."""
-
-    effects: tuple[Effect, ...] = ()
-    again: datetime | None = field(default=None)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.effects))
+def status_json(status: Model) -> Json:
+    """Return a status as JSON without empty values other than counts."""
+    return {key: value for key, value in status.write().items() if value not in ("", [], {}) and value is not False}

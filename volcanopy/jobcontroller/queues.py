@@ -18,7 +18,7 @@ from volcanopy.api.bus import Command
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
 from volcanopy.jobcontroller.observed import oldest_first
-from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
+from volcanopy.jobcontroller.plan import DeleteCommand, Plan, RecordEvent
 
 
 class QueueAction(StrEnum):
@@ -92,16 +92,7 @@ class PatchQueueStatus:
 
 
 QueueEffect = PatchQueue | PatchQueueStatus | DeleteCommand | RecordEvent
-
-
-@dataclass(frozen=True)
-class QueuePlan:
-    """Effects in order. Effects after a rejected status must not be executed."""
-
-    effects: tuple[QueueEffect, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.effects))
+QueuePlan = Plan[QueueEffect]
 
 
 def reconcile_queue(queue: Queue, seen: QueueObserved) -> QueuePlan:

@@ -36,13 +36,13 @@ from volcanopy.jobcontroller.plan import (
     RecordEvent,
     UpdatePodGroup,
     UpdateStatus,
+    status_json,
 )
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin, Needed, PluginError
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plugins_of
 from volcanopy.jobcontroller.pods import claim_name, claims, missing_pods, started_tasks
 from volcanopy.jobcontroller.status import (
     ADMITTED,
-    as_json,
     count,
     entered,
     next_phase,
@@ -64,7 +64,7 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
         return JobPlan()
     end = _end_of_life(job)
     if end is not None and now >= end:
-        return JobPlan((DeleteJob(job.metadata.uid),))
+        return JobPlan((DeleteJob(job.metadata.name, job.metadata.uid),))
     members = observed.members(job)
     plugins, broken = _plugins(job, registry)
     decision = Decision(job, members, observed.pod_group, now)
@@ -74,9 +74,9 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     status = _settled(job, decision, group, now, plugins, broken, observed.trouble)
 
     effects: list[Effect] = []
-    settled = as_json(status) == as_json(job.status)
+    settled = status_json(status) == status_json(job.status)
     if not settled:
-        effects.append(UpdateStatus(as_json(status)))
+        effects.append(UpdateStatus(status_json(status)))
         effects += _announced(job.status, status)
     effects += decision.events
     effects += [DeleteCommand(command.metadata.name, command.metadata.uid) for command in obeyed]
@@ -197,7 +197,7 @@ def _dismantled(status: BatchJobStatus, plugins: Plugins) -> Iterator[Effect]:
     for needed in _objects(plugins):
         manifest = needed.manifest
         yield DeleteObject(manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"])
-    yield UpdateStatus(as_json(status.model_copy(update={"controlled_resources": kept})))
+    yield UpdateStatus(status_json(status.model_copy(update={"controlled_resources": kept})))
 
 
 def _objects(plugins: Plugins) -> Iterator[Needed]:

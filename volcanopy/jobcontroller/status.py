@@ -9,7 +9,6 @@ from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.meta import Condition
-from volcanopy.api.model import Json
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
@@ -287,8 +286,3 @@ def running_message(spec: BatchJobSpec, counts: Counts) -> str:
 
 def _pods(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
-
-
-def as_json(status: BatchJobStatus) -> Json:
-    """Return the status as JSON without empty values other than counts."""
-    return {key: value for key, value in status.write().items() if value not in ("", [], {}) and value is not False}

@@ -17,7 +17,8 @@ from volcanopy.api import names
 from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantities, ReadModel, ResourceRequirements
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.observed import age
+from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
 
 _INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.SLA_WAITING_TIME)
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
@@ -101,39 +102,6 @@ class GroupObserved:
 
 
 @dataclass(frozen=True)
-class CreateGroup:
-    """Make a PodGroup; that it exists already is fine, if it is the owner's."""
-
-    manifest: Json
-
-    def __str__(self) -> str:
-        return f"create podgroup {self.manifest['metadata']['name']}"
-
-
-@dataclass(frozen=True)
-class PatchGroup:
-    """Change a PodGroup by a merge patch."""
-
-    name: str
-    patch: Json
-
-    def __str__(self) -> str:
-        parts = [*self.patch.get("spec", {}), *(key for key in self.patch.get("metadata", {}))]
-        return f"update podgroup {self.name}: {', '.join(sorted(parts))}"
-
-
-@dataclass(frozen=True)
-class DeleteGroup:
-    """Delete a PodGroup, if it is still the one with this uid."""
-
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"delete podgroup {self.name}"
-
-
-@dataclass(frozen=True)
 class JoinGroup:
     """Annotate a pod with its PodGroup; rejected if the pod has changed since it was read."""
 
@@ -145,7 +113,7 @@ class JoinGroup:
         return f"pod {self.pod} joins {self.group}"
 
 
-GroupEffect = CreateGroup | PatchGroup | DeleteGroup | JoinGroup | RecordEvent
+GroupEffect = CreatePodGroup | UpdatePodGroup | DeletePodGroup | JoinGroup | RecordEvent
 
 
 def owner_of(pod: WorkloadPod) -> OwnerReference:
@@ -192,15 +160,15 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
     living = [pod for pod in seen.pods if pod.lives]
     if not living:
         idle = owner.replicas == 0 and not seen.pods
-        return (DeleteGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
-    newest = max(living, key=_age)
+        return (DeletePodGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
+    newest = max(living, key=lambda pod: age(pod.metadata))
     events: list[RecordEvent] = []
     desired = pod_group(newest, owner, events)
     effects: list[GroupEffect] = []
     if group is None:
-        effects = [*events, CreateGroup(desired)]
+        effects = [*events, CreatePodGroup(desired)]
     elif patch := changes(desired, group):
-        effects = [*events, PatchGroup(group.metadata.name, patch)]
+        effects = [*events, UpdatePodGroup(group.metadata.name, patch)]
     name = desired["metadata"]["name"]
     effects += [JoinGroup(pod.metadata.name, pod.metadata.resource_version, name) for pod in living if not pod.group]
     return tuple(effects)
@@ -332,11 +300,6 @@ def _differences(desired: Mapping[str, str], existing: Mapping[str, str]) -> dic
 def _reference(owner: OwnerReference) -> Json:
     made: Json = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
     return made | ({"controller": True} if owner.controller else {})
-
-
-def _age(pod: WorkloadPod) -> tuple[float, str]:
-    made = pod.metadata.creation_timestamp
-    return (made.timestamp() if made else 0.0, pod.metadata.name)
 
 
 def changes_group(before: WorkloadPod, after: WorkloadPod) -> bool:

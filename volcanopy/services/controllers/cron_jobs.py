@@ -6,8 +6,7 @@ from volcanopy.api import names
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.cron import UpdateCronStatus, reconcile_cron
-from volcanopy.jobcontroller.flow_plan import CreateJob, RemoveJob
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.controllers.effects import JOBS
 from volcanopy.services.controllers.job_cache import uid_of
@@ -38,7 +37,7 @@ class CronController(JobOwnerController):
                 case CreateJob():
                     await self.create_job(uid, effect.manifest)
                     self.record(manifest, "Normal", "SuccessfulCreate", str(effect))
-                case RemoveJob():
+                case DeleteJob():
                     await delete_same(self.client, JOBS, namespace, effect.name, effect.uid)
                 case RecordEvent():
                     self.record(manifest, effect.type, effect.reason, effect.message)

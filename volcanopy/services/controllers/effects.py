@@ -126,7 +126,7 @@ class JobEffects:
                 await delete_same(self._client, COMMANDS, namespace, effect.name, effect.uid)
                 self._cache.command_done(key_of(job), effect.uid)
             case effects.DeleteJob():
-                await delete_same(self._client, JOBS, namespace, job["metadata"]["name"], effect.uid)
+                await delete_same(self._client, JOBS, namespace, effect.name, effect.uid)
             case effects.RecordEvent():
                 self._recorder.record(reference(job), effect.type, effect.reason, effect.message)
             case effects.UpdateStatus():

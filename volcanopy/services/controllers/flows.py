@@ -12,16 +12,9 @@ from volcanopy.api import names
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.jobcontroller.flow_plan import (
-    CommandJob,
-    CreateJob,
-    FlowObserved,
-    PodProbe,
-    RemoveJob,
-    UpdateFlowStatus,
-)
+from volcanopy.jobcontroller.flow_plan import CommandJob, FlowObserved, PodProbe
 from volcanopy.jobcontroller.flows import dependents, reconcile_flow
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus
 from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
@@ -98,13 +91,13 @@ class FlowController(JobOwnerController):
         uid, namespace = uid_of(manifest), manifest["metadata"]["namespace"]
         for effect in plan.effects:
             match effect:
-                case UpdateFlowStatus():
+                case UpdateStatus():
                     before, manifest = manifest, await self.write_status(manifest, effect.status)
                     flow_changed(before, manifest)
                 case CreateJob():
                     await self.create_job(uid, effect.manifest)
                     self.record(manifest, "Normal", "Created", str(effect))
-                case RemoveJob():
+                case DeleteJob():
                     await delete_same(self.client, JOBS, namespace, effect.name, effect.uid)
                 case CommandJob():
                     await self._command(namespace, effect)

@@ -13,15 +13,12 @@ from typing import Any
 
 from volcanopy.api import names
 from volcanopy.api.core import OwnerReference, PodGroup
-from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
 from volcanopy.jobcontroller.workload_podgroups import (
-    CreateGroup,
-    DeleteGroup,
     GroupEffect,
     GroupObserved,
     JoinGroup,
     Owner,
-    PatchGroup,
     WorkloadPod,
     changes_group,
     group_name,
@@ -195,15 +192,15 @@ class GroupController(Worker):
     async def _apply(self, key: str, effect: GroupEffect) -> None:
         namespace = key.partition("/")[0]
         match effect:
-            case CreateGroup():
+            case CreatePodGroup():
                 self._group_seen(await self._make(namespace, effect))
-            case PatchGroup():
+            case UpdatePodGroup():
                 try:
                     self._group_seen(await self.client.patch(POD_GROUPS, namespace, effect.name, effect.patch))
                 except NotFound:
                     self._groups.pop(key, None)
                     raise OutdatedError from None
-            case DeleteGroup():
+            case DeletePodGroup():
                 try:
                     await self.client.delete(POD_GROUPS, namespace, effect.name, uid=effect.uid)
                 except (NotFound, Conflict):
@@ -215,7 +212,7 @@ class GroupController(Worker):
                 if subject is not None:
                     self.recorder.record(subject, effect.type, effect.reason, effect.message)
 
-    async def _make(self, namespace: str, effect: CreateGroup) -> PodGroup:
+    async def _make(self, namespace: str, effect: CreatePodGroup) -> PodGroup:
         owners = {reference["uid"] for reference in effect.manifest["metadata"]["ownerReferences"]}
 
         def owned(group: PodGroup) -> bool:
