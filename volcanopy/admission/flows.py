@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from volcanopy.admission.context import PluginCheck
 from volcanopy.admission.jobs import job_problems
-from volcanopy.api.batch import BatchJobSpec
+from volcanopy.api.batch import BatchJobSpec, dependency_cycle
 from volcanopy.api.cron import CronBatchJob
-from volcanopy.api.dependencies import cycle
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import (
     UNKNOWN_FIELD,
@@ -49,7 +48,7 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
                 yield not_found(f"{path}.dependsOn.targets[{position}]", "job", target, fix)
         for field in sorted(set(step.patch.job_spec) - _JOB_FIELDS) if step.patch else ():
             yield Problem(f"{path}.patch.jobSpec.{field}", UNKNOWN_FIELD)
-    if path := cycle(dependencies):
+    if path := dependency_cycle(dependencies):
         yield Problem("spec.flows", f"Invalid value: dependsOn has a cycle: {path}")
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from volcanopy.admission.context import PluginCheck
 from volcanopy.admission.request import at
 from volcanopy.api import names
-from volcanopy.api.batch import BatchJob, BatchJobSpec
-from volcanopy.api.dependencies import cycle
+from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
 from volcanopy.api.model import (
     InvalidObjectError,
     Json,
@@ -91,7 +90,7 @@ def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:
             else:
                 path = f"spec.tasks[{number}].dependsOn.name[{position}]"
                 yield not_found(path, "task", name, f"tasks of the job are {quoted(sorted(known))}")
-    if path := cycle(dependencies):
+    if path := dependency_cycle(dependencies):
         yield Problem("spec.tasks", f"Invalid value: dependsOn has a cycle: {path}")
 
 

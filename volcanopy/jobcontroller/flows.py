@@ -8,8 +8,7 @@ A controller that crashes at any point therefore creates no job twice and exceed
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from volcanopy.api.batch import BatchJob, Phase
-from volcanopy.api.dependencies import cycle
+from volcanopy.api.batch import BatchJob, Phase, dependency_cycle
 from volcanopy.api.flow import (
     FlowJob,
     FlowJobStatus,
@@ -218,7 +217,7 @@ def _with_progress(
 def _status(flow: JobFlow, state: FlowState, entries: Mapping[str, FlowJobStatus]) -> JobFlowStatus:
     lists: dict[str, list[str]] = {name: [] for name in {*_LISTED.values(), "waiting_jobs"}}
     waits = [(step.name, target) for step in flow.spec.flows for target in step.targets]
-    if state.phase is FlowPhase.PENDING and (path := cycle(waits)):
+    if state.phase is FlowPhase.PENDING and (path := dependency_cycle(waits)):
         message = f"dependsOn has a cycle: {path}: create a new flow"
         state = state.model_copy(update={"reason": "DependencyCycle", "message": message})
     for step in flow.spec.flows:
