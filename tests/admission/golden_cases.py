@@ -19,8 +19,7 @@ from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.review import review
 from volcanopy.admission.submitter import submitter_in
-from volcanopy.api.core import Namespace, PodGroup
-from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.core import Namespace, PodGroup, Queue
 from volcanopy.api.topology_read import HyperNode
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 

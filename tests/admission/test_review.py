@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.admission.review import Context, mutate, review
+from volcanopy.api.core import Queue
 from volcanopy.api.model import quoted
-from volcanopy.api.scheduling_read import Queue
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bus import Command
+from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, format_duration, format_time, parse_duration
 from volcanopy.api.scheduling import PodGroup, Queue
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volcanopy.admission.feasibility import pod_request
 from volcanopy.api import core
-from volcanopy.api.pod_requests import pod_limits, pod_requests, resources_of, resources_of_json
+from volcanopy.api.builtin.pod_requests import pod_limits, pod_requests, resources_of, resources_of_json
 from volcanopy.jobcontroller.job_podgroup import pod_usage
 from volcanopy.scheduler.cache.shapes import request_of
 

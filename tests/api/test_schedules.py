@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from volcanopy.api.schedules import Schedule, ScheduleError
+from volcanopy.api.cron import Schedule, ScheduleError
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from volcanopy.api import core, devices, policy, storage, topology_read
+from volcanopy.api import core, topology_read
+from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping
 
 from volcanopy.api import names
-from volcanopy.api.bus import Command
+from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
 from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent

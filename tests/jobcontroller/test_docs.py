@@ -7,7 +7,7 @@ import yaml
 from tests.jobcontroller.writing import PAGE, page
 from volcanopy.admission.context import no_plugins
 from volcanopy.admission.jobs import job_problems
-from volcanopy.api.bus import Command
+from volcanopy.api.lifecycle import Command
 
 
 def test_the_diagram_is_generated_from_the_table() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bus import Command
 from volcanopy.api.core import Pod, PodGroup
+from volcanopy.api.lifecycle import Command
 from volcanopy.jobcontroller.observed import Observed
 from volcanopy.jobcontroller.plan import (
     ApplyObject,

@@ -11,7 +11,7 @@ from tests.kube.applier_setup import Rig
 from tests.kube.cluster import Cluster, body, running_cluster
 from tests.kube.faulty_server import Fault, FaultyServer
 from tests.kube.flaky_client import refused
-from volcanopy.api import devices
+from volcanopy.api.builtin import devices
 from volcanopy.kube.apply.applier import Applied
 from volcanopy.kube.cache.followed_kinds import DEVICE_CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector

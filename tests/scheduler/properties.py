@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from tests.scheduler.reference import placement
-from volcanopy.api.policy import PodDisruptionBudget
+from volcanopy.api.builtin.policy import PodDisruptionBudget
 from volcanopy.scheduler.actions.stop_policy import StopPolicy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule

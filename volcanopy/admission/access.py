@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import User
 from volcanopy.api import names
+from volcanopy.api.core import Queue, Subjects
 from volcanopy.api.model import Problem, forbidden, invalid, not_found, quoted
 from volcanopy.api.scheduling import Subjects as SubjectsModel
-from volcanopy.api.scheduling_read import Queue, Subjects
 
 _MAX_SHOWN = 8
 

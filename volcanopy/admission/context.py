@@ -7,9 +7,8 @@ from typing import Protocol
 from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import User
 from volcanopy.api.batch import BatchJob, TaskSpec
-from volcanopy.api.core import Namespace, PodGroup
+from volcanopy.api.core import Namespace, PodGroup, Queue
 from volcanopy.api.model import Json, Problem, forbidden
-from volcanopy.api.scheduling_read import Queue
 from volcanopy.api.topology_read import HyperNode
 
 MakePod = Callable[[BatchJob], Callable[[TaskSpec], Json | str]]

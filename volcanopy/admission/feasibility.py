@@ -12,8 +12,8 @@ from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import at
 from volcanopy.admission.response import Findings, with_severity
 from volcanopy.api.batch import BatchJobSpec
+from volcanopy.api.builtin.pod_requests import pod_requests, resources_of_json
 from volcanopy.api.model import Problem, invalid
-from volcanopy.api.pod_requests import pod_requests, resources_of_json
 from volcanopy.api.quantity import text
 
 _MAX_CONTAINERS = 256

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from volcanopy.admission.context import PluginCheck
 from volcanopy.admission.jobs import job_problems
 from volcanopy.api.batch import BatchJobSpec, dependency_cycle
-from volcanopy.api.cron import CronBatchJob
+from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import (
     UNKNOWN_FIELD,
@@ -18,7 +18,6 @@ from volcanopy.api.model import (
     quoted,
     too_long,
 )
-from volcanopy.api.schedules import Schedule, ScheduleError
 
 _MAX_JOB_NAME = 60
 _MAX_CRON_NAME = 52

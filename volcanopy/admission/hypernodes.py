@@ -6,8 +6,16 @@ from collections.abc import Iterator, Mapping
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request
 from volcanopy.admission.response import AdmissionWarning
-from volcanopy.api.meta import LabelSelector
-from volcanopy.api.model import InvalidObjectError, Problem, duplicate, invalid, not_found, quoted, unsupported
+from volcanopy.api.model import (
+    InvalidObjectError,
+    LabelSelector,
+    Problem,
+    duplicate,
+    invalid,
+    not_found,
+    quoted,
+    unsupported,
+)
 from volcanopy.api.topology import HyperNode, Member
 from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 

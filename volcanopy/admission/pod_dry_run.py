@@ -22,8 +22,7 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobTemplate
-from volcanopy.api.meta import ObjectMeta
-from volcanopy.api.model import InvalidObjectError, Json, Problem
+from volcanopy.api.model import InvalidObjectError, Json, ObjectMeta, Problem
 
 _NAME = "dry-run"
 _MAX_REPLICAS = 2

@@ -8,11 +8,11 @@ from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.user_limits import EVERY_USER, LimitEntries
 from volcanopy.api import names
+from volcanopy.api.core import Queue as KnownQueue
+from volcanopy.api.core import QueueLimit as KnownLimit
 from volcanopy.api.model import Problem, duplicate, invalid
 from volcanopy.api.quantity import QuantityError, amount, parse, text
 from volcanopy.api.scheduling import QueueSpec
-from volcanopy.api.scheduling_read import Queue as KnownQueue
-from volcanopy.api.scheduling_read import QueueLimit as KnownLimit
 
 MAX_RESOURCES = 64
 """Maximum number of resources in a resource list."""

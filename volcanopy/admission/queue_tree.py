@@ -11,9 +11,9 @@ from functools import cached_property
 
 from volcanopy.admission.context import Edit
 from volcanopy.api import names
+from volcanopy.api.core import Queue
 from volcanopy.api.model import Problem
 from volcanopy.api.quantity import QuantityError, amount, text
-from volcanopy.api.scheduling_read import Queue
 
 Amounts = dict[str, int]
 SUMS = ("guarantee", "deserved")

@@ -19,10 +19,10 @@ from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.api import names
+from volcanopy.api.core import Queue as KnownQueue
 from volcanopy.api.model import InvalidObjectError, Json, Problem, forbidden, invalid, not_found, quoted, too_many
 from volcanopy.api.quantity import text
 from volcanopy.api.scheduling import Queue, QueueSpec
-from volcanopy.api.scheduling_read import Queue as KnownQueue
 
 
 def validate_queue(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:

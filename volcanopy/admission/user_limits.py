@@ -13,8 +13,8 @@ from volcanopy.admission.feasibility import exceeded
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import User
 from volcanopy.admission.response import Findings, with_severity
+from volcanopy.api.core import Queue, QueueLimit
 from volcanopy.api.model import Problem, forbidden, invalid
-from volcanopy.api.scheduling_read import Queue, QueueLimit
 
 EVERY_USER = "*"
 

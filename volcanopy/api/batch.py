@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from volcanopy.api.lifecycle import Action, Event, Policies
-from volcanopy.api.meta import Condition, ObjectMeta
-from volcanopy.api.model import Bool, Duration, Int32, Int64, Label, Model, Rule, Subdomain, Time
+from volcanopy.api.model import Bool, Condition, Duration, Int32, Int64, Label, Model, ObjectMeta, Rule, Subdomain, Time
 from volcanopy.api.scheduling import NetworkTopology
 
 

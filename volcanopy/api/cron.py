@@ -1,12 +1,18 @@
-"""Full model of CronBatchJob (``batch.volcanopy.io/v1alpha1``)."""
+"""Full model of CronBatchJob (``batch.volcanopy.io/v1alpha1``), and its schedule.
 
+A schedule has five fields, or is a name such as ``@daily`` or ``@every 90m``, in a time zone. At the start of daylight saving
+time, a time in the skipped hour moves to the end of that hour; at its end, a time in the repeated hour occurs once.
+"""
+
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from cronsim import CronSim, CronSimError
 from pydantic import Field
 
 from volcanopy.api.flow import FreshJobSpec
-from volcanopy.api.meta import ObjectMeta
-from volcanopy.api.model import Int32, Model, Rule, Subdomain, Time
+from volcanopy.api.model import Int32, Model, ObjectMeta, Rule, Subdomain, Time, parse_duration
 
 
 class TemplateMeta(Model):
@@ -99,3 +105,119 @@ class CronBatchJob(Model):
             "the name of a cron job must have at most 52 characters",
         ),
     )
+
+
+_NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_EVERY = "@every "
+_SHORTEST = timedelta(seconds=1)
+_CLOCK_CHANGE = timedelta(hours=3)
+"""Upper bound of the change of a clock at the start and end of daylight saving time."""
+
+
+class ScheduleError(ValueError):
+    """An invalid schedule or time zone; ``field`` is the field of the cron job's spec."""
+
+    def __init__(self, message: str, field: str = "schedule") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Schedule:
+    """A schedule. Raises ScheduleError if the schedule or the time zone is not valid."""
+
+    def __init__(self, text: str, time_zone: str | None = None) -> None:
+        self._zone = _zone(time_zone)
+        self._every: timedelta | None = None
+        self._fields = ""
+        given = text.strip()
+        if given.startswith(_EVERY):
+            self._every = _interval(given)
+            return
+        self._fields = _NAMED.get(given, given).replace("?", "*")
+        if given.startswith("@") and given not in _NAMED:
+            known = ", ".join(sorted(_NAMED))
+            raise ScheduleError(f'Invalid value: "{text}": must be one of {known} or @every <duration>')
+        if len(self._fields.split()) != 5:
+            raise ScheduleError(
+                f'Invalid value: "{text}": must have five fields: minute, hour, day of month, month, day of week'
+            )
+        try:
+            next(CronSim(self._fields, datetime(2024, 1, 1, tzinfo=UTC)))
+        except CronSimError as error:
+            wrong = str(error).removeprefix("Bad ")
+            raise ScheduleError(f'Invalid value: "{text}": invalid {wrong}') from None
+        except StopIteration:
+            raise ScheduleError(f'Invalid value: "{text}": no matching day within 50 years') from None
+
+    def after(self, moment: datetime, origin: datetime) -> datetime:
+        """Return the first time after ``moment``. ``origin`` is the start of the schedule, from which ``@every`` counts."""
+        if self._every is not None:
+            passed = (moment - origin) // self._every
+            return origin + (max(passed, 0) + 1) * self._every if moment >= origin else origin + self._every
+        following: datetime = next(CronSim(self._fields, moment.astimezone(self._zone)))
+        return following.astimezone(UTC)
+
+    def latest(self, since: datetime, until: datetime, origin: datetime) -> datetime | None:
+        """Return the last time after ``since`` and not after ``until``, if there is one."""
+        if self._every is not None:
+            passed = (until - origin) // self._every
+            time = origin + passed * self._every
+            return time if passed >= 1 and time > since else None
+        # CronSim does not distinguish the hours around a change of the clock backwards: step back, then forward again.
+        bound = until.replace(microsecond=0) + _SHORTEST
+        while bound > since:
+            back: datetime = next(CronSim(self._fields, bound.astimezone(self._zone), reverse=True))
+            bound = back.astimezone(UTC) - _CLOCK_CHANGE
+            latest, moment = None, self.after(bound, origin)
+            while moment <= until:
+                latest, moment = moment, self.after(moment, origin)
+            if latest is not None:
+                return latest if latest > since else None
+        return None
+
+    def count(self, since: datetime, until: datetime, origin: datetime, limit: int) -> int:
+        """Return the number of times after ``since`` and not after ``until``, at most ``limit``."""
+        number, moment = 0, since
+        while number < limit:
+            moment = self.after(moment, origin)
+            if moment > until:
+                break
+            number += 1
+        return number
+
+    def text(self, moment: datetime) -> str:
+        """Return a time in the time zone of the schedule (RFC 3339)."""
+        return moment.astimezone(self._zone).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _interval(given: str) -> timedelta:
+    try:
+        every = parse_duration(given.removeprefix(_EVERY).strip())
+    except ValueError as error:
+        raise ScheduleError(f'Invalid value: "{given}": {error}') from None
+    if not isinstance(every, timedelta) or every < _SHORTEST:
+        raise ScheduleError(f'Invalid value: "{given}": must be at least @every 1s')
+    return every
+
+
+def _zone(name: str | None) -> tzinfo:
+    if not name:
+        return UTC
+    if name == "Local":
+        raise ScheduleError(
+            'Invalid value: "Local": must be the name of a time zone, such as Europe/Berlin', "timeZone"
+        )
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ScheduleError(
+            f'Invalid value: "{name}": must be the name of a time zone, such as Europe/Berlin or UTC', "timeZone"
+        ) from None

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from volcanopy.api.batch import BatchJobSpec
-from volcanopy.api.meta import ObjectMeta
-from volcanopy.api.model import Duration, Int32, Label, Model, Rule, Time
+from volcanopy.api.model import Duration, Int32, Label, Model, ObjectMeta, Rule, Time
 
 
 class FlowPhase(StrEnum):

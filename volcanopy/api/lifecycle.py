@@ -1,11 +1,11 @@
-"""Events and actions of jobs, and the lifecycle policies that connect them."""
+"""Events and actions of jobs, the lifecycle policies that connect them, and the full model of Command."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from volcanopy.api.model import Duration, Int32, Model, Rule
+from volcanopy.api.model import Duration, Int32, Model, ObjectMeta, OwnerReference, Rule
 
 
 class Action(StrEnum):
@@ -101,3 +101,22 @@ Policies = Annotated[
         },
     ),
 ]
+
+
+COMMAND_ACTIONS = (*Action, "OpenQueue", "CloseQueue")
+
+
+class Command(Model):
+    """A command for a job or queue. The controller executes it once and deletes it."""
+
+    api_version: Literal["bus.volcanopy.io/v1alpha1"] = "bus.volcanopy.io/v1alpha1"
+    kind: Literal["Command"] = "Command"
+    metadata: ObjectMeta
+    action: str = Field(json_schema_extra={"enum": list(map(str, COMMAND_ACTIONS))})
+    """Action to execute."""
+    target: OwnerReference
+    """Job or queue that the action applies to."""
+    reason: str = Field(default="", max_length=1024)
+    """Machine-readable reason."""
+    message: str = Field(default="", max_length=32768)
+    """Human-readable message."""

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from volcanopy.api.gates import GATES
-from volcanopy.api.meta import Condition, LabelSelector, ObjectMeta
-from volcanopy.api.model import Bool, Int32, Model, ResourceList, Rule, Subdomain
+from volcanopy.api.model import Bool, Condition, Int32, LabelSelector, Model, ObjectMeta, ResourceList, Rule, Subdomain
 
 ServiceAccountName = Annotated[
     str, Field(max_length=317, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$")

@@ -14,13 +14,12 @@ import yaml
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bus import Command
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
+from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, Json, Model, Problem
-from volcanopy.api.nodeinfo import NumaTopology
 from volcanopy.api.scheduling import PodGroup, Queue
-from volcanopy.api.topology import HyperNode
+from volcanopy.api.topology import HyperNode, NumaTopology
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import read
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems

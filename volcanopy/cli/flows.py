@@ -1,6 +1,6 @@
 """Columns and descriptions of job flows."""
 
-from volcanopy.api.flow_read import FlowJobStatus, JobFlow
+from volcanopy.api.batch_read import FlowJobStatus, JobFlow
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.kinds import FLOWS
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core, names, nodeinfo_read, policy, topology_read
+from volcanopy.api import core, names, topology_read
+from volcanopy.api.builtin import policy
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
@@ -30,7 +31,7 @@ KINDS: dict[tuple[str, str], Any] = {
     ("policy", "PodDisruptionBudget"): policy.PodDisruptionBudget,
     ("scheduling.k8s.io", "PriorityClass"): core.PriorityClass,
     ("topology.volcanopy.io", "HyperNode"): topology_read.HyperNode,
-    ("nodeinfo.volcanopy.io", "NumaTopology"): nodeinfo_read.NumaTopology,
+    ("nodeinfo.volcanopy.io", "NumaTopology"): topology_read.NumaTopology,
     ("scheduling.volcanopy.io", "PodGroup"): core.PodGroup,
     ("scheduling.volcanopy.io", "Queue"): core.Queue,
     **{(kind.group, kind.kind): kind.type for kind in SUPPLIES},

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from volcanopy.api import names
-from volcanopy.api.scheduling_read import PodGroup
+from volcanopy.api.core import PodGroup
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.kinds import POD_GROUPS, PODS, read
 from volcanopy.cli.framework.lists import Query

@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Phase
-from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference
+from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference, Schedule, ScheduleError
 from volcanopy.api.model import Json
-from volcanopy.api.schedules import Schedule, ScheduleError
 from volcanopy.jobcontroller.naming import job_manifest
 from volcanopy.jobcontroller.observed import age
 from volcanopy.jobcontroller.phases import FINISHED

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, Restart
-from volcanopy.api.bus import Command
 from volcanopy.api.core import PodGroup
-from volcanopy.api.lifecycle import Action, Event
+from volcanopy.api.lifecycle import Action, Command, Event
 from volcanopy.jobcontroller.lifecycle_events import job_events
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop

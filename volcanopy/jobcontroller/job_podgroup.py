@@ -10,9 +10,9 @@ import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
+from volcanopy.api.builtin.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Json
-from volcanopy.api.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.quantity import amount, text
 from volcanopy.api.scheduling import NetworkTopology
 from volcanopy.jobcontroller.naming import inherited_annotations, owner_reference, pod_group_name

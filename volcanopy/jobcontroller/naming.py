@@ -4,8 +4,7 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, TaskSpec
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow
-from volcanopy.api.meta import ObjectMeta
-from volcanopy.api.model import Json
+from volcanopy.api.model import Json, ObjectMeta
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

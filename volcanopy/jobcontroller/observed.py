@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Restart
-from volcanopy.api.bus import Command
 from volcanopy.api.core import Meta, Pod, PodGroup
-from volcanopy.api.meta import ObjectMeta
+from volcanopy.api.lifecycle import Command
+from volcanopy.api.model import ObjectMeta
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 

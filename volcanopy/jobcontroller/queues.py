@@ -14,7 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from volcanopy.api import names
-from volcanopy.api.bus import Command
+from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
 from volcanopy.jobcontroller.observed import oldest_first

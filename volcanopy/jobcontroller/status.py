@@ -8,7 +8,7 @@ from typing import Any
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, JobState, Phase, TaskCounts, TaskSpec
 from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
-from volcanopy.api.meta import Condition
+from volcanopy.api.model import Condition
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 

@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from volcanopy.api import core, devices, storage
+from volcanopy.api import core
+from volcanopy.api.builtin import devices, storage
 
 Values = Mapping[str, str]
 _DRIVER = "gpu.example.com"

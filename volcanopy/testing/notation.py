@@ -34,7 +34,8 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import core, policy
+from volcanopy.api import core
+from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.framework.config import SchedulerConfig, parse

@@ -8,28 +8,28 @@ core, policy ``none``, all cpus free, nothing reserved, manager ``static``.
 
 from collections.abc import Mapping
 
-from volcanopy.api import core, nodeinfo_read
+from volcanopy.api import core, topology_read
 
 
-def report(meta: core.Meta, values: Mapping[str, str]) -> nodeinfo_read.NumaTopology:
+def report(meta: core.Meta, values: Mapping[str, str]) -> topology_read.NumaTopology:
     """Return the NumaTopology of a line."""
     sizes = [int(size) for size in values.get("cpus", "1x1").split("x")]
     numas, cores, threads = (*sizes, 1, 1)[:3]
     where = [(node, core_) for node in range(numas) for core_ in range(cores) for _ in range(threads)]
     detail = {
-        str(cpu): nodeinfo_read.CpuInfo(numa=node, socket=node, core=node * cores + core_)
+        str(cpu): topology_read.CpuInfo(numa=node, socket=node, core=node * cores + core_)
         for cpu, (node, core_) in enumerate(where)
     }
     free = values.get("free", f"0-{len(where) - 1}")
-    return nodeinfo_read.NumaTopology(
+    return topology_read.NumaTopology(
         metadata=meta,
-        spec=nodeinfo_read.NumaTopologySpec(
+        spec=topology_read.NumaTopologySpec(
             policies={
                 "CPUManagerPolicy": values.get("manager", "static"),
                 "TopologyManagerPolicy": values.get("policy", "none"),
             },
             res_reserved={"cpu": values.get("reserved", "0")},
-            numares={"cpu": nodeinfo_read.ResourceInfo(allocatable=free, capacity=len(where))},
+            numares={"cpu": topology_read.ResourceInfo(allocatable=free, capacity=len(where))},
             cpu_detail=detail,
         ),
     )

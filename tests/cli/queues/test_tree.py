@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.text import plain
 from volcanopy.cli.framework.kinds import read

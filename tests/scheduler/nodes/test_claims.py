@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.reference import claims as twin
-from volcanopy.api import core, devices, storage
+from volcanopy.api import core
+from volcanopy.api.builtin import devices, storage
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule

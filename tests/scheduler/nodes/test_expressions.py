@@ -2,7 +2,7 @@
 
 import pytest
 
-from volcanopy.api.devices import BasicDevice
+from volcanopy.api.builtin.devices import BasicDevice
 from volcanopy.scheduler.filters.devices.cel_expressions import expression
 
 DEVICE = BasicDevice(

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
-from volcanopy.api import core, names, nodeinfo_read
+from volcanopy.api import core, names, topology_read
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
@@ -195,7 +195,7 @@ def with_note(pod: core.Pod, what: str) -> core.Pod:
     return replace(pod, metadata=replace(pod.metadata, annotations=notes))
 
 
-def state_with_assignment(pod: str, what: str, report: nodeinfo_read.PodAllocation | None = None) -> State:
+def state_with_assignment(pod: str, what: str, report: topology_read.PodAllocation | None = None) -> State:
     """Return a state in which a running pod has assigned cpus, optionally with a report of the node agent."""
     state = State()
     text = f"""
@@ -208,7 +208,7 @@ def state_with_assignment(pod: str, what: str, report: nodeinfo_read.PodAllocati
         match thing:
             case core.Pod() if thing.metadata.name == pod:
                 state.upsert(with_note(thing, what))
-            case nodeinfo_read.NumaTopology() if report is not None:
+            case topology_read.NumaTopology() if report is not None:
                 state.upsert(replace(thing, spec=replace(thing.spec, pod_allocations=(report,))))
             case _:
                 state.upsert(thing)
@@ -221,8 +221,8 @@ def test_assigned_cpus_count_until_the_node_reports_them() -> None:
 
 
 def test_the_report_of_the_node_overrides_the_annotation() -> None:
-    allocation = nodeinfo_read.ContainerAllocation(name="main", allocations={"cpu": "4-7"})
-    report = nodeinfo_read.PodAllocation(uid="uid-default-old-0", container_allocations=(allocation,))
+    allocation = topology_read.ContainerAllocation(name="main", allocations={"cpu": "4-7"})
+    report = topology_read.PodAllocation(uid="uid-default-old-0", container_allocations=(allocation,))
     state = state_with_assignment("old-0", '{"cpus":{"main":"0-3"}}', report)
     assert cpus(made(state.snapshot(NOW), PLUGINS)) == {"a-0": ("n1", "0-3")}
 

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from volcanopy.api import core, policy
+from volcanopy.api import core
+from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup

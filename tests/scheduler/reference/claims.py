@@ -6,7 +6,8 @@ All assignments of claims are enumerated and checked. Nothing is shared with the
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
 
-from volcanopy.api import core, devices, quantity, storage
+from volcanopy.api import core, quantity
+from volcanopy.api.builtin import devices, storage
 
 
 def volumes_can_be_had(

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.core import Container
-from volcanopy.api.scheduling_read import PodGroup
+from volcanopy.api.core import Container, PodGroup
 from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.durations import since
 from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, read

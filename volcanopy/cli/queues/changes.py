@@ -3,7 +3,7 @@
 from typing import Any
 
 from volcanopy.api import names
-from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.kinds import QUEUES, key_of, read, spec_of

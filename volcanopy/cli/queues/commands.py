@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from volcanopy.api import names
-from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.bus_commands import send_command
 from volcanopy.cli.framework.changes import Changes

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from volcanopy.api import names
-from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.core import Queue
 
 CLOSED = frozenset({"Closing", "Closed"})
 COUNTS = ("pending", "inqueue", "running", "unknown", "completed")

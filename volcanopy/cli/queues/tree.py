@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from volcanopy.api import names, quantity
-from volcanopy.api.scheduling_read import Queue
+from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.explain.text import Line, Part

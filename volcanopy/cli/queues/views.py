@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from volcanopy.api.scheduling_read import Queue, QueueLimit, Subjects
+from volcanopy.api.core import Queue, QueueLimit, Subjects
 from volcanopy.cli.explain.cluster_reads import queue_facts
 from volcanopy.cli.explain.queue import queue_report
 from volcanopy.cli.framework.description import Description, amounts

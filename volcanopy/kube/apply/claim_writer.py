@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from volcanopy.api import devices, storage
+from volcanopy.api.builtin import devices, storage
 from volcanopy.kube.cache.followed_kinds import VOLUME_CLAIMS, VOLUMES
 from volcanopy.kube.client.api_client import Client, Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe

@@ -4,7 +4,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from volcanopy.api import core, devices, names, nodeinfo_read, policy, storage, topology_read
+from volcanopy.api import core, names, topology_read
+from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.model import pod_claims
 
@@ -29,8 +30,8 @@ HYPER_NODES: Kind[topology_read.HyperNode] = Kind(
 )
 """The network topology. Optional."""
 _NODEINFO, _, _NODEINFO_VERSION = names.NODEINFO_V1ALPHA1.partition("/")
-NUMA_TOPOLOGIES: Kind[nodeinfo_read.NumaTopology] = Kind(
-    _NODEINFO, _NODEINFO_VERSION, "NumaTopology", "numatopologies", False, nodeinfo_read.NumaTopology
+NUMA_TOPOLOGIES: Kind[topology_read.NumaTopology] = Kind(
+    _NODEINFO, _NODEINFO_VERSION, "NumaTopology", "numatopologies", False, topology_read.NumaTopology
 )
 """The cpu topology of nodes. Optional."""
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from volcanopy.api import core, names, storage, topology_read
+from volcanopy.api import core, names, topology_read
+from volcanopy.api.builtin import storage
 from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import (
     DISRUPTION_BUDGETS,

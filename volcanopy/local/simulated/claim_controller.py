@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from volcanopy.api import storage
+from volcanopy.api.builtin import storage
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, NotFound

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.api import storage
+from volcanopy.api.builtin import storage
 from volcanopy.kube.apply.claim_writer import BOUND_BY_CONTROLLER, PROTECTION
 from volcanopy.kube.client.kinds import Json
 from volcanopy.scheduler.filters.volumes import volume_matching

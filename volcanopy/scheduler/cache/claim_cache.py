@@ -9,7 +9,8 @@ from typing import Any, get_args
 import msgspec
 from msgspec.structs import replace
 
-from volcanopy.api import core, devices, storage
+from volcanopy.api import core
+from volcanopy.api.builtin import devices, storage
 from volcanopy.scheduler.cache.volume_usage import AttachedVolumes, Volume
 from volcanopy.scheduler.model import pod_claims
 from volcanopy.scheduler.model.claim_tables import ClaimTables, Offers

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from volcanopy.api import core, nodeinfo_read, policy, quantity, topology_read
+from volcanopy.api import core, quantity, topology_read
+from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache import freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, ClaimObject
@@ -26,7 +27,7 @@ from volcanopy.scheduler.model.snapshot import NONE, NodeTraits, Snapshot
 from volcanopy.scheduler.model.subgroups import Marks
 from volcanopy.scheduler.model.task_status import COUNT, ON_NODE, Status
 
-Policy = policy.ResourceQuota | policy.PodDisruptionBudget | nodeinfo_read.NumaTopology | topology_read.HyperNode
+Policy = policy.ResourceQuota | policy.PodDisruptionBudget | topology_read.NumaTopology | topology_read.HyperNode
 Object = core.Pod | core.Node | core.PodGroup | core.Queue | core.PriorityClass | core.Namespace | Policy | ClaimObject
 
 
@@ -54,11 +55,11 @@ class State:
         self.namespaces: dict[str, core.Namespace] = {}
         self.quotas: dict[str, policy.ResourceQuota] = {}
         self.budgets: dict[str, policy.PodDisruptionBudget] = {}
-        self.numa: dict[str, nodeinfo_read.NumaTopology] = {}
+        self.numa: dict[str, topology_read.NumaTopology] = {}
         self._by_kind: dict[type[Any], dict[str, Any]] = {
             policy.ResourceQuota: self.quotas,
             policy.PodDisruptionBudget: self.budgets,
-            nodeinfo_read.NumaTopology: self.numa,
+            topology_read.NumaTopology: self.numa,
         }
         self.hypernodes: dict[str, topology_read.HyperNode] = {}
         self.claims = ClaimCache()
@@ -98,7 +99,7 @@ class State:
             case core.Namespace():
                 self.namespaces[obj.metadata.name] = obj
                 self._rematch()
-            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo_read.NumaTopology():
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | topology_read.NumaTopology():
                 self._by_kind[type(obj)][obj.metadata.key] = obj
             case topology_read.HyperNode():
                 self.layout.network_changed()
@@ -132,7 +133,7 @@ class State:
             case core.Namespace():
                 self.namespaces.pop(name, None)
                 self._rematch()
-            case policy.ResourceQuota() | policy.PodDisruptionBudget() | nodeinfo_read.NumaTopology():
+            case policy.ResourceQuota() | policy.PodDisruptionBudget() | topology_read.NumaTopology():
                 self._by_kind[type(obj)].pop(obj.metadata.key, None)
             case topology_read.HyperNode():
                 self.layout.network_changed()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from volcanopy.api import core, names
-from volcanopy.api.pod_requests import pod_requests, resources_of
+from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.scheduler.model import pod_claims, selectors
 from volcanopy.scheduler.model.snapshot import Spread, Term, Terms
 

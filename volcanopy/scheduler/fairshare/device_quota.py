@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from volcanopy.api import core, devices, quantity
+from volcanopy.api import core, quantity
+from volcanopy.api.builtin import devices
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import pod_claims

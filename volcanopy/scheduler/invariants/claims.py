@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from volcanopy.api import core, devices
+from volcanopy.api import core
+from volcanopy.api.builtin import devices
 from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, Plan, VolumeChoice

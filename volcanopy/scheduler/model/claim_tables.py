@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from volcanopy.api import devices, quantity, storage
+from volcanopy.api import quantity
+from volcanopy.api.builtin import devices, storage
 
 DeviceId = tuple[str, str, str]
 """Driver, pool, device."""

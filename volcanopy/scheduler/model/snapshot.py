@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.api import core, nodeinfo_read, policy, topology_read
+from volcanopy.api import core, topology_read
+from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.assigned_devices import AssignedPods
 from volcanopy.scheduler.model.claim_tables import ClaimTables
@@ -367,7 +368,7 @@ class Snapshot:
     quotas: tuple[policy.ResourceQuota, ...] = ()
     """Ordered by namespace and name, as are the budgets."""
     budgets: tuple[policy.PodDisruptionBudget, ...] = ()
-    numa: Mapping[str, nodeinfo_read.NumaTopology] = field(default_factory=dict)
+    numa: Mapping[str, topology_read.NumaTopology] = field(default_factory=dict)
     """What the agents of nodes report of their cpus, by the nodes' names."""
     priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
     usage: UsageTable | None = None

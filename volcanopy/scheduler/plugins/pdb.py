@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.api import core, policy
+from volcanopy.api import core
+from volcanopy.api.builtin import policy
 from volcanopy.scheduler.framework.plugin import NoArguments
 from volcanopy.scheduler.framework.protection import Protection
 from volcanopy.scheduler.ledger.views import TaskView

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from volcanopy.api import core, policy, quantity
+from volcanopy.api import core, quantity
+from volcanopy.api.builtin import policy
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.framework.plugin import PERMIT, NoArguments, Plugin, Vote, reject
 from volcanopy.scheduler.ledger.views import JobView

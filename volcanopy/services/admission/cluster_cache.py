@@ -11,9 +11,8 @@ from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.api import names
 from volcanopy.api.batch_read import QueuedJob
-from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup
+from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
 from volcanopy.api.scheduling import PodGroupPhase
-from volcanopy.api.scheduling_read import Queue
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client

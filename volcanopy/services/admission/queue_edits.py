@@ -20,9 +20,9 @@ from volcanopy.admission.context import Context, Edit
 from volcanopy.admission.queues import changes_tree, known_queue, same_claims
 from volcanopy.admission.request import Request
 from volcanopy.api import names
+from volcanopy.api.core import Queue
 from volcanopy.api.model import Json
 from volcanopy.api.scheduling import PodGroupPhase
-from volcanopy.api.scheduling_read import Queue
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import msgspec
 
-from volcanopy.api.bus import Command
 from volcanopy.api.core import Meta, Pod, PodGroup, PriorityClass
+from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.observed import Observed
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from volcanopy.api import core, names
-from volcanopy.api.bus import Command
+from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.api.scheduling import PodGroupPhase, Queue, QueueState
 from volcanopy.jobcontroller.phases import STOPPED

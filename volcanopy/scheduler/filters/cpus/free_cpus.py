@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from volcanopy.api import names, nodeinfo_read, quantity
+from volcanopy.api import names, quantity, topology_read
 from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, Layout
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -20,7 +20,7 @@ CPU = "cpu"
 class NumaReport:
     """The NUMA topology reported by the agent of a node."""
 
-    source: nodeinfo_read.NumaTopology
+    source: topology_read.NumaTopology
 
     @cached_property
     def layout(self) -> Layout:

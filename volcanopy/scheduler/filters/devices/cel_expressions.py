@@ -15,7 +15,7 @@ import msgspec
 from cel import stdlib
 
 from volcanopy.api import quantity
-from volcanopy.api.devices import BasicDevice
+from volcanopy.api.builtin.devices import BasicDevice
 
 _TEXT = re.compile(r"""\"((?:[^"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'""")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")

@@ -7,7 +7,7 @@ request and constraint, unless that takes more than :data:`MAX_STEPS` steps.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from volcanopy.api import devices
+from volcanopy.api.builtin import devices
 from volcanopy.scheduler.filters.devices.device_inventory import Item, Suitable
 from volcanopy.scheduler.model.claim_tables import DeviceId
 

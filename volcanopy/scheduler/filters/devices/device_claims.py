@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from volcanopy.api import devices
+from volcanopy.api.builtin import devices
 from volcanopy.scheduler.filters.assumed_claims import AssumedClaims
 from volcanopy.scheduler.filters.devices import device_inventory
 from volcanopy.scheduler.filters.devices.device_allocation import AllocatedDevice, allocate

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from volcanopy.api import devices
+from volcanopy.api.builtin import devices
 from volcanopy.api.core import NodeSelector
 from volcanopy.scheduler.filters.devices.cel_expressions import expression
 from volcanopy.scheduler.filters.traits import node_affinity

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from volcanopy.api import storage
+from volcanopy.api.builtin import storage
 from volcanopy.scheduler.filters.assumed_claims import AssumedClaims
 from volcanopy.scheduler.filters.volumes import volume_matching, volume_topology
 from volcanopy.scheduler.filters.volumes.volume_topology import AvailableVolumes

@@ -6,7 +6,8 @@ for volumes are matched so that as few of them as possible remain without one.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from volcanopy.api import quantity, storage
+from volcanopy.api import quantity
+from volcanopy.api.builtin import storage
 from volcanopy.api.core import LabelSelector
 from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.claim_tables import size

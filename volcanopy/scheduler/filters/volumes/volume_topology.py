@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from volcanopy.api import core, quantity, storage
+from volcanopy.api import core, quantity
+from volcanopy.api.builtin import storage
 from volcanopy.scheduler.filters.traits import node_affinity
 from volcanopy.scheduler.filters.traits.trait_cache import cached
 from volcanopy.scheduler.filters.volumes import volume_matching

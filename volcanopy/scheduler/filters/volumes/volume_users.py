@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from volcanopy.api import storage
+from volcanopy.api.builtin import storage
 from volcanopy.scheduler.cache.claim_cache import attachable_volume
 from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.ledger.cluster import Cluster
