@@ -25,7 +25,10 @@ Metrics that Volcano has keep its names, with the prefix `volcanopy_` instead of
 """
 
 _GROUPS = (
-    ("Scheduling cycles", ("e2e_", "cycle_", "open_", "action_", "plugin_", "task_", "schedule_", "pods_bound")),
+    (
+        "Scheduling cycles",
+        ("e2e_", "cycle_", "open_", "action_", "plugin_", "task_", "schedule_", "pods_bound", "quarantined_"),
+    ),
     ("Evictions", ("total_", "pod_preemption", "pod_reclaim", "eviction", "useful_", "wasted_")),
     ("Waiting jobs", ("unschedule_", "waiting_", "longest_", "job_waiting")),
     ("Queues", ("queue_",)),

@@ -63,6 +63,7 @@ def world(said: Json) -> Context:
             for name, notes in said.get("namespaces", {}).items()
         },
         largest_nodes=maximal(map(amounts_of, said.get("nodes", ()))),
+        cluster=sum(map(Counter, map(amounts_of, said.get("nodes", ()))), Counter()),
         priority_classes=set(said.get("priorityClasses", ["high"])),
         pod_groups={one.metadata.key: one for one in groups},
         unfinished=Counter(one.spec.queue for one in groups if one.status.phase != "Completed"),

@@ -78,7 +78,17 @@ def trees(draw: st.DrawFn) -> tuple[int, list[QueueNode], str]:
         if asks:
             one.asks = asks * 1000
             lines.append(f"job j{number} queue={one.name}: {asks} x cpu=1")
+    for top in tops:
+        reduce_guarantees(top, total * 1000)
     return total, tops, "\n".join(lines)
+
+
+def reduce_guarantees(queue: QueueNode, total: int) -> int:
+    """A guarantee above the cluster reserves what the queue and those below request. Returns that request."""
+    requested = queue.asks + sum(reduce_guarantees(below, total) for below in queue.below)
+    if queue.guarantee > total:
+        queue.guarantee = min(requested, total)
+    return requested
 
 
 @given(trees())

@@ -68,10 +68,10 @@ class Context:
     """State of the cluster, and the check of job plugins.
 
     None means unknown (no connection, or no such kind): nothing is rejected because of it. ``largest_nodes`` are allocatable
-    amounts in base units: no node has more of every resource than one of them. ``unfinished`` counts PodGroups by queue,
-    ``queued_jobs`` jobs that wait for admission by queue and submitter. ``edits`` are changes of queues that were admitted a
-    moment ago, possibly by another server. ``dry_runs`` are the results for the reviewed object; without ``make_pod`` there
-    are no dry runs.
+    amounts in base units: no node has more of every resource than one of them; ``cluster`` is the sum of all nodes, empty if
+    unknown. ``unfinished`` counts PodGroups by queue, ``queued_jobs`` jobs that wait for admission by queue and submitter.
+    ``edits`` are changes of queues that were admitted a moment ago, possibly by another server. ``dry_runs`` are the results
+    for the reviewed object; without ``make_pod`` there are no dry runs.
     """
 
     queues: Mapping[str, Queue] | None = None
@@ -79,6 +79,7 @@ class Context:
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     namespaces: Mapping[str, Namespace] | None = None
     largest_nodes: tuple[Mapping[str, int], ...] = ()
+    cluster: Mapping[str, int] = field(default_factory=dict)
     priority_classes: Container[str] | None = None
     pod_groups: Mapping[str, PodGroup] | None = None
     unfinished: Mapping[str, int] = field(default_factory=dict)

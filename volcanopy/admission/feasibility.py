@@ -14,7 +14,7 @@ from volcanopy.admission.response import Findings, with_severity
 from volcanopy.api.batch import BatchJobSpec
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of_json
 from volcanopy.api.model import Problem, invalid
-from volcanopy.api.quantity import text
+from volcanopy.api.quantity import GROUP_LIMIT, LIMIT, text
 
 _MAX_CONTAINERS = 256
 _MAX_RESOURCES = 64
@@ -46,6 +46,31 @@ def _valid_amounts(resources: Mapping[str, Any]) -> Amounts:
     if len(resources) > _MAX_RESOURCES:
         return {}
     return amounts_of({key: value for key, value in resources.items() if isinstance(value, (str, int, float))})
+
+
+def extreme_problems(path: str, request: Amounts, limit: int = LIMIT) -> Iterator[Problem]:
+    """Yield the resources of which a pod, or a group, requests more than is counted."""
+    for name, units in sorted(request.items()):
+        if units >= limit:
+            most = text(name, limit - limit % 1000 if name == "cpu" else limit)
+            yield Problem(path, f"Invalid value: {name} requested: must be less than {most}")
+
+
+def extreme_job_problems(spec: BatchJobSpec) -> Iterator[Problem]:
+    """Yield the resources of which a pod of the job, or all its pods together, request more than is counted."""
+    requests = [pod_request(at(task.template, "spec")) for task in spec.tasks]
+    problems = [
+        problem
+        for number, request in enumerate(requests)
+        for problem in extreme_problems(f"spec.tasks[{number}].template.spec", request)
+    ]
+    yield from problems
+    total: Amounts = {}
+    for task, request in zip(spec.tasks, requests, strict=True):
+        for name, units in request.items():
+            total[name] = total.get(name, 0) + units * task.replicas
+    if not problems:
+        yield from extreme_problems("spec.tasks", total, GROUP_LIMIT)
 
 
 def gang_request(spec: BatchJobSpec, requests: Sequence[Amounts]) -> Amounts:

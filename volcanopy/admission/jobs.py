@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from volcanopy.admission.context import PluginCheck
+from volcanopy.admission.feasibility import extreme_job_problems
 from volcanopy.admission.request import at
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
@@ -56,6 +57,7 @@ def job_problems(manifest: Json, plugins: PluginCheck) -> Iterator[Problem]:
     yield from _dependencies(job.spec)
     yield from _names(job)
     yield from _whole_cpus(job.spec)
+    yield from extreme_job_problems(job.spec)
     yield from plugins(job)
 
 

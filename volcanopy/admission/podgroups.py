@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from volcanopy.admission.access import entry_problems
 from volcanopy.admission.context import Context
-from volcanopy.admission.feasibility import group_findings
+from volcanopy.admission.feasibility import extreme_problems, group_findings
 from volcanopy.admission.queue_limits import MAX_RESOURCES, quantity_problems
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import Request, at
@@ -13,6 +13,7 @@ from volcanopy.admission.submitter import belongs_to_job, submitter
 from volcanopy.admission.user_limits import limit_findings, queued_problems
 from volcanopy.api import names
 from volcanopy.api.model import InvalidObjectError, Problem, duplicate, invalid, too_many
+from volcanopy.api.quantity import GROUP_LIMIT
 from volcanopy.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec
 
 
@@ -28,7 +29,9 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
         yield from error.problems
         return
     spec = group.spec
+    needs = amounts_of(spec.min_resources or {})
     yield from quantity_problems("spec.minResources", spec.min_resources or {})
+    yield from extreme_problems("spec.minResources", needs, GROUP_LIMIT)
     yield from _topologies(spec)
     yield from map(AdmissionWarning, _warnings(spec))
     before = at(request.old, "spec", "queue") or names.DEFAULT_QUEUE
@@ -38,7 +41,6 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
     yield from entry_problems("spec.queue", spec.queue, user, request.namespace, context)
     if request.operation == "CREATE":
         yield from queued_problems("spec.queue", spec.queue, user, context)
-    needs = amounts_of(spec.min_resources or {})
     yield from group_findings("spec.queue", spec.queue, needs, context)
     yield from limit_findings("spec.queue", spec.queue, needs, user, context)
 

@@ -54,6 +54,8 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem | Adm
     yield from position_problems
     if not invalid_amounts and not position_problems:
         yield from _excesses(before, after, context)
+    if before is None or not same_claims(before, after):
+        yield from map(AdmissionWarning, _impossible_guarantees(after, context))
     if before is None or not same_limits(before, after):
         yield from limit_warnings(queue.metadata.name, after, context)
 
@@ -128,6 +130,15 @@ def _order(spec: QueueSpec) -> Iterator[Problem]:
         if name in capability and units > capability[name]:
             detail = f"must not be greater than the capability ({text(name, capability[name])})"
             yield invalid(f"spec.deserved[{name}]", text(name, units), detail)
+
+
+def _impossible_guarantees(queue: KnownQueue, context: Context) -> Iterator[Problem]:
+    """Yield guarantees that are greater than the cluster."""
+    guarantee = amounts_of(queue.spec.guarantee.resource)
+    for name, units in sorted(guarantee.items()) if context.cluster else ():
+        if units > (most := context.cluster.get(name, 0)):
+            detail = f"the cluster has {text(name, most)}: only what the queue requests is reserved"
+            yield invalid(f"{PATHS['guarantee']}[{name}]", text(name, units), detail)
 
 
 def _root(queue: Queue, before: KnownQueue | None, after: KnownQueue | None, context: Context) -> Iterator[Problem]:

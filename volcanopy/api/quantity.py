@@ -2,6 +2,9 @@
 
 The base unit of ``cpu`` is the milli-core; of everything else the unit itself (bytes, devices, pods).
 Fractions of a base unit round up, as the Kubernetes API machinery rounds (`resource.Quantity.Value`).
+
+The API server accepts quantities of any size. Amounts saturate instead of failing: a quantity at int64, the requests of one
+pod at :data:`LIMIT`, so that sums over thousands of pods stay exact in int64.
 """
 
 import re
@@ -10,6 +13,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 INT64_MAX = 2**63 - 1
+LIMIT = 2**50
+"""The largest amount of a resource that is counted for one pod: 1Pi, or 1.1e12 cores. One node offers less."""
+GROUP_LIMIT = 2**56
+"""The largest minimum resource that is counted for one group: 64Pi, or 7e13 cores."""
+MAX_LENGTH = 1000
+"""Longest text of a quantity, in characters."""
 
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -34,7 +43,7 @@ _BINARY = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2*
 
 
 class QuantityError(ValueError):
-    """A text that is not a Kubernetes quantity, or one that does not fit into an int64."""
+    """A text that is not a Kubernetes quantity."""
 
 
 @lru_cache(maxsize=16384)
@@ -42,8 +51,9 @@ def parse(text: str | float) -> Fraction:
     """The exact value of a quantity such as ``500m``, ``1.5Gi``, ``2e3`` or the plain number 3."""
     if isinstance(text, int):
         return Fraction(text)
-    form = _FORM.fullmatch(str(text).strip())
+    form = _FORM.fullmatch(str(text).strip()) if len(str(text)) <= MAX_LENGTH else None
     if form is None:
+        text = text if len(str(text)) <= MAX_LENGTH else f"{str(text)[:20]}..."
         raise QuantityError(
             f"{text!r} is not a quantity: must be a number with an optional suffix, such as 500m, 2 or 1.5Gi"
         )
@@ -56,20 +66,23 @@ def parse(text: str | float) -> Fraction:
 
 @lru_cache(maxsize=16384)
 def amount(resource: str, text: str | float) -> int:
-    """A quantity of a resource as an integer of its base units, rounded up.
+    """A quantity of a resource as an integer of its base units, rounded up; what does not fit an int64 saturates.
 
-    Raises QuantityError for what is no quantity or does not fit an int64.
+    Raises QuantityError for what is no quantity.
     """
     value = parse(text) * (1000 if resource == "cpu" else 1)
     units = -(-value.numerator // value.denominator)
-    if not -INT64_MAX <= units <= INT64_MAX:
-        raise QuantityError(f"{text!r} of {resource} is too large: must be at most {INT64_MAX} base units")
-    return units
+    return max(-INT64_MAX, min(units, INT64_MAX))
 
 
 def amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
     """A Kubernetes resource list as base units by name."""
     return {name: amount(name, text) for name, text in resources.items()}
+
+
+def bounded(units: Mapping[str, int], most: int = LIMIT) -> dict[str, int]:
+    """The same amounts, none less than 0 or greater than ``most``."""
+    return {name: max(0, min(value, most)) for name, value in units.items()}
 
 
 def text(resource: str, units: int) -> str:

@@ -13,7 +13,7 @@ from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
 from volcanopy.api.builtin.pod_requests import pod_limits, pod_requests, resources_of_json
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Json
-from volcanopy.api.quantity import amount, text
+from volcanopy.api.quantity import INT64_MAX, amount, text
 from volcanopy.api.scheduling import NetworkTopology
 from volcanopy.jobcontroller.naming import inherited_annotations, owner_reference, pod_group_name
 
@@ -129,7 +129,7 @@ def min_resources(tasks: Sequence[TaskSpec], member: int, priorities: Mapping[st
     for task, count in _chosen(tasks, member, priorities):
         for name, units in pod_usage(task.template.get("spec") or {}).items():
             total[name] = total.get(name, 0) + units * count
-    return {name: units for name, units in total.items() if units}
+    return {name: min(units, INT64_MAX) for name, units in total.items() if units}
 
 
 def _chosen(tasks: Sequence[TaskSpec], member: int, priorities: Mapping[str, int]) -> Iterable[tuple[TaskSpec, int]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.scheduler.nodes.sessions import Stage, node, pod, spread, term
-from volcanopy.api import core
+from volcanopy.api import core, quantity
 from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.plugins.nodeorder import NodeOrder, NodeOrderArguments
@@ -160,7 +160,7 @@ def test_a_weight_multiplies_and_zero_disables() -> None:
     assert scores(plugin(stage, "leastrequested", 0), stage) == [0]
 
 
-@pytest.mark.parametrize("memory", [2**45 - 1, 2**45, 2**53 + 1])
+@pytest.mark.parametrize("memory", [2**45 - 1, 2**45, quantity.LIMIT - 1])
 def test_large_amounts_are_divided_exactly(memory: int) -> None:
     """One byte less than all is 99 percent, however large all is."""
     for request, percent in ((memory - 1, 99), (memory, 100)):

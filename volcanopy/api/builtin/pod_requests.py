@@ -9,7 +9,8 @@ Rules (Kubernetes 1.34):
    request where no container requests the resource, and for huge pages (defaulting by the API server).
 4. Overhead is added: to requests always, to limits where there is one.
 
-Amounts are base units by resource (:mod:`volcanopy.api.quantity`).
+Amounts are base units by resource (:mod:`volcanopy.api.quantity`); those of a pod are never greater than
+:data:`volcanopy.api.quantity.LIMIT`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,7 @@ def pod_requests(pod: PodResources, defaults: Mapping[str, int] = _NONE) -> Amou
     total = _aggregate(pod, lambda container: {**defaults, **container.limits, **container.requests})
     total |= _pod_level_requests(pod)
     _add(total, pod.overhead)
-    return total
+    return quantity.bounded(total)
 
 
 def _pod_level_requests(pod: PodResources) -> Amounts:
@@ -65,7 +66,7 @@ def pod_limits(pod: PodResources) -> Amounts:
     total = _aggregate(pod, lambda container: container.limits)
     total |= {name: units for name, units in pod.limits.items() if _at_pod_level(name)}
     _add(total, {name: units for name, units in pod.overhead.items() if name in total})
-    return total
+    return quantity.bounded(total)
 
 
 def resources_of(spec: core.PodSpec) -> PodResources:

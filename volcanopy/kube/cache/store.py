@@ -38,6 +38,7 @@ from volcanopy.kube.cache.followed_kinds import (
 )
 from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
+from volcanopy.kube.cache.quarantine import Quarantine
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -71,6 +72,7 @@ class Store:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = State(scheduler_names, default_queue)
+        self.quarantine = Quarantine(self.state)
         self.changed = ChangeSignal(clock)
         self.reflectors: tuple[Reflector[Any] | OptionalReflector[Any], ...] = ()
         self.waiters = ChangeWaiters()
@@ -196,7 +198,7 @@ class Store:
         """Add the collected new pods, all of a first list at once, and empty the collection."""
         if not pods:
             return
-        self.state.load(pods.values())
+        self.quarantine.load(pods.values())
         kept = {key: pod for key, pod in pods.items() if key in self.state.tasks.rows}
         self._pods |= kept
         for key in pods:
@@ -243,17 +245,17 @@ class Store:
             case core.Node():
                 row = self.state.nodes.rows.get(item.metadata.name)
                 old = None if row is None else self.state.nodes.plain["objects"][row]
-                self.state.upsert(item)
+                self.quarantine.upsert(item)
                 return old is None or not pod_fields.same_node(old, item)
             case core.Namespace():
                 before = self.state.namespaces.get(item.metadata.name)
-                self.state.upsert(item)
+                self.quarantine.upsert(item)
                 return before is None or before.metadata.labels != item.metadata.labels
             case topology_read.HyperNode():
                 declared = self.state.hypernodes.get(item.metadata.name)
                 if declared is not None and declared.spec == item.spec:
                     return False  # only its status has changed, for example
-        self.state.upsert(item)
+        self.quarantine.upsert(item)
         return True
 
     def _keep_pod(self, pod: core.Pod) -> bool:
@@ -267,7 +269,7 @@ class Store:
         ):
             del self._nominations[key]
             nomination = None
-        self.state.upsert(pod if nomination is None else _nominate(pod, nomination.status))
+        self.quarantine.upsert(pod if nomination is None else _nominate(pod, nomination.status))
         if key not in self.state.tasks.rows:
             return old is not None
         self._pods[key] = pod
@@ -282,7 +284,7 @@ class Store:
             expected = None
         before = self._group_in_state(key)
         now = group if expected is None else replace(group, status=expected.status)
-        self.state.upsert(now)
+        self.quarantine.upsert(now)
         return (
             before is None
             or before.spec != now.spec
@@ -306,7 +308,7 @@ class Store:
         now = queue
         if expected is not None:
             now = replace(queue, status=statuses.with_scheduler_fields(queue.status, expected.status))
-        self.state.upsert(now)
+        self.quarantine.upsert(now)
         return (
             before is None
             or before.spec != now.spec
@@ -328,7 +330,7 @@ class Store:
                 self._queues.pop(key, None)
                 self._expected_queues.pop(key, None)
         self._writes.forget(_identity(item))
-        self.state.delete(item)
+        self.quarantine.delete(item)
         return matters
 
     # Decided changes

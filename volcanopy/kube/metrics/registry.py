@@ -54,6 +54,9 @@ CYCLE_FAULTS = _ALL.counter(
     "Number of failed scheduling cycles: error in an action or plugin (error), or plan that violates an invariant (broken)",
     "kind",
 )
+QUARANTINED = _ALL.callback_gauge(
+    "quarantined_objects", "Number of objects that the scheduler excludes because it cannot read or count them", "kind"
+)
 TASK_LATENCY = _ALL.histogram(
     "task_scheduling_latency_milliseconds",
     "Latency from the creation of a pod to its placement (Assumed) and to its bind (Bound)",

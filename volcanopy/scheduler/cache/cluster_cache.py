@@ -40,6 +40,8 @@ class State:
         self.default_queue = default_queue
         self.axis = Axis()
         self.version = 0
+        self.largest_minimum = 0
+        """The largest minimum resource of a group, in base units."""
         self.shapes = Shapes()
         self.tasks: RowTable[str] = RowTable(freeze.TASK_COLUMNS, (), self.axis)
         self.nodes: RowTable[str] = RowTable(freeze.NODE_COLUMNS, ("allocatable", "used", "releasing"), self.axis)
@@ -209,11 +211,13 @@ class State:
 
     def _set_task(self, pod: core.Pod) -> None:
         key = pod.metadata.key
-        row = self.tasks.row(key)
-        columns = self.tasks.plain
-        previous = columns["pods"][row]
+        columns, known = self.tasks.plain, self.tasks.rows.get(key)
+        previous = None if known is None else columns["pods"][known]
         same = previous is not None and pod_fields.same_shape(previous, pod)
-        shape = int(columns["shape"][row]) if same else self.shape_of(pod)
+        # First what may fail because of the pod's content: then nothing has changed.
+        shape = int(columns["shape"][known]) if same else self.shape_of(pod)
+        priority, runtime = pod_fields.task_priority(pod), pod_fields.runtime(pod)
+        row = self.tasks.row(key)
         job_before = int(columns["job"][row])
         if previous is not None:
             count(self, row, -1)
@@ -233,10 +237,10 @@ class State:
         columns["node"][row] = self.node_row(node) if node else NONE
         nominated = pod.status.nominated_node_name
         columns["nominated"][row] = self.node_row(nominated) if nominated and status == Status.PENDING else NONE
-        columns["priority"][row] = pod_fields.task_priority(pod)
+        columns["priority"][row] = priority
         columns["created"][row] = pod_fields.seconds(pod.metadata.creation_timestamp)
         columns["started"][row] = pod_fields.seconds(pod.status.start_time)
-        columns["runtime"][row] = pod_fields.runtime(pod)
+        columns["runtime"][row] = runtime
         columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
         columns["preemptable"][row] = pod_fields.flag(pod.metadata, "volcanopy.io/preemptable", absent=True)
         columns["gated"][row] = bool(pod.spec.scheduling_gates)
@@ -323,7 +327,8 @@ class State:
             self.layout.nodes_changed()
         elif previous.status.images != node.status.images:
             self.layout.images_changed()
-        allocatable = quantity.amounts(node.status.allocatable or node.status.capacity)
+        offered = quantity.amounts(node.status.allocatable or node.status.capacity)
+        allocatable = quantity.bounded(offered, quantity.LIMIT - 1)
         self._widen(allocatable)
         self.nodes.plain["objects"][row] = node
         self.nodes.amounts["allocatable"][:, row] = self.axis.vector(allocatable)
@@ -358,6 +363,7 @@ class State:
         min_resources = pod_fields.countable(group.spec.min_resources)
         columns["has_min_resources"][row] = group.spec.min_resources is not None
         self._widen(min_resources)
+        self.largest_minimum = max(self.largest_minimum, *min_resources.values(), 0)
         self.jobs.amounts["min_resources"][:, row] = self.axis.vector(min_resources)
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from volcanopy.api import core, quantity
+from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints
 from volcanopy.scheduler.model.snapshot import (
@@ -172,7 +173,8 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
     nodes = _node_table(state, rows, traits)
     rank = np.full(state.nodes.size + 1, NONE, dtype=np.int32)  # the last entry is for row NONE
     rank[rows] = np.arange(len(rows), dtype=np.int32)
-    queues = state.layout.queues(state)
+    jobs = _job_table(state)
+    queues = with_possible_guarantees(state.layout.queues(state), nodes.allocatable.total().values, jobs)
     return Snapshot(
         axis=axis,
         now=now,
@@ -181,7 +183,7 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         nodes=nodes,
         tasks=_gate_held_queues(_task_table(state, rank), state, queues),
         shapes=state.layout.shapes(state),
-        jobs=_job_table(state),
+        jobs=jobs,
         roles=_role_table(state),
         queues=queues,
         namespaces=dict(state.namespaces),
@@ -215,7 +217,7 @@ def _node_table(state: "State", rows: list[int], traits: NodeTraits) -> NodeTabl
         names=names,
         index={name: row for row, name in enumerate(names)},
         traits=traits,
-        allocatable=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["allocatable"][:, rows])),
+        allocatable=_columns(state.axis, within_sum(np.ascontiguousarray(state.nodes.amounts["allocatable"][:, rows]))),
         used=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["used"][:, rows])),
         releasing=_columns(state.axis, np.ascontiguousarray(state.nodes.amounts["releasing"][:, rows])),
         nonzero=nonzero,
@@ -250,7 +252,13 @@ def _gate_held_queues(tasks: TaskTable, state: "State", queues: QueueTable) -> T
 def _job_table(state: "State") -> JobTable:
     copy = state.jobs.copy
     columns: dict[str, Any] = {name: copy(name) for name in (*JOB_COLUMNS, "counts", "reported") if name != "tasks"}
-    columns |= {name: Columns(state.axis, copy(name)) for name in ("allocated", "pending", "min_resources")}
+    # An upper bound of every sum, so that the sums themselves need not be looked at.
+    bound = state.shapes.largest * len(state.tasks.rows) + state.largest_minimum * len(state.jobs.rows)
+    for name in ("allocated", "pending", "min_resources"):
+        values = copy(name)
+        columns[name] = (
+            Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
+        )
     roles: list[tuple[int, ...]] = [()] * state.jobs.size
     for job, known in state.job_roles.items():
         roles[job] = tuple(known.values())
@@ -304,8 +312,8 @@ def _queue_table(state: "State") -> QueueTable:
     known = [queue or default for queue in objects]
     axis = state.axis
     capability, capability_set = _limits(axis, [queue.spec.capability for queue in known], UNLIMITED)
-    deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0)
-    guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0)
+    deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0, summed=True)
+    guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0, summed=True)
     index = {name: row for row, name in enumerate(names)}
     reported, shares = observed_queue_status.columns(axis, known)
     for column in (reported, shares):
@@ -362,11 +370,11 @@ def _parent(queue: core.Queue, index: dict[str, int]) -> int:
     return index.get(queue.spec.parent or "root", NONE)
 
 
-def _limits(axis: Axis, lists: list[core.Quantities], absent: int) -> tuple[Columns, Any]:
+def _limits(axis: Axis, lists: list[core.Quantities], absent: int, summed: bool = False) -> tuple[Columns, Any]:
     values = np.full((len(axis), len(lists)), absent, dtype=np.int64)
     given = np.zeros((len(axis), len(lists)), dtype=np.bool_)
     for row, resources in enumerate(lists):
-        for name, units in quantity.amounts(resources).items():
+        for name, units in quantity.bounded(quantity.amounts(resources), UNLIMITED).items():
             values[axis.index[name], row] = units
             given[axis.index[name], row] = True
-    return _columns(axis, values), given
+    return _columns(axis, within_sum(values) if summed else values), given

@@ -55,6 +55,8 @@ class Shapes:
     def __init__(self) -> None:
         self.all: list[Shape] = []
         self.selectors: list[selectors.PodSelector] = []
+        self.largest = 0
+        """The largest amount that a shape requests, in base units."""
         self._numbers: dict[bytes, int] = {}
         self._selector_numbers: dict[bytes, int] = {}
 
@@ -86,13 +88,14 @@ class Shapes:
         )
         known = self._numbers.get(key)
         if known is None:
-            known = self._numbers[key] = len(self.all)
-            scored = request_of(spec, NONZERO)
+            scored, request = request_of(spec, NONZERO), request_of(spec)
+            self.largest = max(self.largest, *request.values())
+            known = self._numbers[key] = len(self.all)  # after what may fail
             self.all.append(
                 Shape(
                     spec=spec,
                     namespace=pod.metadata.namespace if bound_to_namespace else "",
-                    request=request_of(spec),
+                    request=request,
                     nonzero=(scored.get("cpu", 0), scored.get("memory", 0)),
                     terms=terms,
                     matched=matched,

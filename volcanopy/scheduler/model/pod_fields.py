@@ -133,7 +133,8 @@ def ordinal(name: str) -> int:
 def countable(resources: core.Quantities | None) -> dict[str, int]:
     """Return the minimal resources of a group without names that only quotas know."""
     names = {} if resources is None else resources
-    return quantity.amounts({n: q for n, q in names.items() if not n.startswith(("requests.", "limits.", "count/"))})
+    counted = {n: q for n, q in names.items() if not n.startswith(("requests.", "limits.", "count/"))}
+    return quantity.bounded(quantity.amounts(counted), quantity.GROUP_LIMIT)
 
 
 def queue_resources(queue: core.Queue) -> set[str]:

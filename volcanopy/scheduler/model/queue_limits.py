@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from volcanopy.api import core, names, quantity
-from volcanopy.scheduler.model.resources import Axis, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Rows
 
 
 class Submitter(NamedTuple):
@@ -143,8 +143,8 @@ def _entries(axis: Axis, queue: core.Queue) -> _Entries:
     users: dict[str, Cap] = {}
     groups: dict[str, Cap] = {}
     for entry in queue.spec.limits:
-        amounts = quantity.amounts(entry.resources)
-        cap = Cap(tuple((axis.index[name], max(units, 0)) for name, units in amounts.items()), entry.max_running_jobs)
+        amounts = quantity.bounded(quantity.amounts(entry.resources), UNLIMITED)
+        cap = Cap(tuple((axis.index[name], units) for name, units in amounts.items()), entry.max_running_jobs)
         for name in entry.users:
             users.setdefault(name, cap)
         for name in entry.groups:

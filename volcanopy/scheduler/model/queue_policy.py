@@ -111,5 +111,5 @@ def _limits(axis: Axis, queues: Sequence[core.Queue | None], field: Callable[[co
     limits = np.full((len(axis), len(queues)), UNLIMITED, dtype=np.int64)
     for row, queue in enumerate(queues):
         for name, units in quantity.amounts(field(queue)).items() if queue is not None else ():
-            limits[axis.index[name], row] = max(units, 0)
+            limits[axis.index[name], row] = min(max(units, 0), UNLIMITED)
     return limits

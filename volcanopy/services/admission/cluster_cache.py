@@ -81,6 +81,7 @@ class ClusterCache:
             policy=self._policy(),
             namespaces=self._namespaces.objects if self._namespaces.synced.is_set() else None,
             largest_nodes=self._sizes.largest() if self._nodes.synced.is_set() else (),
+            cluster=self._sizes.total() if self._nodes.synced.is_set() else {},
             priority_classes=self._classes.objects if self._classes.synced.is_set() else None,
             pod_groups=self._groups.objects if self._groups.synced.is_set() else None,
             unfinished=self._unfinished.by_queue,
@@ -97,6 +98,7 @@ class NodeSizes:
         self._of: dict[str, _Shape] = {}
         self._count: Counter[_Shape] = Counter()
         self._largest: tuple[Amounts, ...] | None = ()
+        self._total: Amounts | None = None
 
     def take(self, changes: Sequence[Change[Node]]) -> None:
         """Take changes of nodes."""
@@ -109,6 +111,7 @@ class NodeSizes:
                 self._of[name] = shape
             if before == shape:
                 continue
+            self._total = None
             if before is not None:
                 self._count[before] -= 1
                 if not self._count[before]:
@@ -124,6 +127,16 @@ class NodeSizes:
         if self._largest is None:
             self._largest = maximal(amounts_of(dict(shape)) for shape in self._count)
         return self._largest
+
+    def total(self) -> Amounts:
+        """Return the sum over all nodes."""
+        if self._total is None:
+            total: Counter[str] = Counter()
+            for shape, count in self._count.items():
+                for name, units in amounts_of(dict(shape)).items():
+                    total[name] += units * count
+            self._total = dict(total)
+        return self._total
 
 
 class UnfinishedPodGroups:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from random import Random
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import structlog
@@ -26,9 +27,11 @@ from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.apply.recheck import recheck
 from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import QUEUES
+from volcanopy.kube.cache.quarantine import Excluded
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.scheduler.core import schedule
@@ -44,8 +47,10 @@ from volcanopy.services.process.health import Health, Heartbeat, stale_watches, 
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.dump import dump
+from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
+from volcanopy.services.scheduler.quarantine_reports import QuarantineReports
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,6 +58,10 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 _decisions = logging.getLogger(f"{__name__}.decisions")
 
+_ISOLATE_AGAIN = (1.0, 60.0)
+"""First and longest pause in seconds between two searches for the cause of failed cycles that find nothing."""
+_RETRY = 600.0
+"""Seconds after which objects that made cycles fail are tried again."""
 _PAUSE_AFTER_FAULT = 1.0
 """Seconds after a failed cycle, so that a state that always fails does not keep a core busy."""
 
@@ -93,7 +102,10 @@ async def run(
         Applier(client, store, recorder, timing=timing, in_flight=settings.in_flight) as applier,
         asyncio.TaskGroup() as tasks,
     ):
+        reports = QuarantineReports(client, recorder)
+        store.quarantine.reported = reports.report
         background = [
+            tasks.create_task(reports.run(), name="quarantine reports"),
             tasks.create_task(store.follow(client), name="store"),
             tasks.create_task(configuration.follow(settings.config_period), name="configuration"),
             tasks.create_task(LoadFollower(store, client, configuration).run(), name="load"),
@@ -189,6 +201,10 @@ class Cycles:
         self._instance = secrets.token_hex(4)
         self._number = 0
         self._earliest = 0.0
+        self._isolated: list[Excluded] = []
+        self._isolate_from = 0.0
+        self._search_pause = Backoff(Random(), *_ISOLATE_AGAIN)
+        self._retry_at: tuple[float, SchedulerConfig] = (0.0, config.current)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run cycles until ``stop`` is set (and a change signalled). The plan of a cycle running then is dropped."""
@@ -197,11 +213,13 @@ class Cycles:
             try:
                 await _either(self.cycle(), stop)
                 self._heartbeat.beat()
-            except Exception:
+                self._store.quarantine.settle()
+            except Exception as error:
                 self.measures.failed("error")
                 # For example an error of a plugin. The snapshot has been dumped; the next cycle may succeed.
                 log.exception("scheduling cycle failed")
                 self._earliest = time.monotonic() + _PAUSE_AFTER_FAULT
+                await _either(self._isolate(error), stop)
             await self._wait_for_change(stop)
 
     async def _wait_for_change(self, stop: asyncio.Event) -> None:
@@ -217,6 +235,35 @@ class Cycles:
         if due > now and not stop.is_set():
             await _either(asyncio.sleep(due - now), stop)
 
+    async def _isolate(self, error: Exception) -> None:
+        """Exclude the objects that made a cycle fail, if they can be found."""
+        if (now := time.monotonic()) < self._isolate_from:
+            return
+        store = self._store
+
+        async def attempt() -> bool:
+            try:
+                await in_thread(schedule, store.snapshot(_now(), "isolation"), self._config.current, self._registry)
+            except Exception:
+                return False
+            return True
+
+        excluded = await isolate(store.quarantine, attempt, f"{type(error).__name__}: {error}"[:500])
+        self._isolate_from = 0.0 if excluded else now + self._search_pause.next()
+        if excluded:
+            self._search_pause.reset()
+        for entry in excluded:
+            store.quarantine.reported(entry)
+        self._isolated += excluded
+        self._retry_at = (time.monotonic() + _RETRY, self._config.current)
+        store.changed.set()
+
+    def _retry_isolated(self) -> None:
+        """Readmit isolated objects after some time, and for a new configuration: the fault may be gone."""
+        if self._isolated and (time.monotonic() > self._retry_at[0] or self._config.current is not self._retry_at[1]):
+            self._store.quarantine.readmit([entry.object for entry in self._isolated])
+            self._isolated = []
+
     async def cycle(self) -> Plan:
         """Run one scheduling cycle and start to apply its plan."""
         self._number += 1
@@ -228,6 +275,7 @@ class Cycles:
     async def _cycle(self, session: str) -> Plan:
         store, started = self._store, time.monotonic()
         store.changed.clear()
+        self._retry_isolated()
         with self.measures.stage("snapshot"):
             snapshot = store.snapshot(_now(), session)
         config = self._config.current

@@ -1,0 +1,71 @@
+"""Reports of objects that the scheduler excludes: an error in the log, an Event, and a condition of pods and PodGroups."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from volcanopy.api import core
+from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.cache import followed_kinds as kinds
+from volcanopy.kube.cache import statuses
+from volcanopy.kube.cache.quarantine import Excluded
+from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.errors import KubeError
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.scheduler.model.plan import GroupCondition, SetPodGroup
+
+log = structlog.get_logger(__name__)
+
+REASON = "Quarantined"
+_REPORTED: tuple[Kind[Any], ...] = (
+    *(kinds.PODS, kinds.NODES, kinds.NAMESPACES, kinds.PRIORITY_CLASSES, kinds.POD_GROUPS, kinds.QUEUES),
+    *(kinds.RESOURCE_QUOTAS, kinds.DISRUPTION_BUDGETS, kinds.HYPER_NODES, kinds.NUMA_TOPOLOGIES),
+    *kinds.SUPPLIES,
+)
+_KINDS = {kind.type: kind for kind in _REPORTED}
+
+
+class QuarantineReports:
+    """Reports excluded objects; conditions are written by :meth:`run`."""
+
+    def __init__(self, client: Client, recorder: EventRecorder) -> None:
+        self._client, self._recorder = client, recorder
+        self._waiting: asyncio.Queue[tuple[Excluded, str]] = asyncio.Queue()
+
+    def report(self, entry: Excluded) -> None:
+        """Report an object."""
+        kind, meta = _KINDS[type(entry.object)], entry.object.metadata
+        message = f"excluded from scheduling until it is changed: {entry.error}"
+        log.error("object excluded", kind=kind.kind, key=entry.key, error=entry.error)
+        reference = ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid)
+        self._recorder.record(reference, "Warning", REASON, message)
+        self._waiting.put_nowait((entry, message))
+
+    async def run(self) -> None:
+        """Write conditions until cancelled."""
+        while True:
+            entry, message = await self._waiting.get()
+            try:
+                await self._write(entry, message)
+            except KubeError as error:
+                log.warning("condition not written", kind=entry.kind, key=entry.key, error=str(error))
+
+    async def _write(self, entry: Excluded, message: str) -> None:
+        item, now = entry.object, datetime.now(UTC)
+        meta = item.metadata
+        if isinstance(item, core.Pod):
+            patch = statuses.unscheduled_patch(item, REASON, message, now)
+            if patch is not None and not item.spec.node_name:
+                await self._client.patch_status(kinds.PODS, meta.namespace, meta.name, patch, Patch.STRATEGIC)
+        elif isinstance(item, core.PodGroup):
+            before = item.status
+            condition = GroupCondition(statuses.UNSCHEDULABLE, REASON, message)
+            counts = (before.running, before.succeeded, before.failed)
+            effect = SetPodGroup(meta.key, before.phase or "Pending", condition, *counts)
+            status = statuses.status_patch(before, statuses.group_status(before, effect, REASON, now))
+            patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": status.get("conditions", [])}}
+            await self._client.patch_status(kinds.POD_GROUPS, meta.namespace, meta.name, patch)
