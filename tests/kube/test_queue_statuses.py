@@ -1,5 +1,7 @@
 """What the scheduler has worked out of queues is written into their statuses, sparingly."""
 
+from datetime import UTC, datetime
+
 from tests.kube.applier_setup import Rig, applier_rig
 from tests.kube.cluster import Cluster
 from volcanopy.kube.apply.status_writer import Timing
@@ -14,6 +16,8 @@ WHOLE = SetQueue(
     {"cpu": "2500m"},
     {"memory": "123456789"},
     "2.67",
+    {"cpu": "-42.512345"},
+    datetime(2030, 1, 1, 12, 30, 15, 250000, UTC),
 )
 
 
@@ -25,6 +29,7 @@ async def test_a_queue_status_is_one_write_and_reads_back_equal(cluster: Cluster
     assert status.allocated == WHOLE.allocated
     assert (status.deserved, status.guaranteed, status.borrowed) == (WHOLE.deserved, WHOLE.guaranteed, WHOLE.borrowed)
     assert (status.waiting, status.share, status.state) == (WHOLE.waiting, "2.67", "Open")
+    assert (status.credit, status.credit_time) == (WHOLE.credit, WHOLE.credit_time)
     assert rig.script.count("patch", "queues") == 1
 
 

@@ -364,6 +364,8 @@ class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     borrowed: Quantities = field(default_factory=dict)
     waiting: Quantities = field(default_factory=dict)
     share: str = ""
+    credit: dict[str, str] = field(default_factory=dict)
+    credit_time: datetime | None = None
     pending: int = 0
     inqueue: int = 0
     running: int = 0

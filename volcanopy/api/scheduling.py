@@ -6,12 +6,27 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from volcanopy.api.gates import GATES
-from volcanopy.api.model import Bool, Condition, Int32, LabelSelector, Model, ObjectMeta, ResourceList, Rule, Subdomain
+from volcanopy.api.model import (
+    Bool,
+    Condition,
+    Int32,
+    LabelSelector,
+    Model,
+    ObjectMeta,
+    ResourceList,
+    Rule,
+    Subdomain,
+    Time,
+)
 
 ServiceAccountName = Annotated[
     str, Field(max_length=317, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$")
 ]
 """A service account as ``namespace/name``, or ``namespace/*`` for all service accounts of a namespace."""
+
+
+Credit = Annotated[str, Field(max_length=32, pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
+"""A number of seconds with an optional fraction, as text."""
 
 
 class NetworkTopology(Model):
@@ -304,6 +319,12 @@ class QueueStatus(Model):
     """Resources requested by pods of the queue and its descendants that are not scheduled."""
     share: str = Field(default="", max_length=32)
     """Dominant share: highest ratio of allocated to deserved over all resources, such as `0.5`."""
+    credit: dict[str, Credit] = Field(default_factory=dict)
+    """By resource, what the queue was allocated below its deserved share while its jobs waited, less what it was allocated
+    above it at the expense of its siblings: in seconds of the whole cluster, such as `42.5`, negative above the share.
+    Halves every day. Queues with credit are scheduled earlier, so that shares hold over time."""
+    credit_time: Time | None = None
+    """Time at which the credit was computed."""
     pending: Int32 = Field(default=0, ge=0)
     """Number of PodGroups in phase Pending."""
     inqueue: Int32 = Field(default=0, ge=0)

@@ -13,6 +13,7 @@ from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
 from volcanopy.cli.queues.tree import select_resource
 from volcanopy.kube.client.api_client import Client
+from volcanopy.scheduler.model import observed_queue_status
 
 if TYPE_CHECKING:
     from volcanopy.cli.commands.queue import QueueFilter
@@ -90,6 +91,9 @@ async def describe(client: Client, queue: Queue) -> str:
     lines.line("Takes Jobs", f"no: it {stopped}" if stopped else "yes")
     lines.line("Weight", spec.weight)
     lines.line("Share", status.share)
+    lines.line(
+        "Credit", ", ".join(f"{name} {_seconds(text)}" for name, text in status.credit.items() if name != "pods")
+    )
     for title, value in _settings(queue).items():
         lines.line(title, value)
     rows = [
@@ -158,6 +162,11 @@ def _subjects(subjects: Subjects | None) -> str:
         "namespace": subjects.namespaces,
     }
     return ", ".join(f"{kind} {name}" for kind, names in kinds.items() for name in names) or "none"
+
+
+def _seconds(text: str) -> str:
+    """Return a credit, in seconds of the whole cluster, to one digit."""
+    return f"{observed_queue_status.seconds(text):.1f} s"
 
 
 def _limit(limit: QueueLimit) -> tuple[str, ...]:

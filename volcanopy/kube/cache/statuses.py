@@ -121,6 +121,8 @@ def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus
         borrowed=dict(effect.borrowed),
         waiting=dict(effect.waiting),
         share=effect.share,
+        credit=dict(effect.credit),
+        credit_time=effect.credit_time,
     )
 
 
@@ -137,6 +139,8 @@ def with_scheduler_fields(status: core.QueueStatus, expected: core.QueueStatus) 
         borrowed=expected.borrowed,
         waiting=expected.waiting,
         share=expected.share,
+        credit=expected.credit,
+        credit_time=expected.credit_time,
     )
 
 

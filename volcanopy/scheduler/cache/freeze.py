@@ -11,6 +11,7 @@ import numpy as np
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
+from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints
 from volcanopy.scheduler.model.snapshot import (
     NONE,
@@ -315,9 +316,6 @@ def _queue_table(state: "State") -> QueueTable:
     deserved, deserved_set = _limits(axis, [queue.spec.deserved for queue in known], 0, summed=True)
     guarantee, _ = _limits(axis, [queue.spec.guarantee.resource for queue in known], 0, summed=True)
     index = {name: row for row, name in enumerate(names)}
-    reported, shares = observed_queue_status.columns(axis, known)
-    for column in (reported, shares):
-        column.setflags(write=False)
     return QueueTable(
         names=names,
         index=index,
@@ -333,8 +331,7 @@ def _queue_table(state: "State") -> QueueTable:
         deserved=deserved,
         deserved_set=deserved_set,
         guarantee=guarantee,
-        reported=reported,
-        reported_share=shares,
+        **observed_queue_status.columns(axis, known)._asdict(),
     )
 
 
@@ -353,13 +350,11 @@ def _same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
 
 def _with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
     """Return the table with other statuses; what was computed from its columns is kept."""
-    reported, shares = known.reported.copy(), known.reported_share.copy()
+    before = ObservedStatuses(*(getattr(known, name) for name in ObservedStatuses._fields))
     now = [queue for row in changed if (queue := objects[row]) is not None]
-    reported[:, :, changed], shares[changed] = observed_queue_status.columns(known.capability.axis, now)
-    for column in (reported, shares):
-        column.setflags(write=False)
+    after = before.updated(changed, observed_queue_status.columns(known.capability.axis, now))
     table = shallow(known)
-    for name, value in (("objects", objects), ("reported", reported), ("reported_share", shares)):
+    for name, value in (("objects", objects), *after._asdict().items()):
         object.__setattr__(table, name, value)
     return table
 

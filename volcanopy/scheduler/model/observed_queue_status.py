@@ -3,12 +3,14 @@
 A status is parsed once, when it changes, not once per cycle.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.model.resources import Axis, Ints
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints
 
 AMOUNTS = ("allocated", "deserved", "guaranteed", "borrowed", "waiting")
 """The fields of a queue's status that are amounts, in the order of the columns."""
@@ -19,14 +21,49 @@ MOST = 999_999
 _UNREADABLE = -2
 
 
-def columns(axis: Axis, queues: Sequence[core.Queue]) -> tuple[Ints, Ints]:
-    """(5, R, Q) amounts and (Q,) shares of these queues' statuses."""
+class ObservedStatuses(NamedTuple):
+    """The statuses of Q queues as columns; field names are those of :class:`.snapshot.QueueTable`."""
+
+    reported: Ints
+    """(5, R, Q): the amounts."""
+    reported_share: Ints
+    """(Q,): the shares, in hundredths."""
+    credit: Floats
+    """(R, Q): the credits."""
+    credit_time: Floats
+    """(Q,): the times of the credits, in seconds; 0 without one."""
+
+    def updated(self, rows: Sequence[int], newer: "ObservedStatuses") -> "ObservedStatuses":
+        """Return the columns with those of ``newer`` at these rows."""
+        columns = ObservedStatuses(
+            self.reported.copy(), self.reported_share.copy(), self.credit.copy(), self.credit_time.copy()
+        )
+        for column, values in zip(columns, newer, strict=True):
+            column[..., rows] = values
+        return columns.frozen()
+
+    def frozen(self) -> "ObservedStatuses":
+        """Return the columns, which cannot be written any longer."""
+        for column in self:
+            column.setflags(write=False)
+        return self
+
+
+def columns(axis: Axis, queues: Sequence[core.Queue]) -> ObservedStatuses:
+    """Return the statuses of these queues as columns."""
     amounts = np.zeros((len(AMOUNTS), len(axis), len(queues)), dtype=np.int64)
     shares = np.full(len(queues), NO_SHARE, dtype=np.int64)
+    credit = np.zeros((len(axis), len(queues)), dtype=np.float64)
+    times = np.zeros(len(queues), dtype=np.float64)
     for row, queue in enumerate(queues):
         read(axis, queue.status, amounts[:, :, row])
         shares[row] = hundredths(queue.status.share)
-    return amounts, shares
+        if queue.status.credit_time is not None:
+            times[row] = queue.status.credit_time.timestamp()
+            for resource, text in queue.status.credit.items():
+                if resource in axis.index:
+                    credit[axis.index[resource], row] = seconds(text)
+    return ObservedStatuses(amounts, shares, credit, times).frozen()
 
 
 def read(axis: Axis, status: core.QueueStatus, into: Ints) -> None:
@@ -53,6 +90,21 @@ def hundredths(share: str) -> int:
     whole, _, rest = share.partition(".")
     readable = whole.isdecimal() and rest.isdecimal() and len(rest) == 2 and len(whole) < 8
     return int(whole) * 100 + int(rest) if readable else _UNREADABLE
+
+
+def seconds(text: str) -> float:
+    """Return a reported credit in seconds of the whole cluster; 0 for a text that is no finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+def credit_text(credit: float) -> str:
+    """Return the text of a credit, to the microsecond; empty for zero."""
+    text = f"{credit:.6f}".rstrip("0").rstrip(".")
+    return "" if text in {"0", "-0"} else text
 
 
 def share_text(share: int) -> str:

@@ -6,6 +6,7 @@ files, the output of ``volcanopy plan`` and bug reports.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from volcanopy.scheduler.model.messages import short
@@ -122,7 +123,8 @@ class SetQueue:
     """Write what a queue and the queues below it hold, are due, keep, borrow and wait for, as Kubernetes resource lists.
 
     ``share`` is the allocated part of the deserved share, of the resource where that is most; empty, as are ``deserved`` and
-    ``borrowed``, where no plugin computes deserved shares.
+    ``borrowed``, where no plugin computes deserved shares. ``credit`` is what the queue was allocated below its deserved share
+    until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.fairshare.credit`).
     """
 
     queue: str
@@ -132,6 +134,8 @@ class SetQueue:
     borrowed: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
     share: str = ""
+    credit: Mapping[str, str] = field(default_factory=dict)
+    credit_time: datetime | None = None
 
     def __str__(self) -> str:
         allocated = ", ".join(f"{name} {text}" for name, text in self.allocated.items()) or "nothing"
@@ -213,11 +217,11 @@ def _entry(effect: Effect) -> dict[str, Any]:
             entry |= {"running": running, "succeeded": succeeded, "failed": failed}
             if condition is not None:
                 entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
-        case SetQueue(queue, allocated, deserved, guaranteed, borrowed, waiting, share):
+        case SetQueue(queue, allocated, deserved, guaranteed, borrowed, waiting, share, credit):
             entry |= {"queue": queue, "allocated": dict(allocated)}
             more = {"deserved": deserved, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
             entry |= {name: dict(amounts) for name, amounts in more.items() if amounts}
-            entry |= {"share": share} if share else {}
+            entry |= ({"share": share} if share else {}) | ({"credit": dict(credit)} if credit else {})
         case Explain(job, gate, message, numbers, nodes, unblocked_by, pods, amounts, blocked_by):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
             entry |= ({"unblockedBy": unblocked_by} if unblocked_by else {}) | ({"pods": dict(pods)} if pods else {})

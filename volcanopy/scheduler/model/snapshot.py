@@ -20,7 +20,7 @@ from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.assigned_devices import AssignedPods
 from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.queue_limits import Submitter
-from volcanopy.scheduler.model.resources import Axis, Columns, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.subgroups import Mark
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, without
@@ -259,6 +259,10 @@ class QueueTable:
     """(5, R, Q): the amounts in each queue's status, in the order of :mod:`.observed_queue_status`."""
     reported_share: Ints
     """(Q,): the share in it, in hundredths; NONE without one."""
+    credit: Floats
+    """(R, Q): the credit in it, in seconds of the whole cluster."""
+    credit_time: Floats
+    """(Q,): when that was computed, in seconds; 0 if it never was."""
 
     def __len__(self) -> int:
         return len(self.names)

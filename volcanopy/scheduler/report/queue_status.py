@@ -5,10 +5,12 @@ All amounts are of a queue together with its descendants. They are computed for 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
 from volcanopy.api import quantity
+from volcanopy.scheduler.fairshare.credit import queue_credit
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask
@@ -37,6 +39,9 @@ class QueueStatuses:
     """Requested by pods without a node, and by waiting jobs whose pods do not exist yet."""
     share: Floats | None
     """(Q,): the largest ratio of allocated to deserved; 1 where something is allocated and nothing deserved."""
+    credit: Floats
+    """(R, Q): the credit at ``now``, in seconds of the whole cluster."""
+    now: datetime
 
     def effects(self) -> list[SetQueue]:
         """Return the changed queue statuses, ordered by name."""
@@ -52,7 +57,9 @@ class QueueStatuses:
             texts = [self._texts(column) for column in amounts[:, :, row]]
             allocated, deserved, guaranteed, borrowed, waiting = texts
             share = observed_queue_status.share_text(int(shares[row]))
-            effects.append(SetQueue(queues.names[row], allocated, deserved, guaranteed, borrowed, waiting, share))
+            credit = self._credits(self.credit[:, row])
+            name = queues.names[row]
+            effects.append(SetQueue(name, allocated, deserved, guaranteed, borrowed, waiting, share, credit, self.now))
         return effects
 
     def _hundredths(self) -> Ints:
@@ -61,6 +68,10 @@ class QueueStatuses:
         used = self.allocated.any(axis=0) | self.deserved.any(axis=0)
         shares = np.minimum(np.rint(self.share * 100), observed_queue_status.MOST).astype(np.int64)
         return np.where(used, shares, observed_queue_status.NO_SHARE)
+
+    def _credits(self, credit: Floats) -> Mapping[str, str]:
+        texts = zip(self.axis.names, map(observed_queue_status.credit_text, credit.tolist()), strict=True)
+        return {name: text for name, text in texts if text}
 
     def _texts(self, amounts: Ints) -> Mapping[str, str]:
         named = zip(self.axis.names, amounts.tolist(), strict=True)
@@ -71,18 +82,20 @@ def queue_statuses(session: Session) -> QueueStatuses:
     """Return the statuses of all queues at the end of a session."""
     queues, ledger, axis = session.snapshot.queues, session.ledger, session.snapshot.axis
     allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session))
+    credit, now = queue_credit(session.snapshot), session.snapshot.now
     shares = session.hooks.queue_shares()
     guaranteed = queues.covering(summable(queues.guarantee.values if shares is None else shares.reserved))
     waiting = queues.rolled_up(summable(_waiting(session)))
     if shares is None:
-        return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None)
+        return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, credit, now)
     deserved = shares.deserved
     counts = deserved > 0
     # A deserved share without a number of pods does not limit the pods: they are not borrowed.
     counts[[dim for dim in range(len(axis)) if dim != axis.index["pods"]]] = True
     borrowed = np.where(counts, np.maximum(allocated - deserved, 0), 0)
     share = allocated_share(allocated, deserved)
-    return QueueStatuses(axis, queues, allocated, deserved, shares.limit, guaranteed, borrowed, waiting, share)
+    limit = shares.limit
+    return QueueStatuses(axis, queues, allocated, deserved, limit, guaranteed, borrowed, waiting, share, credit, now)
 
 
 def allocated_share(allocated: Ints, deserved: Ints) -> Floats:

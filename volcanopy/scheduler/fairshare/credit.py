@@ -1,0 +1,53 @@
+"""Credit of queues: what they were allocated below their deserved share over time, so that it can be paid back.
+
+A share cannot always be met at once: a large pod waits for a whole node while small pods of other queues run. What a queue
+lacked in the meantime is its credit, and what others were allocated above their shares at its expense is their debt, a
+negative credit. Both are in seconds of the whole cluster: a queue that lacks a tenth of all cpus for a minute has a credit of
+6 seconds of cpu. They halve every ``HALF_LIFE``, so that they stay bounded.
+
+Credit is kept in the status of the queue, with its time. Allocated and deserved amounts do not change between two statuses, so
+the current credit follows from the last status alone: nothing is written for the sake of the credit, and a restart loses none.
+
+1. A queue lacks what it is allocated below its deserved share, at most what its jobs wait for.
+2. A queue is in debt for what it is allocated above its share; together at most what its siblings lack. A queue that uses
+   what no sibling needs has no debt.
+"""
+
+import math
+
+import numpy as np
+
+from volcanopy.scheduler.model.resources import Floats
+from volcanopy.scheduler.model.snapshot import Snapshot
+
+HALF_LIFE = 86_400.0
+"""Seconds after which half of a credit is left."""
+
+
+def queue_credit(snapshot: Snapshot) -> Floats:
+    """(R, Q): the credit of each queue with its descendants at the time of the snapshot, in seconds of the whole cluster."""
+    queues = snapshot.queues
+    elapsed = np.where(queues.credit_time > 0, np.maximum(snapshot.now.timestamp() - queues.credit_time, 0.0), 0.0)
+    remaining = np.exp2(-elapsed / HALF_LIFE)
+    current: Floats = queues.credit * remaining + _rates(snapshot) * (1.0 - remaining) * (HALF_LIFE / math.log(2))
+    return current
+
+
+def _rates(snapshot: Snapshot) -> Floats:
+    """(R, Q): the parts of the cluster that queues lack (negative: have at the expense of their siblings)."""
+    queues = snapshot.queues
+    allocated, deserved, _, _, waiting = queues.reported.astype(np.float64)
+    shared = deserved.any(axis=1)[
+        :, None
+    ]  # without any deserved amount of a resource no queue is above or below its share
+    lack = np.where(shared, np.clip(deserved - allocated, 0.0, waiting), 0.0)
+    excess = np.where(shared, np.maximum(allocated - deserved, 0.0), 0.0)
+    siblings = queues.parent  # NONE, the last column, for those without a parent
+    lacking, exceeding = np.zeros((2, len(allocated), len(queues) + 1))
+    for sums, amounts in ((lacking, lack), (exceeding, excess)):
+        np.add.at(sums.T, siblings, amounts.T)
+    paid = np.divide(lacking, exceeding, out=np.zeros_like(lacking), where=exceeding > 0)
+    parts = lack - excess * np.minimum(paid, 1.0)[:, siblings]
+    total = snapshot.total[:, None]
+    rates: Floats = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
+    return rates
