@@ -40,7 +40,7 @@ def count(state: "State", row: int, sign: int) -> None:
     role = int(columns["role"][row])
     if role != NONE:
         state.roles.counts["counts"][status, role] += sign
-    if status == Status.PENDING and shape.best_effort:
+    if status == Status.PENDING and shape.best_effort and not columns["gated"][row]:
         state.jobs.plain["best_effort"][job] += sign
         if role != NONE:
             state.roles.plain["best_effort"][role] += sign
@@ -76,7 +76,7 @@ def count_many(state: "State", rows: Rows) -> None:
     with_role = in_job & (role != NONE)
     np.add.at(state.roles.counts["counts"], (status[with_role], role[with_role]), 1)
     pending = status == Status.PENDING
-    idle_best_effort = pending & best_effort[shape]
+    idle_best_effort = pending & best_effort[shape] & ~columns["gated"][rows]
     np.add.at(state.jobs.plain["best_effort"], job[in_job & idle_best_effort], 1)
     np.add.at(state.roles.plain["best_effort"], role[with_role & idle_best_effort], 1)
     for name, chosen in (("allocated", in_job & HOLDING[status]), ("pending", in_job & pending)):

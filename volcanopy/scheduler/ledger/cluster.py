@@ -274,7 +274,7 @@ class LedgerView:
     job_counts = _Column[Ints]()
     """(statuses, jobs): tasks of each status."""
     job_best_effort = _Column[Ints]()
-    """(jobs,): pending tasks that request nothing."""
+    """(jobs,): pending tasks that request nothing and have no scheduling gate."""
     job_allocated = _Column[Ints]()
     """(R, jobs)."""
     queue_allocated = _Column[Ints]()

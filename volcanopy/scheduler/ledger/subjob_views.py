@@ -98,8 +98,9 @@ class SubJobView:
 
     @property
     def best_effort_pending(self) -> int:
-        """Pending tasks that request nothing."""
+        """Pending tasks that request nothing and have no scheduling gate."""
         pending = self.tasks(Status.PENDING)
+        pending = pending[~self._ledger.snapshot.tasks.gated[pending]]
         return int(self._ledger.snapshot.shapes.best_effort[self._ledger.snapshot.tasks.shape[pending]].sum())
 
     @property

@@ -157,7 +157,7 @@ class RoleView:
 
     @property
     def ready(self) -> int:
-        """Tasks that have a node, have succeeded, or request nothing."""
+        """Tasks that have a node, have succeeded, or request nothing and have no scheduling gate."""
         ledger = self._ledger
         return int(ledger.role_counts[_READY, self.row].sum() + ledger.role_best_effort[self.row])
 
@@ -280,7 +280,7 @@ class JobView:
 
     @property
     def best_effort_pending(self) -> int:
-        """Pending tasks that request nothing."""
+        """Pending tasks that request nothing and have no scheduling gate: they can always follow."""
         return int(self._ledger.job_best_effort[self.row])
 
     @property

@@ -193,7 +193,7 @@ class RoleTable:
     counts: Ints
     """(statuses, K): tasks by status."""
     best_effort: Ints
-    """(K,): the pending tasks that request nothing."""
+    """(K,): the pending tasks that request nothing and have no scheduling gate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ class JobTable:
     counts: Ints
     """(statuses, J): tasks by status."""
     best_effort: Ints
-    """(J,): the pending tasks that request nothing."""
+    """(J,): the pending tasks that request nothing and have no scheduling gate."""
     allocated: Columns
     """The requests of tasks with a node."""
     pending: Columns
