@@ -39,6 +39,10 @@ VIOLATIONS = {
     "layers": ("volcanopy/api/quantity.py", "import volcanopy.scheduler.model.resources\n"),
     "pure": ("volcanopy/jobcontroller/phases.py", "import socket\n"),
     "scheduler": ("volcanopy/scheduler/ledger/ledger.py", "import volcanopy.scheduler.session.session\n"),
+    "invariants": (
+        "volcanopy/scheduler/invariants/gangs.py",
+        "import volcanopy.scheduler.model.subgroups\n",
+    ),
     "plugins": ("volcanopy/scheduler/plugins/drf.py", "import volcanopy.scheduler.plugins.gang\n"),
     "job plugins": ("volcanopy/jobcontroller/plugins/mpi.py", "import volcanopy.jobcontroller.plugins.ssh\n"),
     "embedded API server": ("volcanopy/local/apiserver/server.py", "import volcanopy.kube.client\n"),

@@ -169,13 +169,14 @@ def test_using_the_guarantee_of_others_is_a_violation() -> None:
 
 def test_reclaiming_below_a_guarantee_is_a_violation() -> None:
     moves = (evict("a-0", "reclaim", "c"), evict("a-1", "reclaim", "c"), nominate("c-0", "n1"), nominate("c-1", "n1"))
-    assert wrong(QUEUES, *moves, enforced="capacity:tree capacity:reclaim") == [
+    full = QUEUES.replace("node n1 cpu=6", "node n1 cpu=3")
+    assert wrong(full, *moves, enforced="capacity:tree capacity:reclaim") == [
         "queue p drops below its guarantee: 1 of 2 cpu"
     ]
-    assert wrong(QUEUES, *moves, enforced="capacity:flat capacity:reclaim") == []
-    assert wrong(QUEUES, moves[0], moves[2], enforced="capacity:tree capacity:reclaim") == []
+    assert wrong(full, *moves, enforced="capacity:flat capacity:reclaim") == []
+    assert wrong(full, moves[0], moves[2], enforced="capacity:tree capacity:reclaim") == []
     among_relatives = (evict("a-0", "reclaim", "b"), evict("a-1", "reclaim", "b"), nominate("b-1", "n1"))
-    assert wrong(QUEUES, *among_relatives, enforced="capacity:reclaim capacity:tree") == []
+    assert wrong(full, *among_relatives, enforced="capacity:reclaim capacity:tree") == []
     flat = "node n1 cpu=2\nqueue q guarantee.cpu=2\njob v queue=q min=0: 2 x cpu=1 on=n1\njob a: 1 x cpu=1"
     assert wrong(flat, evict("v-0", "reclaim", "a"), nominate("a-0", "n1"), enforced="proportion:reclaim") == [
         "queue q drops below its guarantee: 1 of 2 cpu"

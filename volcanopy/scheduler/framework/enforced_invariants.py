@@ -35,6 +35,8 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
         if any(entry.name == name and switch not in entry.off for entry in entries)
     }
     for entry in entries:
+        if entry.name == "predicates" and _filters_traits(entry):
+            parts.add("predicates:traits")
         if entry.name == "capacity" and "enabledAllocatable" not in entry.off:
             parts.add("capacity:tree" if entry.hierarchy else "capacity:flat")
         if entry.name == "drf" and entry.hierarchy:
@@ -55,3 +57,9 @@ def _has(tier: tuple[PluginConfig, ...], name: str, hook: str) -> bool:
 
 def _answers(entry: PluginConfig, hook: str) -> bool:
     return getattr(entry.plugin, hook) is not getattr(Plugin, hook) and HOOKS[hook].switch not in entry.off
+
+
+def _filters_traits(entry: PluginConfig) -> bool:
+    """Return whether a predicates plugin filters by both labels and taints."""
+    arguments = entry.arguments.model_dump()
+    return "enablePredicate" not in entry.off and arguments["node_affinity"] and arguments["taint_toleration"]

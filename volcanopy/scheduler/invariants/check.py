@@ -1,7 +1,8 @@
 """Check of plans against all invariants, for property tests, the simulator, the service and the applier.
 
-The check uses the snapshot alone, with plain sums, independent of the ledger. Effects are read one by one and the tables
-as columns, so that the check of a small plan on a large cluster is cheap.
+The check shares no definition with the scheduler: from the objects and columns of the snapshot it counts anew what pods
+request, which members of a gang are there, what a gang needs and what a queue may allocate, in the plainest way. Effects
+are read one by one and the tables as columns, so that the check of a small plan on a large cluster is cheap.
 """
 
 from collections.abc import Iterable
@@ -9,9 +10,11 @@ from collections.abc import Iterable
 from volcanopy.scheduler.invariants import (
     admission,
     claims,
+    evictions,
     gangs,
     holds_and_fences,
     node_capacity,
+    node_rules,
     plan_outcome,
     queues,
     user_limits,
@@ -21,7 +24,9 @@ from volcanopy.scheduler.invariants.topology import topology_crossed
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-ENFORCED = frozenset({"gang", "proportion", "capacity", "conformance", "pdb", "cdp", "priority", "resourcequota"})
+ENFORCED = frozenset(
+    {"gang", "proportion", "capacity", "conformance", "pdb", "cdp", "predicates", "priority", "resourcequota"}
+)
 """Plugins with invariants that are checked here, beside those that are always checked."""
 
 
@@ -41,9 +46,11 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
     made, result = plan_outcome.read(snapshot, plan)
     result += node_capacity.overcommitted(made)
     result += node_capacity.overcommitted_by_nominations(made)
+    if is_enforced("predicates", "traits"):
+        result += node_rules.not_admitted(made)
     if is_enforced("gang", "ready"):
-        result += gangs.split(made)
-    result += gangs.without_preemptor(made, whole=is_enforced("gang", "ready"))
+        result += gangs.split(made, is_enforced)
+    result += evictions.without_preemptor(made, is_enforced)
     result += queues.beyond_limits(made, is_enforced)
     result += user_limits.beyond_limits(made, plan)
     result += holds_and_fences.started_in_held_queue(made, plan)
@@ -53,6 +60,9 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
         result += victims.protected(made, is_enforced)
         result += victims.over_budget(made, is_enforced)
         result += victims.wrongly_preempted(made, is_enforced)
+        if is_enforced("gang", "broken"):
+            result += evictions.broken_in_part(made)
+        result += evictions.needless(made, is_enforced)
     result += admission.over_quota(snapshot, plan, is_enforced)
     result += topology_crossed(snapshot, plan)
     result += claims.broken_claims(snapshot, plan)

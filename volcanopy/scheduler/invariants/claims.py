@@ -7,7 +7,7 @@ import msgspec
 
 from volcanopy.api import core
 from volcanopy.api.builtin import devices
-from volcanopy.scheduler.model import selectors
+from volcanopy.scheduler.invariants.node_rules import selects
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, Plan, VolumeChoice
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -88,4 +88,4 @@ def _given_devices(
 
 def _admits(selector: core.NodeSelector | None, snapshot: Snapshot, name: str) -> bool:
     row = snapshot.nodes.index.get(name)
-    return row is not None and selectors.admits(selector, snapshot.nodes.traits.objects[row])
+    return row is not None and selects(selector, snapshot.nodes.traits.objects[row])

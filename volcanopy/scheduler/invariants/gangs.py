@@ -1,81 +1,106 @@
-"""Invariants of gangs: whole gangs are bound, and evictions have a preemptor that can start."""
+"""Invariants of gangs: what starts is whole.
+
+Minima are read from the pod groups, members and their roles from the pods; nothing is shared with the code that decides.
+Pods that request nothing may start after the others. With the invariant ``gang:members`` they count before they have a
+node only if one admits them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
-from volcanopy.scheduler.invariants.plan_outcome import Moves
-from volcanopy.scheduler.model.resources import Ints, Mask
+from volcanopy.api import core
+from volcanopy.scheduler.invariants import node_rules
+from volcanopy.scheduler.invariants.plan_outcome import PRESENT, IsEnforced, Moves
+from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import READY, Status
+from volcanopy.scheduler.model.task_status import Status
 
-_WITH_PREEMPTOR = ("preempt", "reclaim")
-"""The actions whose evictions have a preemptor."""
-
-
-def action_of(reason: str) -> str:
-    """Return the action of an eviction reason; ``gangpreempt`` counts as ``preempt``."""
-    return reason.removeprefix("gang")
+_ROLE = "volcanopy.io/task-spec"
 
 
-def split(moves: Moves) -> list[str]:
-    """Return the jobs with bound pods that do not reach their minimum, or that of their tasks."""
-    snapshot, jobs, roles = moves.snapshot, moves.snapshot.jobs, moves.snapshot.roles
-    affected = np.unique(snapshot.tasks.job[moves.bound])
-    affected = affected[affected != NONE]
-    if not len(affected):
+def split(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+    """Return the jobs with bound pods that do not reach a minimum: of the job, of a task, or of sub-groups."""
+    jobs = moves.snapshot.jobs
+    result = []
+    for job in np.unique(moves.snapshot.tasks.job[moves.bound]).tolist():
+        if job != NONE:
+            lacking = missing(moves, job, PRESENT[moves.status] | may_follow(moves, job, is_enforced))
+            result += [f"gang {jobs.keys[job]} is split: {text}" for text in lacking]
+    return result
+
+
+def missing(moves: Moves, job: int, counted: Mask) -> list[str]:
+    """Return the minima that the counted (T,) pods of a job do not reach."""
+    group = moves.snapshot.jobs.groups[job]
+    if group is None:
         return []
-    ready, idle = READY[moves.status], _idle(moves)
-    there, may_follow = _count(snapshot.tasks.job, ready, len(jobs)), _count(snapshot.tasks.job, idle, len(jobs))
-    of_role = _count(snapshot.tasks.role, ready | idle, len(roles.names))
-    minimum = jobs.min_available[affected]
-    result = [
-        f"gang {jobs.keys[job]} is split: {there[job]}/{jobs.min_available[job]} required pods have a node"
-        for job in affected[there[affected] + may_follow[affected] < minimum].tolist()
+    pods = [moves.snapshot.tasks.pods[row] for row in moves.snapshot.members(job).tolist() if counted[row]]
+    return [*_of_job(group, pods), *_of_roles(group, pods), *_of_sub_groups(group, pods)]
+
+
+def may_follow(moves: Moves, job: int, is_enforced: IsEnforced) -> Mask:
+    """(T,): the pending pods of a job without requests and scheduling gates."""
+    tasks = moves.snapshot.tasks
+    rows = moves.snapshot.members(job)
+    rows = rows[(moves.status[rows] == Status.PENDING) & ~tasks.gated[rows]]
+    requests = moves.requests(rows)
+    requests[moves.snapshot.axis.index["pods"]] = 0
+    rows = rows[~requests.any(axis=0)]
+    result: Mask = np.zeros(len(tasks), dtype=np.bool_)
+    for row in rows.tolist():
+        result[row] = not is_enforced("gang", "members") or _could_run(moves, tasks.pods[row], is_enforced)
+    return result
+
+
+def _could_run(moves: Moves, pod: core.Pod, is_enforced: IsEnforced) -> bool:
+    """Return whether a node has a place for one more pod, and admits this one where predicates are enforced."""
+    nodes, filtered = moves.snapshot.nodes, is_enforced("predicates", "traits")
+    places = nodes.allocatable.values[moves.snapshot.axis.index["pods"]] > 0
+    objects = nodes.traits.objects
+    return any(not filtered or node_rules.admits(objects[row], pod) for row in np.flatnonzero(places).tolist())
+
+
+def _of_job(group: core.PodGroup, pods: list[core.Pod]) -> list[str]:
+    needed = group.spec.min_member
+    return [f"{len(pods)}/{needed} required pods have a node"] if len(pods) < needed else []
+
+
+def _of_roles(group: core.PodGroup, pods: list[core.Pod]) -> list[str]:
+    """Return the tasks below their minimum; these do not apply if they exceed the minimum of the job in sum."""
+    minima = {name: needed for name, needed in group.spec.min_task_member.items() if needed > 0}
+    if not minima or sum(minima.values()) > group.spec.min_member:
+        return []
+    counts = Counter(pod.metadata.annotations.get(_ROLE) or pod.metadata.labels.get(_ROLE, "") for pod in pods)
+    return [
+        f"{counts[name]}/{needed} required pods of task {name} have a node"
+        for name, needed in minima.items()
+        if counts[name] < needed
     ]
-    short = np.flatnonzero((of_role < roles.minimum) & np.isin(roles.job, affected))
-    for role in short.tolist():
-        job = int(roles.job[role])
-        if jobs.min_available[job] >= sum(int(roles.minimum[other]) for other in jobs.roles[job]):
-            result.append(
-                f"gang {jobs.keys[job]} is split: {of_role[role]}/{roles.minimum[role]} required pods of task"
-                f" {roles.names[role]} have a node"
-            )  # task minimums do not apply if they exceed minAvailable in sum
+
+
+def _of_sub_groups(group: core.PodGroup, pods: list[core.Pod]) -> list[str]:
+    """Return the sub-group policies with too few sub-groups of their size."""
+    policies = group.spec.sub_group_policy
+    sizes = Counter(key for pod in pods if (key := _sub_group_of(policies, pod.metadata.labels)) is not None)
+    result = []
+    for number, policy in enumerate(policies):
+        size = 1 if policy.sub_group_size is None else policy.sub_group_size
+        whole = sum(1 for (owner, _), count in sizes.items() if owner == number and count >= size)
+        if whole < (policy.min_sub_groups or 0):
+            result.append(f"{whole}/{policy.min_sub_groups} required sub-groups of {policy.name} have nodes")
     return result
 
 
-def without_preemptor(moves: Moves, whole: bool) -> list[str]:
-    """Return the evictions whose preemptor gets no node, or, with ``whole``, does not reach its minimum."""
-    snapshot, jobs = moves.snapshot, moves.snapshot.jobs
-    result, preemptors = [], dict[str, str]()
-    for evict in moves.evictions:
-        if evict.preemptor:
-            preemptors.setdefault(evict.preemptor, evict.pod)
-        elif action_of(evict.reason) in _WITH_PREEMPTOR:
-            result.append(f"pod {evict.pod} is evicted without a preemptor")
-    if not preemptors:
-        return result
-    placed = {str(jobs.keys[job]): job for job in np.unique(snapshot.tasks.job[moves.placed]).tolist() if job != NONE}
-    enough = READY[moves.status] | moves.waits | _idle(moves)
-    counts = _count(snapshot.tasks.job, enough, len(jobs))
-    for preemptor, pod in sorted(preemptors.items()):
-        job = placed.get(preemptor)
-        if job is None:
-            result.append(f"pod {pod} is evicted for {preemptor}, which gets no node")
-        elif whole and counts[job] < jobs.min_available[job]:
-            result.append(
-                f"pod {pod} is evicted for {preemptor}, which cannot start: {counts[job]}/{jobs.min_available[job]}"
-                " required pods have a node"
-            )
-    return result
-
-
-def _idle(moves: Moves) -> Mask:
-    """The pending tasks that request nothing: they count for their gang before they have a node."""
-    tasks, shapes = moves.snapshot.tasks, moves.snapshot.shapes
-    idle: Mask = (moves.status == Status.PENDING) & shapes.best_effort[tasks.shape]
-    return idle
-
-
-def _count(owners: np.ndarray[tuple[int], np.dtype[np.int32]], counted: Mask, size: int) -> Ints:
-    """(size,): how many of the counted tasks each owner has."""
-    rows = owners[counted]
-    return np.bincount(rows[rows != NONE], minlength=size).astype(np.int64)
+def _sub_group_of(
+    policies: tuple[core.SubGroupPolicy, ...], labels: Mapping[str, str]
+) -> tuple[int, tuple[str, ...]] | None:
+    """Return the policy that a pod belongs to, the first that matches its labels, and the values of its label keys."""
+    for number, policy in enumerate(policies):
+        if policy.label_selector is not None and not node_rules.matches(policy.label_selector, labels):
+            continue
+        values = tuple(labels.get(key, "") for key in policy.match_label_keys)
+        if values and all(values):
+            return number, values
+    return None

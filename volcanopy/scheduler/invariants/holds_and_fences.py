@@ -1,7 +1,6 @@
 """Invariants of stop policies and priority offsets: no starts in held queues, no reclaim by jobs of lower priority."""
 
-from volcanopy.scheduler.invariants.gangs import action_of
-from volcanopy.scheduler.invariants.plan_outcome import Moves
+from volcanopy.scheduler.invariants.plan_outcome import Moves, action_of
 from volcanopy.scheduler.model.plan import Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
@@ -10,8 +9,6 @@ def started_in_held_queue(moves: Moves, plan: Plan) -> list[str]:
     """Return admissions and placements in held queues, and drain evictions in queues that are not drained."""
     snapshot, result = moves.snapshot, list[str]()
     tasks, jobs = snapshot.tasks, snapshot.jobs
-    if snapshot.queues.terms.stops is None and all(evict.reason != "drain" for evict in moves.evictions):
-        return result
     stopped = {
         row: by for row in range(len(snapshot.queues)) if (by := _stopped_by(snapshot, row, ("Hold", "HoldAndDrain")))
     }
@@ -34,7 +31,8 @@ def started_in_held_queue(moves: Moves, plan: Plan) -> list[str]:
 def reclaimed_by_lower_priority(moves: Moves) -> list[str]:
     """Return the pods that are reclaimed for a job of lower effective priority across their queues."""
     snapshot, result = moves.snapshot, list[str]()
-    if snapshot.queues.terms.offsets is None:
+    specs = [queue.spec for queue in snapshot.queues.objects if queue is not None]
+    if not any(spec.priority_offset or not spec.priority_fence for spec in specs):
         return result
     tasks, jobs = snapshot.tasks, snapshot.jobs
     rows = {str(jobs.keys[job]): job for job in {int(tasks.job[row]) for row in moves.placed.tolist()} if job != NONE}

@@ -3,10 +3,10 @@
 import numpy as np
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.invariants.plan_outcome import Moves
+from volcanopy.scheduler.invariants.plan_outcome import ON_NODE, Moves
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import ON_NODE, Status
+from volcanopy.scheduler.model.task_status import Status
 
 
 def overcommitted(moves: Moves) -> list[str]:

@@ -1,7 +1,7 @@
 """Outcome of a plan: its moves as rows of the snapshot, and the columns of tasks after all effects.
 
-Invariants use this and the tables of the snapshot alone, nothing of the ledger. Effects are read one by one, tables as
-columns.
+Invariants use this and the tables of the snapshot alone, nothing of the code that decides: they define anew what a request
+is, which pods are there, and what a minimum is. Effects are read one by one, tables as columns.
 """
 
 from collections import Counter
@@ -11,10 +11,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.scheduler.invariants.requests import ShapeRequests
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.model.task_status import EVICTABLE, Status
+from volcanopy.scheduler.model.task_status import Status
+
+
+def _mask(*statuses: Status) -> Mask:
+    mask = np.zeros(len(Status), dtype=np.bool_)
+    mask[list(statuses)] = True
+    return mask
+
+
+STARTED = _mask(Status.BINDING, Status.BOUND, Status.RUNNING)
+"""Runs, or is about to: has a node and does not terminate."""
+PRESENT = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
+"""Counts for the minimum of its gang."""
+ON_NODE = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)
+"""Uses resources of its node now."""
+_EVICTABLE = _mask(Status.BOUND, Status.RUNNING)
+WITH_PREEMPTOR = ("preempt", "reclaim")
+"""The actions whose evictions have a preemptor."""
+
+
+def action_of(reason: str) -> str:
+    """Return the action of an eviction reason; ``gangpreempt`` counts as ``preempt``."""
+    return reason.removeprefix("gang")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +59,7 @@ class Moves:
     """(T,): the node of a task, or the one that it is nominated to."""
     waits: Mask
     """(T,): the pending tasks that are nominated, by this plan or since an earlier one."""
+    shape_requests: ShapeRequests
 
     @property
     def placed(self) -> Rows:
@@ -48,11 +72,14 @@ class Moves:
 
     def requests(self, rows: Rows) -> Ints:
         """(R, k): the requests of tasks."""
-        return self.snapshot.shapes.request.values[:, self.snapshot.tasks.shape[rows]]
+        shapes = self.snapshot.tasks.shape[rows]
+        requests: Ints = self.shape_requests.of(shapes)[:, shapes]
+        return requests
 
     def sums(self, rows: Rows, groups: Rows, count: int) -> Ints:
         """(R, count): the summed requests of the tasks of each group; ``groups`` is the group of each row."""
-        shapes, requests = self.snapshot.tasks.shape[rows], self.snapshot.shapes.request.values
+        shapes = self.snapshot.tasks.shape[rows]
+        requests = self.shape_requests.of(shapes)
         if count * requests.shape[1] < len(rows):  # few equivalence classes: count tasks by class
             counts = np.bincount(groups * requests.shape[1] + shapes, minlength=count * requests.shape[1])
             return requests @ counts.reshape(count, -1).T.astype(np.int64)
@@ -83,7 +110,7 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
     victims: dict[int, Evict] = {}
     for evict in plan.of(Evict):
         row = snapshot.task_row(evict.pod)
-        if row is None or not EVICTABLE[status[row]]:
+        if row is None or not _EVICTABLE[status[row]]:
             result.append(f"pod {evict.pod} is evicted but does not run")
             continue
         if not tasks.preemptable[row]:
@@ -98,7 +125,8 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
     node[bound] = list(binds.values())
     status[bound] = Status.BINDING
     status[evicted] = Status.RELEASING
-    return Moves(snapshot, bound, evicted, tuple(victims.values()), nominated, status, node, waits), result
+    requests = ShapeRequests(snapshot)
+    return Moves(snapshot, bound, evicted, tuple(victims.values()), nominated, status, node, waits, requests), result
 
 
 def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], list[str]]:

@@ -6,12 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.invariants.gangs import action_of
-from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves
-from volcanopy.scheduler.model.queue_shares import Bounds, bounds
+from volcanopy.scheduler.invariants.plan_outcome import STARTED, IsEnforced, Moves, action_of
+from volcanopy.scheduler.invariants.queue_bounds import Bounds, bounds
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
-from volcanopy.scheduler.model.task_status import HOLDING
 
 
 def beyond_limits(moves: Moves, is_enforced: IsEnforced) -> list[str]:
@@ -24,7 +22,7 @@ def beyond_limits(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     if not len(moves.placed):
         return result
     added = _by_queue(moves, moves.placed)
-    held = _by_queue(moves, np.flatnonzero(HOLDING[moves.status] | moves.waits))
+    held = _by_queue(moves, np.flatnonzero(STARTED[moves.status] | moves.waits))
     for model in _models(moves, is_enforced, ("flat", "tree")):
         result += _beyond(moves, added, held, model)
     return list(dict.fromkeys(result))
@@ -39,17 +37,22 @@ class _Model(NamedTuple):
 
 def _models(moves: Moves, is_enforced: IsEnforced, parts: Iterable[str]) -> list[_Model]:
     """The models of the plugins that enforce one of these parts."""
-    queues, total, parts = moves.snapshot.queues, moves.snapshot.total, tuple(parts)
+    snapshot, queues, parts = moves.snapshot, moves.snapshot.queues, tuple(parts)
     result = []
     if any(is_enforced("proportion", part) for part in parts):
-        result.append(_Model(queues.nested, bounds(total, queues, by_weight=True, in_tree=queues.nested)))
+        result.append(_Model(queues.nested, bounds(snapshot, by_weight=True, in_tree=queues.nested)))
     if any(is_enforced("capacity", part) for part in parts):
         shapes = [shape for shape in ("flat", "tree") if is_enforced("capacity", shape)]
         in_trees = [shape == "tree" for shape in shapes or ["flat"]]
-        result += [_Model(in_tree, bounds(total, queues, by_weight=False, in_tree=in_tree)) for in_tree in in_trees]
-    if any(is_enforced("drf", part) for part in parts) and queues.terms.lending is not None:
-        result.append(_Model(True, bounds(total, queues, by_weight=True, in_tree=True, alone=True)))
+        result += [_Model(in_tree, bounds(snapshot, by_weight=False, in_tree=in_tree)) for in_tree in in_trees]
+    if any(is_enforced("drf", part) for part in parts) and _any_lending(queues):
+        result.append(_Model(True, bounds(snapshot, by_weight=True, in_tree=True, alone=True)))
     return result
+
+
+def _any_lending(queues: QueueTable) -> bool:
+    specs = [queue.spec for queue in queues.objects if queue is not None]
+    return any(spec.borrowing_limit or spec.lending_limit for spec in specs)
 
 
 def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> list[str]:
@@ -107,7 +110,7 @@ def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
     left = moves.status.copy()
     others = np.setdiff1d(moves.evicted, reclaimed)
     left[others] = moves.snapshot.tasks.status[others]  # evictions for the own queue are not losses
-    held = _by_queue(moves, np.flatnonzero(HOLDING[left] | moves.waits))
+    held = _by_queue(moves, np.flatnonzero(STARTED[left] | moves.waits))
     if model.in_tree:
         lost, held = _lost_to_outsiders(moves, reclaimed), _rolled_up(queues, held)
     short = (lost > 0) & (held < least)

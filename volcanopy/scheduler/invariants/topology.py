@@ -6,10 +6,9 @@ It follows the parents of nodes one by one and shares only the table with the sc
 from collections.abc import Iterable, Iterator
 
 from volcanopy.api import core
+from volcanopy.scheduler.invariants.plan_outcome import STARTED
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.model.task_status import HOLDING
-from volcanopy.scheduler.model.topology import HyperNodeTable, bound
 
 
 def topology_crossed(snapshot: Snapshot, plan: Plan) -> list[str]:
@@ -30,7 +29,7 @@ def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], evicted: set[in
     tasks, spec = snapshot.tasks, snapshot.jobs.groups[job].spec
     where = dict(binds)
     for task in snapshot.members(job).tolist():
-        if HOLDING[tasks.status[task]] and task not in evicted and task not in where:
+        if STARTED[tasks.status[task]] and task not in evicted and task not in where:
             where[task] = int(tasks.node[task])
     key = str(snapshot.jobs.keys[job])
     yield from _of_group(snapshot, key, spec.network_topology, [where[task] for task in sorted(where)])
@@ -45,26 +44,34 @@ def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], evicted: set[in
 def _of_group(
     snapshot: Snapshot, name: str, topology: core.NetworkTopology | None, nodes: Iterable[int]
 ) -> Iterator[str]:
-    table = snapshot.hypernodes
-    tier = bound(topology, table)
-    if topology is None or tier is None or topology.mode == "soft":
+    tier = _highest_tier(snapshot, topology)
+    if tier is None:
         return
-    spans = _tier_of(table, {int(table.of_node[node]) for node in nodes if node != NONE})
+    spans = _tier_of(snapshot, {int(snapshot.hypernodes.of_node[node]) for node in nodes if node != NONE})
     if spans is not None and spans > tier:
         yield f"{name} spans network tier {spans}, highestTierAllowed is {tier}"
 
 
-def _tier_of(table: HyperNodeTable, rows: set[int]) -> int | None:
+def _highest_tier(snapshot: Snapshot, topology: core.NetworkTopology | None) -> int | None:
+    """The tier that pods may span, by number or name; None where that is not limited."""
+    if topology is None or topology.mode == "soft":
+        return None
+    if topology.highest_tier_allowed is None:
+        return snapshot.hypernodes.tier_numbers.get(topology.highest_tier_name)
+    return topology.highest_tier_allowed
+
+
+def _tier_of(snapshot: Snapshot, rows: set[int]) -> int | None:
     """The tier of the lowest hypernode that contains all of these; None of none."""
     if not rows:
         return None
-    lines = [_line(table, row) for row in sorted(rows)]
+    lines = [_line(snapshot, row) for row in sorted(rows)]
     shared = set(lines[0]).intersection(*lines[1:])
-    return int(table.tiers[next(row for row in lines[0] if row in shared)])
+    return int(snapshot.hypernodes.tiers[next(row for row in lines[0] if row in shared)])
 
 
-def _line(table: HyperNodeTable, row: int) -> list[int]:
-    line = [row]
-    while table.parent[line[-1]] != NONE:
-        line.append(int(table.parent[line[-1]]))
+def _line(snapshot: Snapshot, row: int) -> list[int]:
+    line, parent = [row], snapshot.hypernodes.parent
+    while parent[line[-1]] != NONE:
+        line.append(int(parent[line[-1]]))
     return line

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.invariants.plan_outcome import Moves
+from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves
 from volcanopy.scheduler.model.plan import Plan, SetPodGroup
-from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, JobTable, Snapshot
-from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
+from volcanopy.scheduler.model.task_status import Status
 
 _ADMITTED = ("Inqueue", "Running", "Unknown")
+_SCHEDULED = np.isin(
+    np.arange(len(Status)), (Status.BOUND, Status.RUNNING, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
+)
 
 
 def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
@@ -31,7 +33,7 @@ def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
         return []
     counted = _counted(snapshot)
     counted[new] = True
-    rows = np.flatnonzero((HOLDING[moves.status] | moves.waits) & (snapshot.tasks.job != NONE))
+    rows = np.flatnonzero((STARTED[moves.status] | moves.waits) & (snapshot.tasks.job != NONE))
     held = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
     rows = moves.placed[snapshot.tasks.job[moves.placed] != NONE]
     added = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
@@ -71,7 +73,7 @@ def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
     """Return the jobs that the plan admits: not admitted before, nothing allocated, and not running."""
     jobs = snapshot.jobs
     phases = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}
-    scheduled = jobs.counts[np.flatnonzero(SCHEDULED)].sum(axis=0) + jobs.counts[Status.RELEASING]
+    scheduled = _count(snapshot, _SCHEDULED)
     runs = (scheduled >= jobs.min_available) & (scheduled > 0)
     fresh = np.flatnonzero(~_counted(snapshot) & ~runs)
     keys = jobs.keys[fresh].tolist()
@@ -85,8 +87,14 @@ def _counted(snapshot: Snapshot) -> Mask:
     jobs = snapshot.jobs
     grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
     admitted = np.logical_or.reduce([jobs.phase == phase for phase in _ADMITTED])
-    counted: Mask = grouped & (admitted | (jobs.counts[HOLDING].sum(axis=0) > 0))
+    counted: Mask = grouped & (admitted | (_count(snapshot, STARTED) > 0))
     return counted
+
+
+def _count(snapshot: Snapshot, statuses: Mask) -> Ints:
+    """(J,): the tasks of each job that have one of these statuses."""
+    jobs = snapshot.tasks.job[statuses[snapshot.tasks.status]]
+    return np.bincount(jobs[jobs != NONE], minlength=len(snapshot.jobs)).astype(np.int64)
 
 
 def _below(snapshot: Snapshot, row: int) -> Mask:
@@ -109,8 +117,8 @@ def _subjects(
     if not spec.limits:
         return
     concerned = set(jobs.submitter[touched].tolist())
-    of_user = [_of_user(spec, submitter) for submitter in jobs.submitters]
-    of_group = [_of_group(spec, submitter) for submitter in jobs.submitters]
+    of_user = [_of_user(spec, submitter.user) for submitter in jobs.submitters]
+    of_group = [_of_group(spec, submitter.groups) for submitter in jobs.submitters]
     yielded: set[tuple[str, str]] = set()
     for number in sorted(concerned):
         user, entry = jobs.submitters[number].user, of_user[number]
@@ -127,15 +135,15 @@ def _mask(jobs: JobTable, inside: Mask, who: list[bool]) -> Mask:
     return inside & np.array(who, dtype=np.bool_)[jobs.submitter]
 
 
-def _of_user(spec: core.QueueSpec, submitter: Submitter) -> core.QueueLimit | None:
-    named = (entry for entry in spec.limits if submitter.user and submitter.user in entry.users)
+def _of_user(spec: core.QueueSpec, user: str) -> core.QueueLimit | None:
+    named = (entry for entry in spec.limits if user and user in entry.users)
     others = (entry for entry in spec.limits if "*" in entry.users)
     return next(named, None) or next(others, None)
 
 
-def _of_group(spec: core.QueueSpec, submitter: Submitter) -> tuple[str, core.QueueLimit | None]:
+def _of_group(spec: core.QueueSpec, groups: frozenset[str]) -> tuple[str, core.QueueLimit | None]:
     for entry in spec.limits:
         for name in entry.groups:
-            if name in submitter.groups:
+            if name in groups:
                 return name, entry
     return "", None

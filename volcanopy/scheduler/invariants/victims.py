@@ -3,10 +3,9 @@
 from datetime import timedelta
 
 from volcanopy.api import core
-from volcanopy.scheduler.invariants.gangs import action_of
-from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves
-from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.selectors import matches
+from volcanopy.api.model import parse_duration
+from volcanopy.scheduler.invariants.node_rules import matches
+from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves, action_of
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
@@ -98,4 +97,8 @@ def _is_hot(moves: Moves, row: int, pod: core.Pod) -> bool:
 
 
 def _duration(text: str | None) -> timedelta | None:
-    return pod_fields.duration(text) if text else None
+    try:
+        duration = parse_duration(text)
+    except ValueError:
+        return None
+    return duration if isinstance(duration, timedelta) and duration > timedelta(0) else None
