@@ -59,8 +59,8 @@ def test_a_job_within_the_deserved_share_is_admitted_before_reclaim() -> None:
     assert len(made.of(Evict)) == 2
 
 
-def test_without_evicting_actions_a_full_cluster_admits_no_job() -> None:
-    text = "node n1 cpu=4\nqueue q1\nqueue q2\njob a min=0 queue=q1: 4 x cpu=1 on=n1\njob b min=2 queue=q2 phase=Pending minres.cpu=2"
+def test_without_evicting_actions_a_full_cluster_admits_no_job_above_its_share() -> None:
+    text = "node n1 cpu=4\nqueue q1\nqueue q2\njob a min=0 queue=q1: 4 x cpu=1 on=n1\njob b min=3 queue=q2 phase=Pending minres.cpu=3"
     made = decide(text, "gang, proportion, overcommit | predicates", "enqueue, allocate")
     assert {effect.pod_group: effect.phase for effect in made.of(SetPodGroup)}["default/b"] == "Pending"
 

@@ -1,7 +1,11 @@
 """enqueue: admit waiting jobs, so that their pods are created.
 
-A rejection for lack of free resources only (``Vote.yields``) is not final: preempt and reclaim consider admitted jobs only,
-so a job is admitted all the same if evictions could free its minimal resources.
+1. Take the first queue: by its share, with what admitted jobs still lack counted as allocated.
+2. Admit its first job, unless a plugin or a limit rejects it; then compare the queues again.
+
+A rejection for lack of free resources only (``Vote.yields``) is not final. A job is admitted all the same if it has a
+reservation, if its queue stays within its deserved share, or if ``preempt`` could free its minimal resources: others that were
+admitted before do not keep it out.
 """
 
 import heapq
@@ -13,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.fairshare.queue_demand import outstanding
-from volcanopy.scheduler.framework.plugin import Rejection
+from volcanopy.scheduler.fairshare.queue_demand import lacking, outstanding
+from volcanopy.scheduler.framework.plugin import Rejection, Vote
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
@@ -37,31 +41,35 @@ class Enqueue:
         for row, jobs in waiting.items():
             heapq.heapify(jobs)
             queue = session.cluster.queue(row)
-            queues.append((session.queue_key(queue), queue))
+            queues.append((session.admission_key(queue), queue))
         heapq.heapify(queues)
-        free_by_eviction = _FreeByEviction(session)
+        precedence = _Precedence(session)
         while queues:
             _, queue = heapq.heappop(queues)
+            key = session.admission_key(queue)
+            if queues and key > queues[0][0]:
+                heapq.heappush(queues, (key, queue))  # jobs admitted to other queues of the tree changed its key
+                continue
             jobs = waiting[queue.row]
             _, job = heapq.heappop(jobs)
-            blocks = not _admit(session, job, free_by_eviction) and not session.has_submitter_limit(job)
+            blocks = not _admit(session, job, precedence) and not session.has_submitter_limit(job)
             if blocks and queue.in_turn and queue.is_open:
                 reason = blocked_by_head(queue.name, job.key)
                 for _, other in sorted(jobs, key=operator.itemgetter(0)):
                     session.reject(other, Rejection(Gate.QUEUE, reason))
                 continue
             if jobs:
-                heapq.heappush(queues, (session.queue_key(queue), queue))
+                heapq.heappush(queues, (session.admission_key(queue), queue))
 
 
-def _admit(session: Session, job: JobView, free_by_eviction: "_FreeByEviction") -> bool:
+def _admit(session: Session, job: JobView, precedence: "_Precedence") -> bool:
     if not job.queue.is_open:
         session.reject(job, Rejection(Gate.QUEUE, closed(job.queue.name)))
         return False
     minimum = job.min_resources
     if minimum is not None:
         vote = session.hooks.job_enqueueable(job)
-        if vote.value < 0 and not (vote.yields and free_by_eviction.suffices(job, minimum)):
+        if vote.value < 0 and not (vote.yields and precedence.of(job, minimum, vote)):
             session.reject(job, Rejection(vote.gate, vote.reason))
             return False
     rejection = None if session.limits is None else session.limits.rejects_admission(job)
@@ -72,28 +80,31 @@ def _admit(session: Session, job: JobView, free_by_eviction: "_FreeByEviction") 
     return True
 
 
-class _FreeByEviction:
-    """Whether evictions could free the minimal resources of jobs; amounts common to several jobs are computed once."""
+class _Precedence:
+    """Which jobs are admitted although resources are insufficient; amounts common to several jobs are computed once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._lower: dict[tuple[int, int], Resources] = {}
 
-    def suffices(self, job: JobView, minimum: Resources) -> bool:
-        """Return whether the job has a reservation, or could reclaim from other queues or preempt in its own."""
+    def of(self, job: JobView, minimum: Resources, vote: Vote) -> bool:
+        """Return whether the job has a reservation, is within the share of its queue, or could preempt in it."""
         session, actions, queue = self._session, self._session.config.actions, job.queue
         if session.hooks.reservation(job) is not None:
             return True
-        requested = queue.inqueue + Resources(minimum.axis, self._outstanding[:, queue.row]) + minimum
-        reclaims = "reclaim" in actions or "gangreclaim" in actions
-        if reclaims and session.hooks.within_deserved(queue, queue.allocated + requested):
+        requested = queue.inqueue + Resources(minimum.axis, self._lacking[:, queue.row]) + minimum
+        if session.hooks.within_deserved(queue, queue.allocated + requested):
             return True
-        preempts = "preempt" in actions or "gangpreempt" in actions
-        return preempts and requested.fits_in(self._lower_priority_allocated(job) + self._idle)
+        if "preempt" not in actions and "gangpreempt" not in actions:
+            return False
+        lower = self._lower_priority_allocated(job)
+        return requested.fits_in(lower + self._idle if vote.gate == Gate.OVERCOMMIT else lower)
 
     @cached_property
-    def _outstanding(self) -> Ints:
-        return outstanding(self._session.cluster)
+    def _lacking(self) -> Ints:
+        """(R, Q): what admitted jobs lack; where pods can be reclaimed, without those for which that was tried in vain."""
+        actions, cluster = self._session.config.actions, self._session.cluster
+        return outstanding(cluster) if {"reclaim", "gangreclaim"} & set(actions) else lacking(cluster)
 
     @cached_property
     def _idle(self) -> Resources:

@@ -26,30 +26,41 @@ def reserved_for_admitted(cluster: Cluster) -> Ints:
 
     Requests of gated pods are not included.
     """
+    jobs = cluster.snapshot.jobs
+    minimum, allocated = jobs.min_resources.values, jobs.allocated.values
+    elastic = np.where(jobs.has_min_resources, np.maximum(allocated - minimum, 0), allocated)
+    return lacking(cluster) - by_queue(cluster, elastic, cluster.job_rows())
+
+
+def lacking(cluster: Cluster) -> Ints:
+    """(R, Q): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
+    return by_queue(cluster, lacking_of_jobs(cluster), cluster.job_rows())
+
+
+def lacking_of_jobs(cluster: Cluster) -> Ints:
+    """(R, J): as :func:`lacking`, of each job."""
     snapshot = cluster.snapshot
     jobs = snapshot.jobs
-    minimum, allocated = jobs.min_resources.values, jobs.allocated.values
     running = jobs.counts[HOLDING].sum(axis=0)
     admitted = (jobs.phase == "Inqueue") | ((jobs.phase == "Running") & (running >= jobs.min_available))
-    rest = np.where(
-        admitted & jobs.has_min_resources, np.maximum(np.maximum(minimum - allocated, 0) - snapshot.gated, 0), 0
-    )
-    elastic = np.where(jobs.has_min_resources, np.maximum(allocated - minimum, 0), allocated)
-    return _by_queue(cluster, rest - elastic, cluster.job_rows())
+    admitted &= jobs.has_min_resources & ~snapshot.too_large
+    rest = np.maximum(np.maximum(jobs.min_resources.values - jobs.allocated.values, 0) - snapshot.gated, 0)
+    return np.where(admitted, rest, 0)
 
 
 def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
     """(R, Q): the minimal resources of jobs that are not admitted yet, less the requests of their pods.
 
-    Jobs that an (R, Q) limit never admits, and jobs of closed or held queues, are left out.
+    Left out are jobs that an (R, Q) limit never admits, jobs too large for the cluster, and jobs of closed or held queues.
     """
     jobs, queues = cluster.snapshot.jobs, cluster.snapshot.queues
     rows = cluster.job_rows()
     admits = queues.is_open & ~held_queues(queues)
-    waiting = rows[(jobs.phase[rows] == "Pending") & admits[jobs.queue[rows]]]
+    waits = (jobs.phase[rows] == "Pending") & admits[jobs.queue[rows]]
+    waiting = rows[waits & ~cluster.snapshot.too_large[rows]]
     waiting = waiting[(jobs.min_resources.values[:, waiting] <= limit[:, jobs.queue[waiting]]).all(axis=0)]
     requested = jobs.allocated.values + jobs.pending.values
-    return _by_queue(cluster, np.maximum(jobs.min_resources.values - requested, 0), waiting)
+    return by_queue(cluster, np.maximum(jobs.min_resources.values - requested, 0), waiting)
 
 
 def outstanding(cluster: Cluster) -> Ints:
@@ -61,10 +72,11 @@ def outstanding(cluster: Cluster) -> Ints:
     rows = cluster.job_rows()
     rows = rows[~held_queues(snapshot.queues)[jobs.queue[rows]]]
     rows = rows[(jobs.phase[rows] == "Inqueue") & (nominated[rows] | ~jobs.unschedulable[rows])]
-    return _by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
+    return by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
 
 
-def _by_queue(cluster: Cluster, amounts: Ints, rows: Ints) -> Ints:
+def by_queue(cluster: Cluster, amounts: Ints, rows: Ints) -> Ints:
+    """(R, Q): the sums of (R, J) amounts of these jobs by queue."""
     sums = np.zeros((len(cluster.axis), len(cluster.snapshot.queues)), dtype=np.int64)
     np.add.at(sums.T, cluster.snapshot.jobs.queue[rows], amounts.T[rows])
     return sums

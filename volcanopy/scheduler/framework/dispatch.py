@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect
+from volcanopy.scheduler.framework.combine import RULES, Tiers, intersect, lexicographic
 from volcanopy.scheduler.framework.plugin import (
     HOOKS,
     GangPreemptor,
@@ -48,6 +48,7 @@ class Hooks:
     job_starving: Callable[[JobView], bool]
     job_condition: Callable[[JobView], GroupCondition | None]
     overused: Callable[[QueueView], Rejection | None]
+    within_share: Callable[[QueueView, TaskView, int], Rejection | None]
     allocatable: Callable[[QueueView, TaskView, int], Rejection | None]
     preemptive: Callable[[QueueView, Sequence[TaskView]], bool]
     within_deserved: Callable[[QueueView, Resources], bool]
@@ -73,6 +74,7 @@ class Hooks:
         self.preemptable = intersect(_answering(installed, "preemptable"), self.preemptable_at_all)
         self.reclaimable = intersect(_answering(installed, "reclaimable"), self.reclaimable_at_all)
         self.unified_evictable = intersect(_answering(installed, "unified_evictable"), self.unified_evictable_at_all)
+        self.admission_order: Callable[[QueueView], tuple[Any, ...]] = lexicographic(_admission_orders(installed))
         self._pipelined = tuple(method for tier in _answering(installed, "job_pipelined") for method in tier)
         self._of_nodes = tuple(
             plugin
@@ -123,6 +125,14 @@ class Hooks:
             known = max((plugin.scope(task) for plugin in self._of_nodes), default=Scope.STATIC)
             self._scopes[key] = known
         return known
+
+
+def _admission_orders(installed: Installed) -> Tiers:
+    switch = HOOKS["queue_order"].switch
+    return tuple(
+        tuple(plugin.admission_order for plugin, off in tier if overrides(plugin, "queue_order") and switch not in off)
+        for tier in installed
+    )
 
 
 def _answering(installed: Installed, name: str) -> Tiers:

@@ -176,6 +176,13 @@ class Plugin(Generic[A]):
         """Return which results of predicate and node_order for the task a placement changes."""
         return Scope.NODE
 
+    def admission_order(self, queue: QueueView) -> Key:
+        """As queue_order, for admission: what admitted jobs still lack of their minimum counts as allocated.
+
+        It is asked of the plugins that implement queue_order, and is the same by default.
+        """
+        return self.queue_order(queue)
+
     # Order: keys, smaller first
 
     @hook("lexicographic", "enableQueueOrder")
@@ -254,7 +261,7 @@ class Plugin(Generic[A]):
 
     @hook("first", "enabledOverused")
     def overused(self, queue: QueueView) -> Rejection | None:
-        """Why nothing more is allocated to the queue in this session; None if it is not overused."""
+        """Why the queue gets nothing more while others are below their deserved share; None if it is not overused."""
         raise NotImplementedError
 
     @hook("first", "enableReservedNodes")
@@ -268,6 +275,14 @@ class Plugin(Generic[A]):
     @hook("first", "enabledAllocatable")
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Why ``count`` more tasks equal to this one cannot be allocated to the queue; None if they can."""
+        raise NotImplementedError
+
+    @hook("first", "enabledAllocatable")
+    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+        """Why ``count`` more tasks equal to this one exceed the deserved share of the queue; None if they do not.
+
+        Such tasks are only allocated what no queue below its deserved share can use.
+        """
         raise NotImplementedError
 
     @hook("every", "enablePreemptive")

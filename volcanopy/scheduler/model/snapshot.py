@@ -413,6 +413,20 @@ class Snapshot:
         np.add.at(amounts.T, table.job[rows], self.shapes.request.values.T[table.shape[rows]])
         return amounts
 
+    @cached_property
+    def too_large(self) -> Mask:
+        """(J,): the jobs whose minimum exceeds the cluster, or whose pods are on average larger than every node.
+
+        No job is meant where there are no nodes: they may be added when jobs wait.
+        """
+        jobs, allocatable = self.jobs, self.nodes.allocatable.values
+        if not allocatable.shape[1]:
+            return np.zeros(len(jobs), dtype=np.bool_)
+        minimum, pods = jobs.min_resources.values, np.maximum(jobs.min_available, 1)
+        each = -(-minimum // pods)
+        too_large: Mask = ((minimum > self.total[:, None]) | (each > allocatable.max(axis=1)[:, None])).any(axis=0)
+        return too_large
+
     def task_row(self, key: str) -> int | None:
         """The row of a task; None if there is no such task."""
         row = self.tasks.hints.get(key)

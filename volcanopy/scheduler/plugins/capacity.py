@@ -55,19 +55,19 @@ class Capacity(Plugin[CapacityArguments]):
         self._pods = self.cluster.axis.index["pods"]
         self._bounds = bounds(snapshot.total, queues, by_weight=False, in_tree=self.hierarchy)
         self._reserved: Ints = self._bounds.reserved
-        admitted = queue_demand.reserved_for_admitted(self.cluster)
+        lacking, admitted = queue_demand.lacking(self.cluster), queue_demand.reserved_for_admitted(self.cluster)
         if self.hierarchy:
             deserved = queues.deserved.values
             self._limit = self._tree_limits(np.where(snapshot.total > 0, snapshot.total, UNLIMITED))
             self._admission_limit: Ints = self._tree_limits(np.full(len(snapshot.total), UNLIMITED))
-            admitted = queues.rolled_up(admitted)
+            lacking, admitted = queues.rolled_up(lacking), queues.rolled_up(admitted)
         else:
             self._limit = self._admission_limit = queue_demand.within_guarantees(snapshot.total, queues, self._bounds)
             bounded = np.where((snapshot.total > 0)[:, None] | queues.capability_set, self._limit, UNLIMITED)
             deserved = np.minimum(queues.deserved.values, bounded)
         self._deserved: Ints = np.maximum(deserved, self._reserved)
         self._has_deserved: Mask = queues.deserved_set | (self._reserved > 0)
-        self._admitted = admitted
+        self._lacking, self._admitted = lacking, admitted
         reserved = np.where(queues.rooted, self._reserved, 0) if self.hierarchy else self._reserved
         self._quota = QueueQuota(
             self.cluster, self._bounds, self._limit, reserved if reserved.any() else None, in_tree=self.hierarchy
@@ -79,9 +79,18 @@ class Capacity(Plugin[CapacityArguments]):
         A priority seen from outside goes before the ratio at each level. A queue without a deserved share comes after one
         with an equal ratio.
         """
+        return self._key(queue, self._allocated())
+
+    def admission_order(self, queue: QueueView) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
+        """As :meth:`queue_order`, with what admitted jobs still lack of their minimum counted as allocated."""
+        return self._key(queue, self._allocated(), self._lacking, self._inqueue())
+
+    def _key(self, queue: QueueView, *amounts: Ints) -> tuple[int, bool, tuple[tuple[float, ...], ...]]:
+        """Return the sort key of a queue by the sum of these (R, Q) amounts."""
         line = [row for row in reversed(self._line(queue)) if self.cluster.snapshot.queues.names[row] != "root"]
         seen = self.cluster.precedence
-        path = tuple((-seen.of(row), *self._rank(row)) if seen.matters else self._rank(row) for row in line)
+        ranks = [(row, self._rank(row, np.sum([table[:, row] for table in amounts], axis=0))) for row in line]
+        path = tuple((-seen.of(row), *rank) if seen.matters else rank for row, rank in ranks)
         return (-queue.priority, self.hierarchy and queue.is_parent, path)
 
     def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> int:
@@ -171,14 +180,14 @@ class Capacity(Plugin[CapacityArguments]):
         minimum = job.min_resources
         if minimum is None:
             return PERMIT
-        ledger, request, allocated = self.cluster.ledger, minimum.values, self._allocated()
-        inqueue = ledger.tree_inqueue if self.hierarchy else ledger.queue_inqueue
+        request, allocated, inqueue = minimum.values, self._allocated(), self._inqueue()
         for row in self._line(queue):
             reserved = self._admitted[:, row] + inqueue[:, row]
             now, limit = allocated[:, row], self._admission_limit[:, row]
             if exceeds(request + now + reserved, limit, request, self._pods):
                 message = self._quota.message("capability", row, now, request.tolist(), limit, reserved.tolist())
-                return reject(Gate.CAPABILITY, message)
+                fits = not exceeds(request, limit, request, self._pods)
+                return reject(Gate.CAPABILITY, message, yields=fits)
         return PERMIT
 
     # The tree
@@ -221,6 +230,11 @@ class Capacity(Plugin[CapacityArguments]):
         allocated: Ints = ledger.tree_allocated if self.hierarchy else ledger.queue_allocated
         return allocated
 
+    def _inqueue(self) -> Ints:
+        ledger = self.cluster.ledger
+        inqueue: Ints = ledger.tree_inqueue if self.hierarchy else ledger.queue_inqueue
+        return inqueue
+
     def _is_rooted(self, row: int) -> bool:
         return not self.hierarchy or bool(self.cluster.snapshot.queues.rooted[row])
 
@@ -256,11 +270,11 @@ class Capacity(Plugin[CapacityArguments]):
 
     # Deserved shares
 
-    def _rank(self, row: int) -> tuple[float, bool]:
+    def _rank(self, row: int, allocated: Ints) -> tuple[float, bool]:
         named = self._deserved[:, row] > 0
         if not named.any():
             return (1.0, True)
-        return (dominant_share(self._allocated()[named, row], self._deserved[named, row]), False)
+        return (dominant_share(allocated[named], self._deserved[named, row]), False)
 
     def _within_deserved(self, queue: QueueView, request: Ints) -> bool:
         """Return whether the queue or a considered ancestor stays within its deserved share of a requested resource."""

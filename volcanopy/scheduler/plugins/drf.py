@@ -7,6 +7,7 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.fairshare import queue_demand
 from volcanopy.scheduler.fairshare.guarantees import sparing_guarantees
 from volcanopy.scheduler.fairshare.hierarchical_drf import Tree, path
 from volcanopy.scheduler.fairshare.queue_quota import QueueQuota
@@ -82,7 +83,24 @@ class HierarchicalDrf(Drf):
 
     @cached_property
     def _tree(self) -> Tree:
-        snapshot, ledger = self.cluster.snapshot, self.cluster.ledger
+        """The tree by allocated resources."""
+        jobs = self.cluster.snapshot.jobs
+        requested = jobs.allocated.values + jobs.pending.values - self.cluster.snapshot.gated
+        return self._tree_of(requested, self.cluster.ledger.job_allocated)
+
+    @cached_property
+    def _admission_tree(self) -> Tree:
+        """The tree with what admitted jobs lack counted as allocated, and what waiting jobs need as requested."""
+        snapshot = self.cluster.snapshot
+        jobs = snapshot.jobs
+        admitted = self.cluster.ledger.job_allocated + queue_demand.lacking_of_jobs(self.cluster)
+        minimum = np.where(snapshot.too_large, 0, jobs.min_resources.values)
+        requested = np.maximum(jobs.allocated.values + jobs.pending.values - snapshot.gated, minimum)
+        return self._tree_of(np.maximum(requested, admitted), admitted)
+
+    def _tree_of(self, requested: Ints, allocated: Ints) -> Tree:
+        """Return the tree of jobs with these (R, J) amounts."""
+        snapshot = self.cluster.snapshot
         jobs, queues = snapshot.jobs, snapshot.queues
         rows = self.cluster.job_rows()
         queue_of = np.full(len(jobs), NONE, dtype=np.intp)
@@ -92,8 +110,8 @@ class HierarchicalDrf(Drf):
         return Tree(
             [path(queues, row) for row in range(len(queues))],
             queue_of,
-            jobs.allocated.values + jobs.pending.values - snapshot.gated,
-            ledger.job_allocated,
+            requested,
+            allocated,
             snapshot.total,
             np.maximum(used - within, 0),
         )
@@ -111,7 +129,21 @@ class HierarchicalDrf(Drf):
 
         A priority seen from outside goes first at each level of the tree of parents.
         """
-        path_key = self._now().share_path(queue.row)
+        return self._key(queue, self._now())
+
+    def admission_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
+        """As :meth:`queue_order`, with what admitted jobs still lack of their minimum counted as allocated."""
+        return self._key(queue, self._admission_tree)
+
+    def job_enqueued(self, job: JobView) -> None:
+        """Count the minimum of the job."""
+        least = job.min_resources
+        if least is not None:
+            rest = np.maximum(least.values - job.allocated.values, 0)
+            self._admission_tree.add(np.array([job.row]), rest[:, None])
+
+    def _key(self, queue: QueueView, tree: Tree) -> tuple[tuple[float, ...], ...]:
+        path_key = tree.share_path(queue.row)
         if not self.cluster.precedence.matters:
             return path_key
         names = self.cluster.snapshot.queues.names
@@ -152,7 +184,7 @@ class HierarchicalDrf(Drf):
 
     def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
         """Whether the share of the claim is within the fair share of the queue by weight."""
-        return claim.share_of(self._total) <= self._tree.fair_share(queue.row)
+        return claim.share_of(self._total) <= self._admission_tree.fair_share(queue.row)
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of queues that, without the task, still come after the reclaimer's queue with its task.

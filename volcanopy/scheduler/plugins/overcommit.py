@@ -52,10 +52,14 @@ class Overcommit(Plugin[OvercommitArguments]):
         return reject(Gate.OVERCOMMIT, quota, yields=True)
 
     def _requested_by_admitted(self) -> Ints:
-        """(R, J): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods."""
+        """(R, J): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
+
+        Admitted jobs that are too large for the cluster reserve nothing.
+        """
         jobs = self.cluster.snapshot.jobs
         least = jobs.min_resources.values
         inqueue = jobs.phase == "Inqueue"
+        inqueue &= ~self.cluster.snapshot.too_large
         started = (jobs.phase == "Running") & (jobs.counts[HOLDING].sum(axis=0) >= jobs.min_available)
         rest = np.maximum(least - jobs.allocated.values, 0)
         requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))

@@ -46,12 +46,13 @@ class Proportion(Plugin[NoArguments]):
         self._active: Mask = np.zeros(len(queues), dtype=np.bool_)
         self._active[jobs.queue[self.cluster.job_rows()]] = True
         pending: Ints = np.where(queue_demand.held_queues(queues), 0, ledger.queue_pending)
-        self._requested: Ints = ledger.queue_allocated + pending
-        admitted = queue_demand.reserved_for_admitted(self.cluster)
+        waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
+        self._requested: Ints = ledger.queue_allocated + pending + waiting
+        lacking, admitted = queue_demand.lacking(self.cluster), queue_demand.reserved_for_admitted(self.cluster)
+        self._lacking = lacking if self._levels is None else self._levels.rolled_up(lacking)
         self._admitted = admitted if self._levels is None else self._levels.rolled_up(admitted)
         self.deserved, self._own = self._fill(self._requested)
         self._shares: list[list[int]] = self._own.T.tolist()
-        self._deserved_if_admitted: Ints | None = None
 
     def queue_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
         """Higher priority first, then the smaller ratio of allocated to deserved; in a tree compared from the root down.
@@ -59,6 +60,12 @@ class Proportion(Plugin[NoArguments]):
         A priority seen from outside goes between the two.
         """
         return tuple(self._rank(row) for row in reversed(self._line(queue)))
+
+    def admission_order(self, queue: QueueView) -> tuple[tuple[float, ...], ...]:
+        """As :meth:`queue_order`, with what admitted jobs still lack of their minimum counted as allocated."""
+        ledger = self.cluster.ledger
+        inqueue = ledger.queue_inqueue if self._levels is None else ledger.tree_inqueue
+        return tuple(self._rank(row, self._lacking[:, row] + inqueue[:, row]) for row in reversed(self._line(queue)))
 
     def victim_queue_order(self, queue: QueueView, reclaimer: QueueView) -> int:
         """In a tree, the nearest relatives first."""
@@ -108,12 +115,8 @@ class Proportion(Plugin[NoArguments]):
         return queue.is_open and self._own_rejection(queue, request, 1) is None
 
     def within_deserved(self, queue: QueueView, claim: Resources) -> bool:
-        """Whether the deserved share that the queue would have with its waiting jobs admitted covers the claim."""
-        if self._deserved_if_admitted is None:
-            waiting = queue_demand.requested_by_waiting(self.cluster, self._limit)
-            self._deserved_if_admitted = self._fill(self._requested + waiting)[1]
-        deserved = self._deserved_if_admitted[:, queue.row]
-        return queue.is_open and not exceeds(claim.values, deserved, claim.values, self._pods)
+        """Whether the deserved share of the queue covers the claim."""
+        return queue.is_open and not exceeds(claim.values, self._own[:, queue.row], claim.values, self._pods)
 
     def reclaimable(self, reclaimer: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView]:
         """Tasks of queues that are above their deserved share, down to that share.
@@ -161,7 +164,8 @@ class Proportion(Plugin[NoArguments]):
             if self._quota.exceeds_limit(row, allocated + reserved, request):
                 limit = self._limit[:, row]
                 message = self._quota.message("capability", row, allocated, request.tolist(), limit, reserved.tolist())
-                return reject(Gate.CAPABILITY, message)
+                fits = not self._quota.exceeds_limit(row, np.zeros_like(allocated), request)
+                return reject(Gate.CAPABILITY, message, yields=fits)
         return PERMIT
 
     # The tree
@@ -183,9 +187,10 @@ class Proportion(Plugin[NoArguments]):
             return self._allocated[:, row], self._own[:, row]
         return self._tree_allocated[:, row], self.deserved[:, row]
 
-    def _rank(self, row: int) -> tuple[float, ...]:
-        """Return the sort key of a queue among its siblings."""
+    def _rank(self, row: int, lacking: Ints | int = 0) -> tuple[float, ...]:
+        """Return the sort key of a queue among its siblings; ``lacking`` counts as allocated."""
         allocated, deserved = self._of(row, own=False)
+        allocated = allocated + lacking
         share = dominant_share(np.where(deserved > 0, allocated, 0), deserved)
         priority, seen = -int(self.cluster.snapshot.queues.priority[row]), self.cluster.precedence
         return (priority, -seen.of(row), share) if seen.matters else (priority, share)

@@ -92,6 +92,12 @@ class Session:
             return (tuple(line), queue.created, queue.name)
         return (self.hooks.queue_order(queue), queue.created, queue.name)
 
+    def admission_key(self, queue: QueueView) -> tuple[object, ...]:
+        """Return the sort key of a queue for admission: as :meth:`queue_key`, with what was admitted counted as allocated."""
+        if "queue_order" in self.hooks.unanswered:
+            return self.queue_key(queue)
+        return (self.hooks.admission_order(queue), queue.created, queue.name)
+
     def job_key(self, job: JobView) -> tuple[object, ...]:
         """Return the sort key of a job within its queue: the plugins' keys, age, name."""
         return self.keys_of(self.ledger.single(job.row))[0]

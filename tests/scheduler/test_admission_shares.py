@@ -1,0 +1,74 @@
+"""Admission follows shares: what enqueue admits, level by level, does not depend on the order of arrival."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.framework.config import SchedulerConfig, default, parse
+from volcanopy.scheduler.model.plan import SetPodGroup
+from volcanopy.testing.notation import decide, snapshot
+
+TREE = "queue root\nqueue x parent=root\nqueue y weight=3 parent=root\n"
+LEAVES = {"xa": ("x", 1, 3), "xb": ("x", 1, 3), "ya": ("y", 1, 6), "yb": ("y", 2, 12)}
+"""The parent, weight and deserved cpus of each leaf."""
+
+
+def config(shares: str, hierarchy: bool = False) -> SchedulerConfig:
+    plugin = {"name": shares, "enableHierarchy": hierarchy}
+    tiers = [{"plugins": [{"name": "gang"}]}, {"plugins": [{"name": "overcommit"}, {"name": "predicates"}, plugin]}]
+    return parse(json.dumps({"actions": "enqueue, allocate", "tiers": tiers}), builtin())
+
+
+def admitted(text: str, configured: SchedulerConfig) -> Counter[str]:
+    """Return how many jobs of each queue are admitted; a job is named after its queue."""
+    plan = schedule(snapshot(text), configured)
+    names = [effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Inqueue"]
+    return Counter(name.removeprefix("default/").rpartition("-")[0] for name in names)
+
+
+def waiting(queue: str, count: int, cpus: int = 1) -> str:
+    return "".join(f"job {queue}-{n} queue={queue} phase=Pending minres.cpu={cpus}:\n" for n in range(count))
+
+
+def test_queues_are_admitted_by_weight_not_by_arrival() -> None:
+    text = "node n1 cpu=10\nqueue a\nqueue b weight=2\nqueue c weight=3\n" + "".join(waiting(q, 20) for q in "abc")
+    assert admitted(text, default(builtin())) == {"a": 2, "b": 4, "c": 6}
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity", "drf"])
+def test_leaves_of_a_tree_are_admitted_by_the_weights_of_each_level(shares: str) -> None:
+    text = "node n1 cpu=20\n" + TREE
+    for name, (parent, weight, cpus) in LEAVES.items():
+        deserved = f" deserved.cpu={cpus}" if shares == "capacity" else ""
+        text += f"queue {name} parent={parent} weight={weight}{deserved}\n"
+    text += "".join(waiting(name, 30) for name in LEAVES)
+    assert admitted(text, config(shares, hierarchy=shares != "proportion")) == {"xa": 3, "xb": 3, "ya": 6, "yb": 12}
+
+
+def test_what_others_have_been_admitted_for_does_not_keep_a_queue_from_its_share() -> None:
+    """All twelve cpus that overcommit admits are taken by the first queue, which deserves five."""
+    others = "".join(f"job old-{n} queue=a minres.cpu=1: 1 x cpu=1 selector.disk=none\n" for n in range(12))
+    text = f"node n1 cpu=10\nqueue a\nqueue b\n{others}{waiting('b', 8)}{waiting('a', 8)}"
+    assert admitted(text, default(builtin()))["b"] == 5
+    assert admitted(text, default(builtin()))["a"] == 0
+
+
+LARGE = "".join(f"job large{n} minres.cpu=20: 1 x cpu=20\n" for n in (1, 2))
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+def test_admitted_jobs_that_no_node_can_hold_reserve_nothing(shares: str) -> None:
+    nodes = "".join(f"node n{n} cpu=8\n" for n in range(6))
+    text = f"{nodes}{LARGE}job next phase=Pending minres.cpu=9:\n"
+    plan = schedule(snapshot(text), config(shares))
+    assert "podgroup next Inqueue" in str(plan)
+
+
+def test_without_nodes_admitted_jobs_keep_their_reservation() -> None:
+    """Nodes may be added because jobs wait, but not for more than the capability."""
+    jobs = "job first queue=q minres.cpu=8: 1 x cpu=8\njob next queue=q phase=Pending minres.cpu=8:\n"
+    assert "podgroup next Inqueue" not in str(
+        decide(f"queue q capability.cpu=8\n{jobs}", "gang, capacity | predicates")
+    )
