@@ -161,10 +161,9 @@ def test_an_admitted_job_that_fits_nowhere_does_not_block_the_next() -> None:
     text = written(BY_WEIGHT + odd + "\nNEW queue=a 4")
     config = configured("proportion")
     simulation = Simulation(world(text), config, replaced=False)
-    group = simulation.objects["PodGroup", "default/odd"]
+    group = simulation.cluster.objects["PodGroup", "default/odd"]
     assert isinstance(group, core.PodGroup)
     condition = core.Condition(type="Unschedulable", status="True")
-    simulation.objects["PodGroup", "default/odd"] = msgspec.structs.replace(
-        group, status=msgspec.structs.replace(group.status, conditions=(condition,))
-    )
+    status = msgspec.structs.replace(group.status, conditions=(condition,))
+    simulation.cluster.put(msgspec.structs.replace(group, status=status))
     assert "podgroup new Inqueue" in str(simulation.cycle())

@@ -51,7 +51,7 @@ def test_a_waiting_job_names_the_nominated_one() -> None:
 
 def test_a_nomination_ends_with_its_pod() -> None:
     scene = simulation(f"{LEAVING}\n{NEWCOMER}")
-    del scene.objects["Pod", "default/owner-0"]
+    scene.cluster.remove("Pod", "default/owner-0")
     assert lines(scene.cycle()) == ["nominate urgent-0 -> n1"]
     scene.end_terminating()
     assert lines(scene.cycle()) == ["bind urgent-0 -> n1"]
@@ -90,7 +90,7 @@ def test_a_gang_keeps_all_nominations_while_victims_terminate() -> None:
 
 
 def _schedulable(scene: Simulation, name: str, is_so: bool) -> None:
-    node = scene.objects["Node", name]
+    node = scene.cluster.objects["Node", name]
     assert isinstance(node, core.Node)
     spec = msgspec.structs.replace(node.spec, unschedulable=not is_so)
-    scene.objects["Node", name] = msgspec.structs.replace(node, spec=spec)
+    scene.cluster.put(msgspec.structs.replace(node, spec=spec))

@@ -1,0 +1,123 @@
+"""The kinds that a what-if question reads, and the conversion of manifests into the scheduler's read models and back."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from volcanopy.api import core, devices, names, nodeinfo_read, policy, storage, topology_read
+from volcanopy.api.model import Json
+
+_STORAGE = "storage.k8s.io"
+_TYPES = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
+
+
+class ManifestError(ValueError):
+    """A manifest that cannot be read; the message names the field."""
+
+
+class KnownKind(NamedTuple):
+    """A kind that the scheduler reads. ``model`` is its read model."""
+
+    api_version: str
+    kind: str
+    namespaced: bool
+    model: Any
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+
+KINDS: dict[tuple[str, str], KnownKind] = {
+    (kind.group, kind.kind): kind
+    for kind in (
+        KnownKind("v1", "Pod", True, core.Pod),
+        KnownKind("v1", "Node", False, core.Node),
+        KnownKind("v1", "Namespace", False, core.Namespace),
+        KnownKind("v1", "ResourceQuota", True, policy.ResourceQuota),
+        KnownKind("policy/v1", "PodDisruptionBudget", True, policy.PodDisruptionBudget),
+        KnownKind("scheduling.k8s.io/v1", "PriorityClass", False, core.PriorityClass),
+        KnownKind(names.SCHEDULING_V1BETA1, "PodGroup", True, core.PodGroup),
+        KnownKind(names.SCHEDULING_V1BETA1, "Queue", False, core.Queue),
+        KnownKind(names.TOPOLOGY_V1ALPHA1, "HyperNode", False, topology_read.HyperNode),
+        KnownKind(names.NODEINFO_V1ALPHA1, "NumaTopology", False, nodeinfo_read.NumaTopology),
+        KnownKind("v1", "PersistentVolumeClaim", True, storage.PersistentVolumeClaim),
+        KnownKind("v1", "PersistentVolume", False, storage.PersistentVolume),
+        KnownKind(f"{_STORAGE}/v1", "StorageClass", False, storage.StorageClass),
+        KnownKind(f"{_STORAGE}/v1", "CSINode", False, storage.CSINode),
+        KnownKind(f"{_STORAGE}/v1", "CSIDriver", False, storage.CSIDriver),
+        KnownKind(f"{_STORAGE}/v1", "CSIStorageCapacity", True, storage.CSIStorageCapacity),
+        KnownKind(f"{devices.GROUP}/v1", "ResourceClaim", True, devices.ResourceClaim),
+        KnownKind(f"{devices.GROUP}/v1", "ResourceSlice", False, devices.ResourceSlice),
+        KnownKind(f"{devices.GROUP}/v1", "DeviceClass", False, devices.DeviceClass),
+    )
+}
+"""The kinds of a scheduler's snapshot, by group and kind."""
+BY_MODEL: dict[Any, KnownKind] = {kind.model: kind for kind in KINDS.values()}
+BY_NAME: dict[str, KnownKind] = {kind.kind: kind for kind in KINDS.values()}
+WORKLOADS: dict[tuple[str, str], bool] = {
+    (names.BATCH, "BatchJob"): True,
+    (names.BATCH, "CronBatchJob"): True,
+    (names.FLOW, "JobFlow"): True,
+    (names.FLOW, "JobTemplate"): True,
+    (names.BUS, "Command"): True,
+}
+"""Kinds of volcanopy's controllers, all namespaced."""
+
+
+def group_of(body: Json) -> str:
+    """Return the API group of a manifest, empty for the core group."""
+    return str(body.get("apiVersion", "")).rpartition("/")[0]
+
+
+def key_of(body: Json) -> str:
+    """Return ``namespace/name`` of a manifest, or the name if it has no namespace."""
+    metadata = body.get("metadata") or {}
+    name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace") or "")
+    return f"{namespace}/{name}" if namespace else name
+
+
+def with_namespace(body: Json, namespaced: bool) -> Json:
+    """Return the manifest with namespace ``default`` if its kind is namespaced and it has none. Raises ManifestError."""
+    metadata = body.get("metadata") or {}
+    if not metadata.get("name"):
+        raise ManifestError("metadata.name is required")
+    if namespaced and not metadata.get("namespace"):
+        return {**body, "metadata": {**metadata, "namespace": "default"}}
+    return body
+
+
+def read(body: Json, kind: KnownKind) -> Any:
+    """Return the read model of a manifest. Raises ManifestError."""
+    try:
+        return msgspec.convert(without_nulls(with_namespace(body, kind.namespaced)), kind.model)
+    except msgspec.ValidationError as error:
+        raise ManifestError(field_error(str(error))) from None
+
+
+def body_of(item: Any) -> Json:
+    """Return the manifest of a read model: the fields that the scheduler reads."""
+    kind = BY_MODEL[type(item)]
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(item)}
+
+
+def without_nulls(value: Any) -> Any:
+    """Return the value without null fields, which manifests may have in place of absent ones."""
+    if isinstance(value, dict):
+        return {key: without_nulls(field) for key, field in value.items() if field is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def field_error(error: str) -> str:
+    """``Expected `int`, got `str` - at `$.spec.minMember``` as a message that starts with the field."""
+    what, _, where = error.partition(" - at ")
+    field = where.strip("`").removeprefix("$").removeprefix(".") or "the object"
+    if "Expected" in what and "got" in what:
+        expected, actual = (part.strip(" `") for part in what.removeprefix("Expected").split(", got", 1))
+        expected = expected.replace(" | null", "").replace("`", "")
+        expected = " or ".join(_TYPES.get(name.strip(), name.strip()) for name in expected.split("|"))
+        return f"{field} must be {expected}, not {_TYPES.get(actual.strip('`'), actual)}"
+    return f"{field}: {what[:1].lower()}{what[1:]}"

@@ -1,0 +1,127 @@
+"""Simulation of scheduling cycles: each plan is applied at once, and nothing else changes.
+
+Bound pods run, evicted pods are deleted (at once, or by ``end_terminating``), those with a controller are created again,
+nominations and phases are written. Without other changes the plans of a stable scheduler become empty.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from volcanopy.api import core
+from volcanopy.scheduler.cache.cluster_cache import Object
+from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.whatif.cluster import Cluster
+
+
+class Simulation:
+    """A cluster and the plans that are applied to it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: SchedulerConfig,
+        now: datetime,
+        *,
+        replaced: Callable[[core.Pod], bool],
+        graceful: bool = False,
+        registry: Registry | None = None,
+    ) -> None:
+        """``replaced``: whether an evicted pod is created again under its name; ``graceful``: it terminates until ``end_terminating``."""
+        self.cluster = cluster
+        self.config = config
+        self.now = now
+        self.replaced = replaced
+        self.graceful = graceful
+        self.registry = registry
+        self.session = "simulation"
+
+    def snapshot(self) -> Snapshot:
+        """Return the current snapshot."""
+        return self.cluster.snapshot(self.now, self.session)
+
+    def pod(self, key: str) -> core.Pod | None:
+        """Return the current state of a pod, if it exists."""
+        return self.cluster.pod(key)
+
+    def cycle(self) -> Plan:
+        """Make a plan and apply it."""
+        plan = schedule(self.snapshot(), self.config, self.registry)
+        self.apply(plan)
+        return plan
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        """Apply effects."""
+        for effect in effects:
+            self._apply(effect)
+
+    def cycles(self, most: int) -> Iterator[Plan]:
+        """Yield the plans up to the first that moves no pod, at most ``most``."""
+        for _ in range(most):
+            plan = self.cycle()
+            yield plan
+            if not plan.of(Bind, Evict, Nominate):
+                return
+
+    def add(self, objects: Iterable[Object]) -> None:
+        """Add objects."""
+        for item in objects:
+            self.cluster.put(item)
+
+    def gate_pending(self, but: Container[str]) -> None:
+        """Add a scheduling gate to all pending pods but these: their requests still count, but they are not placed."""
+        for item in self.cluster.of_kind("Pod").values():
+            if not item.spec.node_name and item.metadata.key not in but:
+                spec = replace(item.spec, scheduling_gates=(core.SchedulingGate(name="simulation"),))
+                self.cluster.put(replace(item, spec=spec))
+
+    def has_terminating_pods(self) -> bool:
+        """Whether a pod is terminating."""
+        return bool(self.cluster.terminating)
+
+    def end_terminating(self) -> None:
+        """Delete all terminating pods."""
+        for key in sorted(self.cluster.terminating):
+            self._end(self.cluster.objects["Pod", key])
+
+    def _end(self, pod: core.Pod) -> None:
+        self.cluster.remove("Pod", pod.metadata.key)
+        if self.replaced(pod):
+            self.cluster.put(
+                replace(
+                    pod,
+                    metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}'", deletion_timestamp=None),
+                    spec=replace(pod.spec, node_name=""),
+                    status=core.PodStatus(phase="Pending"),
+                )
+            )
+
+    def _apply(self, effect: Effect) -> None:
+        match effect:
+            case Bind(key, node):
+                self._change(key, node=node, phase="Running")
+            case Evict(key):
+                pod = self.pod(key)
+                assert pod is not None, key
+                if self.graceful:
+                    self.cluster.put(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=self.now)))
+                else:
+                    self._end(pod)
+            case Nominate(key, node):
+                self._change(key, nominated=node)
+            case SetPodGroup(name, phase):
+                group = self.cluster.group(name)
+                if group is not None and group.status.phase != phase:
+                    self.cluster.put(replace(group, status=replace(group.status, phase=phase)))
+
+    def _change(self, key: str, node: str = "", phase: str = "", nominated: str = "") -> None:
+        pod = self.pod(key)
+        assert pod is not None, key
+        spec = replace(pod.spec, node_name=node) if node else pod.spec
+        status = replace(pod.status, nominated_node_name="" if node else nominated, phase=phase or pod.status.phase)
+        self.cluster.put(replace(pod, spec=spec, status=status))
