@@ -37,6 +37,10 @@ class Cluster:
     ) -> None:
         self.state = State(scheduler_names, default_queue)
         self.objects: dict[Key, Any] = {}
+        self.keys: dict[str, dict[str, None]] = {}
+        """The keys of the objects of each kind."""
+        self.changed_jobs: set[str] = set()
+        """Keys of BatchJobs that changed, or whose pods or pod group did, since the job controller handled them."""
         self.bodies: dict[Key, Json] = {}
         """Manifests of read models that came as manifests."""
         self.owned: dict[str, dict[str, None]] = {}
@@ -50,12 +54,11 @@ class Cluster:
         for item in objects:
             if isinstance(item, core.Pod):
                 pods.append(item)
-                self.objects["Pod", item.metadata.key] = item
-                self._index(item, present=True)
+                self._set(("Pod", item.metadata.key), item)
             else:
                 self.put(item)
         self.state.load(pods)
-        self._journal.clear()
+        self.commit()
 
     # Changes
 
@@ -63,16 +66,11 @@ class Cluster:
         """Insert or replace a read model; ``body`` is its manifest, if it has one."""
         key = (type(item).__name__, item.metadata.key)
         self._remember(key)
-        before = self.objects.get(key)
-        if isinstance(before, core.Pod):
-            self._index(before, present=False)
-        self.objects[key] = item
+        self._set(key, item)
         if body is None:
             self.bodies.pop(key, None)
         else:
             self.bodies[key] = body
-        if isinstance(item, core.Pod):
-            self._index(item, present=True)
         self.state.upsert(item)
 
     def put_manifest(self, body: Json) -> bool:
@@ -93,7 +91,7 @@ class Cluster:
         """Insert or replace an object of the controllers."""
         key = (str(body["kind"]), kinds.key_of(body))
         self._remember(key)
-        self.objects[key] = body
+        self._set(key, body)
 
     def remove(self, kind: str, key: str) -> None:
         """Remove an object; nothing happens if it does not exist."""
@@ -101,12 +99,25 @@ class Cluster:
         if item is None:
             return
         self._remember((kind, key))
-        del self.objects[kind, key]
+        self._set((kind, key), None)
         self.bodies.pop((kind, key), None)
-        if isinstance(item, core.Pod):
-            self._index(item, present=False)
         if not isinstance(item, dict):
             self.state.delete(item)
+
+    def commit(self) -> None:
+        """Keep all changes so far: later trials do not take them back."""
+        self._journal.clear()
+        self.changed_jobs.clear()
+
+    def _set(self, key: Key, item: Any) -> None:
+        before = self.objects.get(key)
+        if before is not None:
+            self._index(key, before, present=False)
+        if item is None:
+            del self.objects[key]
+        else:
+            self.objects[key] = item
+            self._index(key, item, present=True)
 
     def _remember(self, key: Key) -> None:
         self._journal.append((key, self.objects.get(key), self.bodies.get(key)))
@@ -114,7 +125,7 @@ class Cluster:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Take back all changes at the end of the block."""
-        begin = len(self._journal)
+        begin, changed_jobs = len(self._journal), set(self.changed_jobs)
         try:
             yield
         finally:
@@ -124,32 +135,54 @@ class Cluster:
             for key, (item, body) in first.items():
                 self._restore(key, item, body)
             del self._journal[begin:]
+            self.changed_jobs = changed_jobs
+
+    def mark(self) -> int:
+        """Return the present point in the history of changes."""
+        return len(self._journal)
+
+    def changes_since(self, mark: int) -> list[Key]:
+        """Return the keys of the objects that changed since a point, each once, in the order of their first change."""
+        first: dict[Key, Any] = {}
+        for key, item, _ in self._journal[mark:]:
+            first.setdefault(key, item)
+        return [key for key, item in first.items() if self.objects.get(key) is not item]
+
+    def bodies_since(self, mark: int) -> dict[Key, Json | None]:
+        """Return what the objects that changed since a point were there, as manifests; None for those that are new."""
+        first: dict[Key, Json | None] = {}
+        for key, item, body in self._journal[mark:]:
+            if key not in first:
+                first[key] = item if item is None or isinstance(item, dict) else body or kinds.body_of(item)
+        return first
 
     def _restore(self, key: Key, item: Any, body: Json | None) -> None:
-        now = self.objects.get(key)
-        if now is item:
+        if self.objects.get(key) is item:
             return
         if item is None:
             self.remove(*key)
         elif isinstance(item, dict):
-            self.objects[key] = item
+            self._set(key, item)
         else:
             self.put(item, body)
 
-    def _index(self, pod: core.Pod, *, present: bool) -> None:
-        self.terminating.pop(pod.metadata.key, None)
-        if present and pod.metadata.deletion_timestamp is not None:
-            self.terminating[pod.metadata.key] = None
-        controller = pod.metadata.controller
-        for table, name in ((self.owned, controller.uid if controller else ""), (self.members, pod_fields.job_key(pod))):
-            if not name:
-                continue
-            if present:
-                table.setdefault(name, {})[pod.metadata.key] = None
-            elif pods := table.get(name):
-                pods.pop(pod.metadata.key, None)
-                if not pods:
-                    del table[name]
+    def _index(self, key: Key, item: Any, *, present: bool) -> None:
+        kind, name = key
+        _toggle(self.keys, kind, name, present=present)
+        if kind == "BatchJob":
+            self.changed_jobs.add(name)
+        elif kind == "Command":
+            self.changed_jobs.add(f"{name.partition('/')[0]}/{(item.get('target') or {}).get('name')}")
+        elif isinstance(item, core.Pod | core.PodGroup):
+            controller = item.metadata.controller
+            if controller is not None and controller.kind == "BatchJob":
+                self.changed_jobs.add(f"{item.metadata.namespace}/{controller.name}")
+            if isinstance(item, core.Pod):
+                _toggle(self.owned, controller.uid if controller else "", name, present=present)
+                _toggle(self.members, pod_fields.job_key(item), name, present=present)
+                self.terminating.pop(name, None)
+                if present and item.metadata.deletion_timestamp is not None:
+                    self.terminating[name] = None
 
     # Reads
 
@@ -163,7 +196,7 @@ class Cluster:
 
     def of_kind(self, kind: str) -> dict[str, Any]:
         """Return the objects of a kind by key, ordered by key."""
-        return {key: self.objects[kind, key] for key in sorted(key for of, key in self.objects if of == kind)}
+        return {key: self.objects[kind, key] for key in sorted(self.keys.get(kind, ()))}
 
     def pod(self, key: str) -> core.Pod | None:
         """Return a pod, if it exists."""
@@ -208,6 +241,15 @@ class Cluster:
         for key in evicting:
             if (pod := self.pod(key)) is not None:
                 self.put(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=now)))
+
+
+def _toggle(table: dict[str, dict[str, None]], entry: str, name: str, *, present: bool) -> None:
+    if present and entry:
+        table.setdefault(entry, {})[name] = None
+    elif names_of := table.get(entry):
+        names_of.pop(name, None)
+        if not names_of:
+            del table[entry]
 
 
 __all__ = ["Cluster", "Key", "ManifestError"]

@@ -32,7 +32,9 @@ class Simulation:
         graceful: bool = False,
         registry: Registry | None = None,
     ) -> None:
-        """``replaced``: whether an evicted pod is created again under its name; ``graceful``: it terminates until ``end_terminating``."""
+        """``replaced``: whether an evicted pod is created again under its name; ``graceful``: it
+        terminates until ``end_terminating``.
+        """
         self.cluster = cluster
         self.config = config
         self.now = now
@@ -40,6 +42,8 @@ class Simulation:
         self.graceful = graceful
         self.registry = registry
         self.session = "simulation"
+        self.phase_changes = 0
+        """The number of changed phases of pod groups so far."""
 
     def snapshot(self) -> Snapshot:
         """Return the current snapshot."""
@@ -116,7 +120,8 @@ class Simulation:
                 self._change(key, nominated=node)
             case SetPodGroup(name, phase):
                 group = self.cluster.group(name)
-                if group is not None and group.status.phase != phase:
+                if group is not None and (group.status.phase or "Pending") != phase:
+                    self.phase_changes += 1
                     self.cluster.put(replace(group, status=replace(group.status, phase=phase)))
 
     def _change(self, key: str, node: str = "", phase: str = "", nominated: str = "") -> None:
@@ -124,4 +129,6 @@ class Simulation:
         assert pod is not None, key
         spec = replace(pod.spec, node_name=node) if node else pod.spec
         status = replace(pod.status, nominated_node_name="" if node else nominated, phase=phase or pod.status.phase)
+        if node:
+            status = replace(status, start_time=self.now)
         self.cluster.put(replace(pod, spec=spec, status=status))

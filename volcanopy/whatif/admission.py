@@ -1,0 +1,103 @@
+"""Admission in a what-if question: new manifests are reviewed as the webhook would, and changed queues must stay valid."""
+
+import base64
+import json
+from collections import Counter
+from dataclasses import dataclass
+
+import jsonpatch
+
+from volcanopy.admission.context import Context
+from volcanopy.admission.feasibility import maximal
+from volcanopy.admission.queue_tree import amounts_of
+from volcanopy.admission.request import User
+from volcanopy.admission.review import review
+from volcanopy.api.model import Json
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plugin_problems
+from volcanopy.whatif import kinds
+from volcanopy.whatif.cluster import Cluster
+
+SUPERUSER = User("", ("system:masters",))
+"""The submitter of manifests where none is known."""
+_REVIEWED = frozenset({"BatchJob", "CronBatchJob", "JobFlow", "JobTemplate", "PodGroup", "Queue", "HyperNode", "Pod"})
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The response of admission to a new object: the object as it is stored, its problems and warnings."""
+
+    body: Json
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def admit(cluster: Cluster, body: Json, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> Admitted:
+    """Review a manifest that is created, or replaces an object."""
+    if body.get("kind") not in _REVIEWED:
+        return Admitted(body)
+    known = cluster.objects.get((str(body["kind"]), kinds.key_of(body)))
+    old = None if known is None else cluster.body(str(body["kind"]), kinds.key_of(body))
+    response = _review(body, old, context_of(cluster, registry), user)
+    patched = body
+    if patch := response.get("patch"):
+        patched = jsonpatch.apply_patch(body, json.loads(base64.b64decode(patch)))
+    return Admitted(patched, _problems(response), tuple(response.get("warnings", ())))
+
+
+def new_problems(cluster: Cluster, mark: int) -> list[str]:
+    """Return the problems of queues that changed since a point, without those that they had before."""
+    changed = {key: body for key, body in cluster.bodies_since(mark).items() if key[0] == "Queue"}
+    if not changed:
+        return []
+    context = context_of(cluster)
+    problems: list[str] = []
+    for (kind, name), old in changed.items():
+        if (kind, name) not in cluster.objects:
+            continue
+        body = cluster.body(kind, name)
+        before = [] if old is None else _problems(_review(old, old, context, SUPERUSER))
+        problems += [text for text in _problems(_review(body, old, context, SUPERUSER)) if text not in before]
+    return problems
+
+
+def context_of(cluster: Cluster, registry: Registry = JOB_PLUGINS) -> Context:
+    """Return the context of a review: the objects of the cluster."""
+    state = cluster.state
+    groups = cluster.of_kind("PodGroup")
+    nodes = cluster.of_kind("Node").values()
+    unfinished = Counter(
+        group.spec.queue or state.default_queue for group in groups.values() if group.status.phase != "Completed"
+    )
+    return Context(
+        queues=state.queues,
+        check_plugins=lambda job: plugin_problems(job, registry),
+        namespaces=state.namespaces or None,
+        largest_nodes=maximal(amounts_of(node.status.allocatable) for node in nodes),
+        priority_classes=state.priority_classes,
+        pod_groups=groups,
+        unfinished=unfinished,
+        hyper_nodes=state.hypernodes or None,
+    )
+
+
+def _review(body: Json, old: Json | None, context: Context, user: User) -> Json:
+    group, _, version = str(body.get("apiVersion", "")).rpartition("/")
+    metadata = body.get("metadata") or {}
+    request = {
+        "uid": "whatif",
+        "kind": {"group": group, "version": version, "kind": body.get("kind")},
+        "operation": "CREATE" if old is None else "UPDATE",
+        "name": metadata.get("name"),
+        "namespace": metadata.get("namespace", ""),
+        "userInfo": {"username": user.name, "groups": list(user.groups)},
+        "object": body,
+        "oldObject": old,
+    }
+    response: Json = review({"request": request}, context)["response"]
+    return response
+
+
+def _problems(response: Json) -> tuple[str, ...]:
+    if response["allowed"]:
+        return ()
+    return tuple(str(response["status"]["message"]).split("; "))

@@ -1,0 +1,196 @@
+"""The answer to a what-if question: when each waiting job starts, why not, and what would let it start.
+
+A job that does not start now is tried alone: if it starts when everything else is removed it starts after other jobs have
+ended, else never. The gate and the message of a job that never starts are those that it gets alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from volcanopy.api.gates import Gate
+from volcanopy.api.model import Json
+from volcanopy.scheduler.model.plan import Explain, Plan
+from volcanopy.whatif.changes import perform
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
+from volcanopy.whatif.remedies.candidate import Question
+from volcanopy.whatif.search import Found, Remedy, Search
+from volcanopy.whatif.target import Target, foreign_scheduler, minimum_of, other_jobs, queue_of, targets
+
+
+class Start(StrEnum):
+    """When a job starts."""
+
+    NOW = "starts now"
+    AFTER = "starts after"
+    NEVER = "never"
+    UNKNOWN = "budget ended"
+
+
+@dataclass(frozen=True)
+class JobAnswer:
+    """When one job starts.
+
+    ``nodes`` and ``evictions`` belong to a job that starts now. ``after`` are the jobs that end before one that starts
+    later, ``time`` when that is by their expected ends. ``gate`` and ``message`` are why it does not start now.
+    """
+
+    target: Target
+    queue: str
+    start: Start
+    nodes: tuple[str, ...] = ()
+    evictions: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    time: datetime | None = None
+    gate: str = ""
+    message: str = ""
+    explanation: Explain | None = None
+    remedies: tuple[Remedy, ...] = ()
+    searched: bool = False
+    """Whether remedies were searched for, to the end."""
+
+    def document(self) -> Json:
+        """Return the answer as JSON."""
+        result: Json = {"name": self.target.name, "namespace": self.target.namespace, "podGroup": self.target.group}
+        result |= {"queue": self.queue, "result": self.start.value}
+        optional: Json = {
+            "nodes": list(self.nodes),
+            "evictions": list(self.evictions),
+            "after": list(self.after),
+            "time": self.time.isoformat() if self.time is not None else "",
+            "gate": self.gate,
+            "message": self.message,
+        }
+        if self.explanation is not None:
+            optional["position"] = int(self.explanation.numbers.get("position", 0))
+        result |= {key: value for key, value in optional.items() if value}
+        if self.start is not Start.NOW:
+            result["remedies"] = [remedy.document() for remedy in self.remedies]
+            if not self.searched:
+                result["searchEnded"] = "budget ended"
+        return result
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer for all jobs that wait, ordered by pod group, and the plans of the cycles in order."""
+
+    jobs: tuple[JobAnswer, ...] = ()
+    plans: tuple[Plan, ...] = ()
+    ended: bool = False
+    """Whether the budget ended the run itself: nothing is known about later cycles."""
+
+    def job(self, name: str) -> JobAnswer | None:
+        """Return the answer for a job by ``name``, ``namespace/name`` or the key of its pod group."""
+        known = {answer.target.group: answer for answer in self.jobs}
+        for answer in self.jobs:
+            known.setdefault(f"{answer.target.namespace}/{answer.target.name}", answer)
+        return known.get(name) or known.get(f"default/{name}") or _named(self.jobs, name)
+
+
+def _named(answers: Sequence[JobAnswer], name: str) -> JobAnswer | None:
+    found = [answer for answer in answers if answer.target.name == name]
+    return found[0] if len(found) == 1 else None
+
+
+@dataclass
+class Limits:
+    """Limits of a question. ``remedies`` are the jobs that remedies are searched for; None: all."""
+
+    run: Budget
+    search: Budget
+    remedies: frozenset[str] | None = None
+    horizon: timedelta | None = None
+    """How far virtual time passes in the search for expected starts; None: not at all."""
+
+
+def answer(engine: Engine, limits: Limits) -> Answer:
+    """Return when each waiting job of a settled engine starts, with remedies for those that do not start now."""
+    cluster = engine.cluster
+    waiting = targets(cluster)
+    watched = frozenset(target.group for target in waiting)
+    with cluster.trial():
+        try:
+            run = engine.run(limits.run, watched)
+        except BudgetEndedError:
+            return Answer(tuple(_unknown(cluster, target) for target in waiting), (), ended=True)
+        started = {group: tuple(run.evictions.get(group, ())) for group in run.started}
+    later = _expected(engine, limits, watched - run.started.keys())
+    answers = []
+    for target in waiting:
+        queue = queue_of(cluster, target)
+        if target.group in started:
+            nodes = run.nodes[target.group]
+            answers.append(JobAnswer(target, queue, Start.NOW, nodes, started[target.group], searched=True))
+            continue
+        wanted = limits.remedies is None or target.group in limits.remedies
+        result = _waiting(engine, limits.search, target, run, search=wanted)
+        answers.append(replace(result, time=later.get(target.group)))
+    return Answer(tuple(answers), tuple(run.plans))
+
+
+def _unknown(cluster: Cluster, target: Target) -> JobAnswer:
+    return JobAnswer(target, queue_of(cluster, target), Start.UNKNOWN)
+
+
+def _expected(engine: Engine, limits: Limits, waiting: frozenset[str]) -> dict[str, datetime]:
+    """Return when jobs start by the expected ends of those that run, as far as the horizon reaches."""
+    if limits.horizon is None or not waiting:
+        return {}
+    with engine.cluster.trial():
+        try:
+            return engine.run(limits.run, waiting, until=engine.now + limits.horizon).started
+        except BudgetEndedError:
+            return {}
+
+
+def _waiting(engine: Engine, budget: Budget, target: Target, run: Run, *, search: bool) -> JobAnswer:
+    """Return the answer for a job that does not start now."""
+    cluster = engine.cluster
+    explanation = run.explanations.get(target.group)
+    gate, message = verdict(cluster, target, explanation, run)
+    known = JobAnswer(
+        target, queue_of(cluster, target), Start.UNKNOWN, gate=gate, message=message, explanation=explanation
+    )
+    try:
+        alone = _alone(engine, budget, target)
+    except BudgetEndedError:
+        return known
+    if target.group in alone.started:
+        known = replace(known, start=Start.AFTER)
+    else:
+        own = alone.explanations.get(target.group)
+        gate, message = verdict(cluster, target, own or explanation, alone)
+        known = replace(known, start=Start.NEVER, gate=gate, message=message, explanation=own or explanation)
+    found = Found(ended=True)
+    if search:
+        found = Search(engine, Question(cluster, engine.config, target, explanation), budget).run()
+    ends = next((remedy for remedy in found.remedies if remedy.kind == "end"), None)
+    after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
+    return replace(known, remedies=found.remedies, searched=not found.ended, after=after)
+
+
+def _alone(engine: Engine, budget: Budget, target: Target) -> Run:
+    """Run with all other jobs and pods removed."""
+    cluster = engine.cluster
+    with cluster.trial():
+        steps = tuple(step for _, _, steps in other_jobs(cluster, target) for step in steps)
+        perform(cluster, steps, engine.config)
+        return engine.run(budget, frozenset({target.group}), target.group)
+
+
+def verdict(cluster: Cluster, target: Target, explanation: Explain | None, run: Run) -> tuple[str, str]:
+    """Return the gate that a job does not pass and the message: what keeps its pods from existing comes first."""
+    if trouble := run.troubles.get(target.job):
+        return Gate.GANG.value, trouble
+    if other := foreign_scheduler(cluster, target):
+        return Gate.GANG.value, f'the pods have schedulerName "{other}": volcanopy does not schedule them'
+    if explanation is not None:
+        return explanation.gate, explanation.message
+    if target.job:
+        state = ((cluster.objects["BatchJob", target.job].get("status") or {}).get("state")) or {}
+        return Gate.GANG.value, str(state.get("message") or "not processed by the job controller")
+    needed, pods = minimum_of(cluster, target), len(cluster.pods_of_group(target.group))
+    return Gate.GANG.value, f"{pods}/{needed} required pods exist"

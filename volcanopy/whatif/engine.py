@@ -1,0 +1,221 @@
+"""The what-if engine: controllers and scheduler run on a cluster until nothing changes, within a budget.
+
+1. The job controller reconciles what changed.
+2. The scheduler makes a plan, which is applied.
+3. When neither changes anything, evicted pods end, and 1 follows.
+4. With virtual time, the running pods that end first do so when nothing else changes, and 1 follows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+
+from volcanopy.api import core
+from volcanopy.api.model import parse_duration
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
+from volcanopy.jobcontroller.plugins.registry import Registry as JobRegistry
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.controllers import JobControllers, is_replaced
+from volcanopy.whatif.simulation import Simulation
+
+_ROUNDS = 16
+"""The most cycles of a run without virtual time: a scheduler that is not stable by then moves pods for ever."""
+
+
+class BudgetEndedError(Exception):
+    """The budget of a question has ended."""
+
+
+@dataclass
+class Budget:
+    """Work that a question may cost: scheduling cycles, and whatever ``expired`` measures (such as time)."""
+
+    cycles: int
+    expired: Callable[[], bool] = lambda: False
+    used: int = 0
+
+    def spend(self) -> None:
+        """Count a cycle. Raises BudgetEndedError."""
+        if self.used >= self.cycles or self.expired():
+            raise BudgetEndedError
+        self.used += 1
+
+
+@dataclass
+class Run:
+    """Result of a run: plans in order, the last explanation of each job, evictions by the job they were for.
+
+    ``started`` has the time at which each gang that was watched started. ``troubles`` has the jobs whose pods are refused.
+    """
+
+    plans: list[Plan] = field(default_factory=list)
+    explanations: dict[str, Explain] = field(default_factory=dict)
+    evictions: dict[str, list[str]] = field(default_factory=dict)
+    started: dict[str, datetime] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ended: dict[str, datetime] = field(default_factory=dict)
+    """With virtual time: when each running job ended."""
+
+
+@dataclass
+class Engine:
+    """A cluster with its configuration. ``previous`` is the time of the cycle before, if it is known."""
+
+    cluster: Cluster
+    config: SchedulerConfig
+    now: datetime
+    registry: Registry | None = None
+    job_registry: JobRegistry = field(default_factory=lambda: JOB_PLUGINS)
+    previous: datetime | None = None
+    troubles: dict[str, str] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        """Let the job controller handle what the manifests contain; later trials start from there."""
+        cluster = self.cluster
+        cluster.changed_jobs |= {key for key, body in cluster.of_kind("BatchJob").items() if _is_starting(body)}
+        controllers = JobControllers(cluster, self.now, self.job_registry)
+        controllers.step()
+        self.troubles = controllers.troubles
+        cluster.commit()
+
+    def run(
+        self,
+        budget: Budget,
+        watched: frozenset[str],
+        goal: str = "",
+        *,
+        config: SchedulerConfig | None = None,
+        until: datetime | None = None,
+    ) -> Run:
+        """Run until nothing changes, or the gang ``goal`` has started; with ``until``, virtual time passes up to it."""
+        return _Running(self, budget, watched, goal, config or self.config, until).run()
+
+    def trial(self, budget: Budget, goal: str, change: Callable[[Cluster], SchedulerConfig | None]) -> bool:
+        """Return whether a gang starts after a change, which is taken back. ``change`` may return a configuration."""
+        with self.cluster.trial():
+            config = change(self.cluster)
+            return goal in self.run(budget, frozenset({goal}), goal, config=config).started
+
+
+class _Running:
+    """One run."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        budget: Budget,
+        watched: frozenset[str],
+        goal: str,
+        config: SchedulerConfig,
+        until: datetime | None,
+    ) -> None:
+        cluster, self.engine, self.budget, self.until = engine.cluster, engine, budget, until
+        self.watched, self.goal, self.now = set(watched), goal, engine.now
+        self.controllers = JobControllers(cluster, engine.now, engine.job_registry, engine.troubles)
+        self.simulation = Simulation(
+            cluster,
+            config,
+            engine.now,
+            replaced=lambda pod: is_replaced(cluster, pod),
+            graceful=True,
+            registry=engine.registry,
+        )
+        self.result = Run()
+
+    def run(self) -> Run:
+        """Run, and return the result."""
+        if self.engine.previous is not None:
+            self.engine.cluster.snapshot(self.engine.previous, "before")
+        rounds = 0
+        self.controllers.step()
+        while rounds < _ROUNDS and not self._check():
+            self.budget.spend()
+            rounds += 1
+            self.simulation.session = f"whatif-{len(self.result.plans)}"
+            moved = self._cycle()
+            moved |= self.controllers.step()
+            if moved or self._check():
+                continue
+            if self.simulation.has_terminating_pods():
+                self.simulation.end_terminating()
+                self.controllers.step()
+                continue
+            if self.until is None or not self._pass_time():
+                break
+            rounds = 0
+        self.result.troubles = self.controllers.troubles
+        return self.result
+
+    def _check(self) -> bool:
+        """Note the gangs that have started; return whether the goal is among them."""
+        cluster, started = self.engine.cluster, self.result.started
+        for group in sorted(self.watched):
+            if cluster.is_started(group):
+                started[group] = self.now
+                self.watched.discard(group)
+                nodes = sorted({pod.spec.node_name for pod in cluster.pods_of_group(group)} - {""})
+                self.result.nodes[group] = tuple(nodes)
+        return self.goal in started
+
+    def _cycle(self) -> bool:
+        """Make a cycle; return whether it moved a pod or changed the phase of a group."""
+        before = self.simulation.phase_changes
+        plan = self.simulation.cycle()
+        result = self.result
+        result.plans.append(plan)
+        explained = {effect.job: effect for effect in plan.of(Explain)}
+        result.explanations |= explained
+        for effect in plan.of(Evict):
+            result.evictions.setdefault(effect.preemptor, []).append(effect.pod)
+        return bool(plan.of(Bind, Evict, Nominate)) or self.simulation.phase_changes > before
+
+    def _pass_time(self) -> bool:
+        """Let the running pods that end first end; return whether there are any before the last time."""
+        ends: dict[datetime, list[core.Pod]] = {}
+        cluster = self.engine.cluster
+        for pod in cluster.of_kind("Pod").values():
+            if pod.spec.node_name and pod.status.phase == "Running":
+                end = expected_end(cluster, pod, self.now)
+                if end is not None:
+                    ends.setdefault(max(end, self.now), []).append(pod)
+        if not ends or self.until is None or min(ends) > self.until:
+            return False
+        self.now = self.simulation.now = self.controllers.now = min(ends)
+        for pod in ends[self.now]:
+            cluster.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
+            self.result.ended[pod_fields.job_key(pod)] = self.now
+        self.controllers.step()
+        return True
+
+
+def expected_end(cluster: Cluster, pod: core.Pod, now: datetime) -> datetime | None:
+    """Return when a running pod ends: by its deadline, its annotation or the estimate of its job; None if unknown."""
+    seconds = pod_fields.runtime(pod)
+    owner = pod.metadata.controller
+    if not seconds and owner is not None and owner.kind == "BatchJob":
+        job = cluster.objects.get(("BatchJob", f"{pod.metadata.namespace}/{owner.name}"))
+        estimate = (job or {}).get("spec", {}).get("runningEstimate")
+        if isinstance(estimate, str):
+            try:
+                parsed = parse_duration(estimate)
+            except ValueError:
+                parsed = None
+            seconds = parsed.total_seconds() if isinstance(parsed, timedelta) else 0
+    if not seconds:
+        return None
+    begin = pod.status.start_time or now
+    return (begin if begin.tzinfo else begin.replace(tzinfo=UTC)) + timedelta(seconds=seconds)
+
+
+def _is_starting(body: dict[str, object]) -> bool:
+    status = body.get("status")
+    state = status.get("state") if isinstance(status, dict) else None
+    phase = state.get("phase") if isinstance(state, dict) else None
+    return phase in {None, "", "Pending", "Restarting"}

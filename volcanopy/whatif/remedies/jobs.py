@@ -1,0 +1,158 @@
+"""Changes of the job itself, and other jobs that end."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from volcanopy.api import names, policy, quantity
+from volcanopy.api.model import Json
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.whatif.changes import Configure, Create, Edit, Steps
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.controllers import read_job
+from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
+from volcanopy.whatif.remedies.queues import step_of, total_request
+from volcanopy.whatif.target import (
+    edit_pods,
+    foreign_scheduler,
+    minimum_of,
+    other_jobs,
+    pod_specs,
+    queue_of,
+    requests_of,
+    with_minimum,
+    with_requests_up_to,
+)
+
+_OTHER_JOBS = 400
+"""The most other jobs that are considered one by one."""
+
+
+def ended_jobs(question: Question) -> Sequence[Candidate]:
+    """Return a candidate in which other jobs end. Jobs of the same queue are the last that are left out."""
+    cluster, own = question.cluster, queue_of(question.cluster, question.target)
+    parts: list[tuple[tuple[bool, int], Part]] = []
+    for kind, key, steps in other_jobs(cluster, question.target):
+        group = cluster.group(key) if kind == "job" else None
+        same = group is not None and (group.spec.queue or cluster.state.default_queue) == own
+        text = f'end of {kind} "{key.removeprefix("default/")}"{_usage_text(cluster, steps)}'
+        parts.append(((same, -len(steps)), single(steps, text)))
+    parts.sort(key=lambda item: item[0])
+    return [Candidate("end", tuple(part for _, part in parts[-_OTHER_JOBS:]))] if parts else []
+
+
+def _usage_text(cluster: Cluster, steps: Steps) -> str:
+    """Return what the deleted pods that have nodes request, in parentheses."""
+    total: dict[str, int] = {}
+    count = 0
+    for step in steps:
+        pod = cluster.pod(step.key) if not isinstance(step, Create | Configure) and step.kind == "Pod" else None
+        if pod is not None and pod.spec.node_name and not pod_fields.is_over(pod):
+            count += 1
+            shape = cluster.state.shapes.all[cluster.state.shape_of(pod)]
+            for name, units in shape.request.items():
+                total[name] = total.get(name, 0) + units
+    listed = [
+        f"{name} {quantity.text(name, units)}" for name, units in sorted(total.items()) if units and name != "pods"
+    ]
+    return f" ({', '.join(listed)})" if listed else f" ({count} pods)" if count else " (waiting)"
+
+
+def smaller_requests(question: Question) -> Sequence[Candidate]:
+    """Return a candidate for each resource of which the pods of the job request less."""
+    found = []
+    for resource in sorted(total_request(question)):
+        largest = max(
+            (request.get(resource, 0) for request in requests_of(question.cluster, question.target)), default=0
+        )
+        step = step_of(question, resource, *_node_sizes(question.cluster, resource))
+        if largest > 1:
+            found.append(
+                Candidate("request", (_smaller(question, resource, largest, min(step, max(largest // 2, 1))),))
+            )
+    return found
+
+
+def _node_sizes(cluster: Cluster, resource: str) -> set[int]:
+    index = cluster.state.axis.index.get(resource)
+    return set() if index is None else set(cluster.state.nodes.amounts["allocatable"][index].tolist())
+
+
+def _smaller(question: Question, resource: str, largest: int, step: int) -> Part:
+    def limit(count: int) -> int:
+        return max(largest - count * step, 1)
+
+    def steps(count: int) -> Steps:
+        return with_requests_up_to(question.cluster, question.target, resource, limit(count))
+
+    def text(count: int) -> str:
+        now, then = quantity.text(resource, largest), quantity.text(resource, limit(count))
+        return f"request at most {then} {resource} per pod instead of {now}"
+
+    return Part(max(-(-(largest - 1) // step), 1), steps, text)
+
+
+def fewer_pods(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that lets the job start with fewer pods."""
+    cluster, target = question.cluster, question.target
+    now, least = minimum_of(cluster, target), 1
+    if target.job:
+        least = max(len(read_job(cluster.objects["BatchJob", target.job]).spec.tasks), 1)
+    if now <= least or (not target.job and cluster.group(target.group) is None):
+        return []
+    part = Part(
+        now - least,
+        lambda fewer: with_minimum(cluster, target, now - fewer),
+        lambda fewer: f"set minAvailable to {now - fewer} instead of {now}",
+    )
+    return [Candidate("minimum", (part,))]
+
+
+def quotas(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that raises the ResourceQuotas of the namespace."""
+    cluster = question.cluster
+    parts = []
+    for key, quota in cluster.of_kind("ResourceQuota").items():
+        if quota.metadata.namespace == question.target.namespace:
+            parts += [_quota(question, key, quota, name) for name in sorted(quota.status.hard)]
+    return [Candidate("quota", tuple(parts))] if parts else []
+
+
+def _quota(question: Question, key: str, quota: policy.ResourceQuota, name: str) -> Part:
+    resource = name.removeprefix("requests.").removeprefix("limits.")
+    now = quantity.amount(resource, quota.status.hard[name])
+    used = quantity.amount(resource, quota.status.used.get(name, 0))
+    total = total_request(question).get(resource, 0) or len(pod_specs(question.cluster, question.target))
+    step = step_of(question, resource, now, used) if resource in total_request(question) else 1
+
+    def steps(count: int) -> Steps:
+        return (Edit("ResourceQuota", key, partial(_raised, name, quantity.text(resource, now + count * step))),)
+
+    def text(count: int) -> str:
+        value = quantity.text(resource, now + count * step)
+        return f'raise {name} of ResourceQuota "{quota.metadata.name}" from {quantity.text(resource, now)} to {value}'
+
+    return Part(max(-(-(max(used - now, 0) + 2 * total) // step), 1), steps, text)
+
+
+def _raised(name: str, value: str, body: Json) -> Json:
+    status = body.get("status") or {}
+    hard = (body.get("spec") or {}).get("hard") or {}
+    spec = (body.get("spec") or {}) | ({"hard": hard | {name: value}} if hard else {})
+    return body | {"spec": spec, "status": status | {"hard": (status.get("hard") or {}) | {name: value}}}
+
+
+def own_scheduler(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that gives the pods volcanopy's schedulerName, if they have another."""
+    target, cluster = question.target, question.cluster
+    other = foreign_scheduler(cluster, target)
+    if not other:
+        return []
+    steps = edit_pods(cluster, target, lambda spec: spec | {"schedulerName": names.SCHEDULER})
+    if not target.job:
+        steps = tuple(
+            Edit(
+                "Pod", pod.metadata.key, lambda body: body | {"spec": body["spec"] | {"schedulerName": names.SCHEDULER}}
+            )
+            for pod in cluster.pods_of_group(target.group)
+        )
+    return [Candidate("scheduler", (single(steps, f'set schedulerName to "{names.SCHEDULER}" instead of "{other}"'),))]

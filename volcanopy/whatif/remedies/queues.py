@@ -1,0 +1,286 @@
+"""Changes of a job's queue and the queues above it: limits, shares, holds, and queues that do not exist."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from math import gcd
+from typing import Any
+
+from volcanopy.api import core, names, quantity
+from volcanopy.api.model import Json
+from volcanopy.whatif.changes import Create, Edit, Steps
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
+from volcanopy.whatif.target import edit_group, minimum_of, queue_of, requests_of
+
+_DEPTH = 32
+_OTHER_QUEUES = 6
+"""The most other queues that a job is moved to."""
+_MOST_JOBS = 16
+"""The most that a limit on running jobs, or a weight, is raised by."""
+_MOST_WEIGHT = 4096
+
+
+def chain(cluster: Cluster, name: str) -> list[core.Queue]:
+    """Return a queue and its ancestors, as far as they exist."""
+    queues: list[core.Queue] = []
+    while name and len(queues) < _DEPTH:
+        queue = cluster.state.queues.get(name)
+        if queue is None or queue in queues:
+            break
+        queues.append(queue)
+        name = queue.spec.parent or (names.ROOT_QUEUE if name != names.ROOT_QUEUE else "")
+    return queues
+
+
+def _chain(question: Question) -> list[core.Queue]:
+    return chain(question.cluster, queue_of(question.cluster, question.target))
+
+
+def capabilities(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that raises capability and borrowing limit of the queue and its ancestors."""
+    return _amounts(question, "capability", ("capability", "borrowingLimit"))
+
+
+def shares(question: Question) -> Sequence[Candidate]:
+    """Return candidates that raise what the configured plugin computes the deserved share from."""
+    plugins = question.config.plugins
+    found: list[Candidate] = []
+    if "capacity" in plugins:
+        found += _amounts(question, "deserved", ("deserved",), absent=True)
+    if "proportion" in plugins or "drf" in plugins:
+        parts = tuple(
+            Part(_MOST_WEIGHT, partial(_heavier, queue.metadata.name), partial(_weight_text, queue))
+            for queue in reversed(_chain(question))
+            if queue.metadata.name != names.ROOT_QUEUE
+        )
+        found += [Candidate("weight", parts)] if parts else []
+    if {"capacity", "proportion"} & plugins:
+        found += _amounts(question, "guarantee", ("guarantee",), absent=True)
+    return found
+
+
+def _heavier(queue: str, more: int) -> Steps:
+    return (Edit("Queue", queue, lambda body: _with(body, "weight", (body.get("spec") or {}).get("weight", 1) + more)),)
+
+
+def _weight_text(queue: core.Queue, more: int) -> str:
+    return f'raise the weight of queue "{queue.metadata.name}" from {queue.spec.weight} to {queue.spec.weight + more}'
+
+
+def _amounts(question: Question, kind: str, fields: tuple[str, ...], *, absent: bool = False) -> list[Candidate]:
+    """Return a candidate with a part for each queue of the chain, field and resource that the job requests.
+
+    ``absent``: a queue without the field gets it.
+    """
+    cluster = question.cluster
+    requested = total_request(question)
+    parts: list[Part] = []
+    for queue in reversed(_chain(question)):  # the queues above are left alone rather than the job's own
+        if queue.metadata.name == names.ROOT_QUEUE:
+            continue
+        for field in fields:
+            resources = sorted(requested.keys() if absent else requested.keys() & _listed(queue, field).keys())
+            parts += [_amount(cluster, question, (queue.metadata.name, field, resource)) for resource in resources]
+    return [Candidate(kind, tuple(parts))] if parts else []
+
+
+def _listed(queue: core.Queue, field: str) -> core.Quantities:
+    spec = queue.spec
+    fields = {"capability": spec.capability, "deserved": spec.deserved, "borrowingLimit": spec.borrowing_limit}
+    return spec.guarantee.resource if field == "guarantee" else fields[field]
+
+
+def _amount(cluster: Cluster, question: Question, place: tuple[str, str, str]) -> Part:
+    name, field, resource = place
+    now = quantity.amount(resource, _listed(cluster.state.queues[name], field).get(resource, 0))
+    step = step_of(question, resource, now)
+    most = -(-(total_request(question)[resource] + total_of(cluster, resource)) // step)
+
+    def steps(count: int) -> Steps:
+        return (Edit("Queue", name, lambda body: _raised(body, field, resource, now + count * step)),)
+
+    def text(count: int) -> str:
+        more, value = quantity.text(resource, count * step), quantity.text(resource, now + count * step)
+        what = f'{field} of queue "{name}"'
+        return f"raise the {what} by {more} {resource} to {value}" if now else f"set the {what} to {value} {resource}"
+
+    return Part(max(most, 1), steps, text)
+
+
+def total_request(question: Question) -> dict[str, int]:
+    """Return what all pods of the job request together; where pods are not known, what its pod group does."""
+    total: dict[str, int] = {}
+    for request in requests_of(question.cluster, question.target):
+        for name, units in request.items():
+            total[name] = total.get(name, 0) + units
+    group = question.cluster.group(question.target.group)
+    if not total and group is not None and group.spec.min_resources:
+        listed = {name: given for name, given in group.spec.min_resources.items() if "requests." not in name}
+        total = quantity.amounts({name: given for name, given in listed.items() if "." not in name or "/" in name})
+    return {name: units for name, units in total.items() if units and name != "pods"}
+
+
+def step_of(question: Question, resource: str, *values: int) -> int:
+    """Return the granularity in which amounts of a resource are searched: what divides requests and limits."""
+    sizes = {request.get(resource, 0) for request in requests_of(question.cluster, question.target)}
+    return gcd(*sizes, *values, total_request(question).get(resource, 0)) or 1
+
+
+def total_of(cluster: Cluster, resource: str) -> int:
+    """Return the allocatable amount of all nodes."""
+    state = cluster.state
+    row = state.axis.index.get(resource)
+    return 0 if row is None else int(state.nodes.amounts["allocatable"][row].sum())
+
+
+def _raised(body: Json, field: str, resource: str, units: int) -> Json:
+    value = quantity.text(resource, units)
+    spec = body.get("spec") or {}
+    if field == "guarantee":
+        resources = (spec.get("guarantee") or {}).get("resource") or {}
+        return _with(body, "guarantee", {"resource": resources | {resource: value}})
+    return _with(body, field, (spec.get(field) or {}) | {resource: value})
+
+
+def _with(body: Json, field: str, value: Any) -> Json:
+    return body | {"spec": (body.get("spec") or {}) | {field: value}}
+
+
+# Limits of jobs, users and groups
+
+
+def limits(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that raises limits on running jobs, and on resources of users and groups."""
+    parts: list[Part] = []
+    requested = total_request(question) | {"pods": minimum_of(question.cluster, question.target)}
+    for queue in reversed(_chain(question)):
+        if queue.spec.max_running_jobs is not None:
+            parts.append(_jobs_limit(queue))
+        for number, entry in enumerate(queue.spec.limits):
+            parts += _entry_limits(question, (queue, number), entry, requested)
+    return [Candidate("limits", tuple(parts))] if parts else []
+
+
+def _jobs_limit(queue: core.Queue) -> Part:
+    now, name = queue.spec.max_running_jobs or 0, queue.metadata.name
+
+    def steps(more: int) -> Steps:
+        return (Edit("Queue", name, lambda body: _with(body, "maxRunningJobs", now + more)),)
+
+    return Part(_MOST_JOBS, steps, lambda more: f'raise maxRunningJobs of queue "{name}" from {now} to {now + more}')
+
+
+def _entry_limits(
+    question: Question, place: tuple[core.Queue, int], entry: core.QueueLimit, requested: dict[str, int]
+) -> Iterator[Part]:
+    queue, number = place
+    whose = f'{_subjects(entry)} in queue "{queue.metadata.name}"'
+    if entry.max_running_jobs is not None:
+        now = entry.max_running_jobs
+        yield Part(
+            _MOST_JOBS,
+            lambda more: (Edit("Queue", queue.metadata.name, partial(_entry, number, "maxRunningJobs", now + more)),),
+            lambda more: f"raise maxRunningJobs of {whose} from {now} to {now + more}",
+        )
+    for resource in sorted(entry.resources.keys() & requested.keys()):
+        yield _entry_resource(question, place, resource, whose, quantity.amount(resource, entry.resources[resource]))
+
+
+def _entry_resource(question: Question, place: tuple[core.Queue, int], resource: str, whose: str, now: int) -> Part:
+    queue, number = place
+    step = 1 if resource == "pods" else step_of(question, resource, now)
+    most = -(-(total_request(question).get(resource, 0) + total_of(question.cluster, resource)) // step)
+
+    def steps(more: int) -> Steps:
+        value = quantity.text(resource, now + more * step)
+        return (Edit("Queue", queue.metadata.name, partial(_entry, number, resource, value)),)
+
+    def text(more: int) -> str:
+        before, after = quantity.text(resource, now), quantity.text(resource, now + more * step)
+        return f"raise the limit of {whose} from {before} to {after} {resource}"
+
+    return Part(max(most, 1), steps, text)
+
+
+def _entry(number: int, field: str, value: Any, body: Json) -> Json:
+    entries = list(body["spec"]["limits"])
+    entry = entries[number]
+    if field == "maxRunningJobs":
+        entries[number] = entry | {field: value}
+    else:
+        entries[number] = entry | {"resources": (entry.get("resources") or {}) | {field: value}}
+    return _with(body, "limits", entries)
+
+
+def _subjects(entry: core.QueueLimit) -> str:
+    subjects = [f'user "{user}"' for user in entry.users] + [f'group "{group}"' for group in entry.groups]
+    return ", ".join(subjects) or "all users"
+
+
+# Holds and missing queues
+
+
+def lifted_holds(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that opens and resumes the queue and its ancestors, and one that lets its jobs overtake."""
+    parts: list[Part] = []
+    fifo: list[Part] = []
+    for queue in reversed(_chain(question)):
+        name = queue.metadata.name
+        if queue.spec.stop_policy != "None":
+            parts.append(_edit(name, lambda body: _with(body, "stopPolicy", "None"), f'resume queue "{name}"'))
+        if queue.status.state not in {"", "Open"}:
+            parts.append(_edit(name, _opened, f'open queue "{name}"'))
+        if queue.spec.dequeue_strategy == "fifo":
+            text = f'set dequeueStrategy of queue "{name}" to traverse'
+            fifo.append(_edit(name, lambda body: _with(body, "dequeueStrategy", "traverse"), text))
+    return [Candidate(kind, tuple(each)) for kind, each in (("hold", parts), ("fifo", fifo)) if each]
+
+
+def _edit(name: str, change: Callable[[Json], Json], text: str) -> Part:
+    return single((Edit("Queue", name, change),), text)
+
+
+def _opened(body: Json) -> Json:
+    return body | {"status": (body.get("status") or {}) | {"state": "Open"}}
+
+
+def created_queues(question: Question) -> Sequence[Candidate]:
+    """Return a candidate that creates the queue, or the ancestors of it, that do not exist."""
+    cluster, name = question.cluster, queue_of(question.cluster, question.target)
+    existing = chain(cluster, name)
+    missing = name if not existing else existing[-1].spec.parent
+    if not missing or missing in cluster.state.queues:
+        return []
+    body = {
+        "apiVersion": names.SCHEDULING_V1BETA1,
+        "kind": "Queue",
+        "metadata": {"name": missing},
+        "spec": {"weight": 1},
+        "status": {"state": "Open"},
+    }
+    return [Candidate("create", (single((Create(body),), f'create queue "{missing}"'),))]
+
+
+def other_queues(question: Question) -> Sequence[Candidate]:
+    """Return candidates that submit the job to another queue, if its own takes no jobs: its children first."""
+    cluster, own = question.cluster, queue_of(question.cluster, question.target)
+    if question.gate != "queue":
+        return []
+    parents = {queue.spec.parent for queue in cluster.state.queues.values()} | {names.ROOT_QUEUE}
+    leaves = [queue for queue in cluster.state.queues.values() if queue.metadata.name not in parents]
+    leaves.sort(key=lambda queue: (queue.spec.parent != own, queue.metadata.name))
+    return [
+        Candidate(
+            "queue",
+            (single(_moved(question, queue.metadata.name), f'submit the job to queue "{queue.metadata.name}"'),),
+        )
+        for queue in leaves[:_OTHER_QUEUES]
+        if queue.metadata.name != own
+    ]
+
+
+def _moved(question: Question, queue: str) -> Steps:
+    def moved(spec: Json) -> Json:
+        return spec | {"queue": queue}
+
+    return edit_group(question.cluster, question.target, moved, moved)

@@ -1,0 +1,200 @@
+"""Search for the smallest changes that let a job start, each confirmed by the engine.
+
+1. Each kind of change is tried at its strongest, those that concern the job's gate first.
+2. One that lets the gang start is narrowed: parts are left out, then the strength of each is bisected.
+3. The result is applied once more as data, as a user would apply it, and kept only if the gang starts.
+4. If no single change is enough, all are tried together and left out one by one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from volcanopy.api.gates import Gate
+from volcanopy.api.model import Json
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.whatif.admission import new_problems
+from volcanopy.whatif.changes import Change, Configure, Steps, as_data, perform, perform_data
+from volcanopy.whatif.cluster import Cluster, ManifestError
+from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine
+from volcanopy.whatif.remedies import constraints, jobs, missing, nodes, queues
+from volcanopy.whatif.remedies.candidate import Candidate, Kind, Part, Question, fixed
+
+_KINDS: tuple[Kind, ...] = (
+    queues.created_queues,
+    queues.lifted_holds,
+    missing.missing_objects,
+    missing.missing_actions,
+    jobs.own_scheduler,
+    constraints.scheduling_gates,
+    jobs.ended_jobs,
+    queues.limits,
+    queues.capabilities,
+    queues.shares,
+    jobs.quotas,
+    nodes.more_nodes,
+    constraints.network_topology,
+    constraints.node_constraints,
+    nodes.schedulable_nodes,
+    jobs.fewer_pods,
+    jobs.smaller_requests,
+    queues.other_queues,
+)
+_FIRST: dict[str, tuple[Kind, ...]] = {
+    Gate.LIMITS: (queues.limits,),
+    Gate.QUOTA: (jobs.quotas,),
+    Gate.CAPABILITY: (queues.capabilities,),
+    Gate.SHARE: (queues.shares,),
+    Gate.TOPOLOGY: (constraints.network_topology,),
+    Gate.NODES: (nodes.more_nodes, constraints.node_constraints, nodes.schedulable_nodes),
+    Gate.OVERCOMMIT: (nodes.more_nodes,),
+}
+_ONCE = frozenset({"nodes", "queue"})
+"""Kinds of which the first candidate that helps is enough."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A confirmed change that lets a job start: a sentence, and the change as data."""
+
+    kind: str
+    text: str
+    change: Change
+    parts: tuple[str, ...] = ()
+
+    def document(self) -> Json:
+        """Return the remedy as JSON."""
+        result: Json = {"text": self.text, "confirmed": True, "apply": list(self.change.apply)}
+        result["delete"] = list(self.change.delete)
+        return result | ({"configuration": self.change.configuration} if self.change.configuration else {})
+
+
+@dataclass(frozen=True)
+class Found:
+    """Result of a search: the remedies, and whether the budget ended it."""
+
+    remedies: tuple[Remedy, ...] = ()
+    ended: bool = False
+
+
+class Search:
+    """The search for one job."""
+
+    def __init__(self, engine: Engine, question: Question, budget: Budget) -> None:
+        self.engine, self.question, self.budget = engine, question, budget
+
+    def run(self) -> Found:
+        """Return the remedies, single changes first by kind."""
+        remedies: list[Remedy] = []
+        try:
+            remedies.extend(self._singles())
+            if not remedies and (combined := self._combined()) is not None:
+                remedies.append(combined)
+        except BudgetEndedError:
+            return Found(tuple(remedies), ended=True)
+        return Found(tuple(remedies))
+
+    def _kinds(self) -> Iterator[Kind]:
+        first = _FIRST.get(self.question.gate, ())
+        yield from first
+        yield from (kind for kind in _KINDS if kind not in first)
+
+    def _singles(self) -> Iterator[Remedy]:
+        done: set[str] = set()
+        for kind in self._kinds():
+            for candidate in kind(self.question):
+                if candidate.kind in done & _ONCE:
+                    continue
+                remedy = self._narrowed(candidate.kind, candidate.parts)
+                if remedy is not None:
+                    done.add(candidate.kind)
+                    yield remedy
+
+    def _combined(self) -> Remedy | None:
+        """Return the remedy of several kinds of changes: what is left of all of them together."""
+        candidates = list(self._distinct())
+        parts = [part for candidate in reversed(candidates) for part in candidate.parts]
+        return self._narrowed("several", parts) if parts else None
+
+    def _distinct(self) -> Iterator[Candidate]:
+        """Yield one candidate of each kind; changes of the pods' own spec exclude each other only in part."""
+        seen: set[str] = set()
+        for kind in self._kinds():
+            for candidate in kind(self.question):
+                if candidate.kind not in seen | {"queue", "scheduler"}:
+                    seen.add(candidate.kind)
+                    yield candidate
+
+    # Narrowing
+
+    def _narrowed(self, kind: str, parts: Sequence[Part]) -> Remedy | None:
+        if not self._starts(_steps(parts)):
+            return None
+        kept = self._without_excess(list(parts))
+        for place, part in enumerate(kept):
+            if part.most > 1:
+                kept[place] = self._weakest(kept, place)
+        return self._confirmed(kind, kept)
+
+    def _without_excess(self, parts: list[Part]) -> list[Part]:
+        """Return the parts without those that are not needed: first halves, then smaller groups, then single ones."""
+        size = len(parts) // 2
+        while size:
+            begin = 0
+            while begin < len(parts) and len(parts) > 1:
+                rest = parts[:begin] + parts[begin + size :]
+                if rest and self._starts(_steps(rest)):
+                    parts = rest
+                else:
+                    begin += size
+            size //= 2
+        return parts
+
+    def _weakest(self, parts: Sequence[Part], place: int) -> Part:
+        part = parts[place]
+        low, high = 0, part.most
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._starts(_steps([*parts[:place], fixed(part, middle), *parts[place + 1 :]])):
+                high = middle
+            else:
+                low = middle
+        return fixed(part, high)
+
+    def _confirmed(self, kind: str, parts: Sequence[Part]) -> Remedy | None:
+        """Return the remedy, if its data lets the job start."""
+        engine, steps = self.engine, _steps(parts)
+        change = as_data(engine.cluster, steps, engine.config)
+
+        def apply(cluster: Cluster) -> SchedulerConfig:
+            perform_data(cluster, change)
+            config = engine.config
+            for step in steps:
+                if isinstance(step, Configure):
+                    config = step.change(config)
+            return config
+
+        if not self._trial(apply):
+            return None
+        texts = tuple(part.text(part.most) for part in parts)
+        return Remedy(kind, "; ".join(texts), change, texts)
+
+    def _starts(self, steps: Steps) -> bool:
+        return self._trial(lambda cluster: perform(cluster, steps, self.engine.config))
+
+    def _trial(self, change: Callable[[Cluster], SchedulerConfig]) -> bool:
+        """Return whether the job starts after a change that admission accepts."""
+        engine, cluster, goal = self.engine, self.engine.cluster, self.question.target.group
+        with cluster.trial():
+            before = cluster.mark()
+            try:
+                config = change(cluster)
+                if new_problems(cluster, before):
+                    return False
+                run = engine.run(self.budget, frozenset({goal}), goal, config=config)
+            except ManifestError:
+                return False
+            return goal in run.started
+
+
+def _steps(parts: Sequence[Part]) -> Steps:
+    return tuple(step for part in parts for step in part.steps(part.most))

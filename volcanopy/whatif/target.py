@@ -1,0 +1,270 @@
+"""The job of a question: its objects, and edits of its pods, its minimum and its pod group."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from volcanopy.api import core, quantity
+from volcanopy.api.model import Json
+from volcanopy.api.pod_requests import pod_requests, resources_of
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.whatif.changes import Delete, Edit, Steps
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.controllers import read_job
+
+EditSpec = Callable[[Json], Json]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A job: ``group`` is the key of its pod group, ``job`` that of its BatchJob, empty without one."""
+
+    group: str
+    job: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that users know."""
+        return (self.job or self.group).rpartition("/")[2]
+
+    @property
+    def namespace(self) -> str:
+        """The namespace."""
+        return self.group.partition("/")[0]
+
+
+def targets(cluster: Cluster) -> list[Target]:
+    """Return the jobs that have not ended and whose gang has not started, ordered by group."""
+    found = {
+        key: Target(key, _job_of(cluster, group))
+        for key, group in cluster.of_kind("PodGroup").items()
+        if _waits(cluster, key, group)
+    }
+    for key, body in cluster.of_kind("BatchJob").items():
+        group = f"{key}-{body['metadata'].get('uid', '')}"
+        if group not in cluster.keys.get("PodGroup", {}) and _phase(body) in {"", "Pending"}:
+            found[group] = Target(group, key)
+    for key in sorted(cluster.members.keys() - cluster.keys.get("PodGroup", {}).keys()):
+        if any(not pod.spec.node_name and _is_scheduled(cluster, pod) for pod in cluster.pods_of_group(key)):
+            found.setdefault(key, Target(key))
+    return [found[key] for key in sorted(found)]
+
+
+def _waits(cluster: Cluster, key: str, group: core.PodGroup) -> bool:
+    if group.metadata.deletion_timestamp is not None or group.status.phase == "Completed" or cluster.is_started(key):
+        return False
+    pods = cluster.pods_of_group(key)
+    return not pods or any(not pod_fields.is_over(pod) and not pod.spec.node_name for pod in pods)
+
+
+def _job_of(cluster: Cluster, group: core.PodGroup) -> str:
+    owner = next((owner for owner in group.metadata.owner_references if owner.kind == "BatchJob"), None)
+    key = f"{group.metadata.namespace}/{owner.name}" if owner is not None else ""
+    return key if ("BatchJob", key) in cluster.objects else ""
+
+
+def _phase(body: Json) -> str:
+    return str(((body.get("status") or {}).get("state") or {}).get("phase") or "")
+
+
+def _is_scheduled(cluster: Cluster, pod: core.Pod) -> bool:
+    return pod.spec.scheduler_name in cluster.state.scheduler_names and not pod_fields.is_over(pod)
+
+
+def foreign_scheduler(cluster: Cluster, target: Target) -> str:
+    """Return the scheduler of a job's pods, if that is another one than volcanopy; else an empty text."""
+    known = cluster.state.scheduler_names
+    for pod in cluster.pods_of_group(target.group):
+        if pod.spec.scheduler_name not in known:
+            return pod.spec.scheduler_name
+    return ""
+
+
+def queue_of(cluster: Cluster, target: Target) -> str:
+    """Return the name of a job's queue."""
+    group = cluster.group(target.group)
+    if group is not None:
+        return group.spec.queue or cluster.state.default_queue
+    if target.job:
+        return str(cluster.objects["BatchJob", target.job]["spec"].get("queue") or cluster.state.default_queue)
+    return cluster.state.default_queue
+
+
+def minimum_of(cluster: Cluster, target: Target) -> int:
+    """Return how many pods of a job must start together."""
+    group = cluster.group(target.group)
+    if group is not None:
+        return max(group.spec.min_member, 1)
+    return max(read_job(cluster.objects["BatchJob", target.job]).spec.needed, 1) if target.job else 1
+
+
+def pod_specs(cluster: Cluster, target: Target) -> list[Json]:
+    """Return the specs of a job's pods, as JSON: those of its templates, or of its waiting pods."""
+    if target.job:
+        tasks = cluster.objects["BatchJob", target.job]["spec"].get("tasks") or []
+        return [
+            (task.get("template") or {}).get("spec") or {} for task in tasks for _ in range(task.get("replicas", 1))
+        ]
+    return [cluster.body("Pod", pod.metadata.key).get("spec") or {} for pod in waiting_pods(cluster, target)]
+
+
+def waiting_pods(cluster: Cluster, target: Target) -> list[core.Pod]:
+    """Return the pods of a job that have no node."""
+    return [
+        pod for pod in cluster.pods_of_group(target.group) if not pod.spec.node_name and not pod_fields.is_over(pod)
+    ]
+
+
+def requests_of(cluster: Cluster, target: Target) -> list[dict[str, int]]:
+    """Return the requests of each of a job's pods, in base units."""
+    if target.job:
+        return [pod_requests(resources_of(msgspec.convert(spec, core.PodSpec))) for spec in pod_specs(cluster, target)]
+    return [pod_requests(resources_of(pod.spec)) for pod in waiting_pods(cluster, target)]
+
+
+# Edits
+
+
+def edit_pods(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
+    """Return the steps that change the spec of each waiting pod; a BatchJob is created again with changed templates."""
+    if target.job:
+        return _edit_job(
+            cluster, target, lambda spec: spec | {"tasks": [_with_spec(task, change) for task in spec["tasks"]]}
+        )
+
+    def edited(body: Json) -> Json:
+        return body | {"spec": change(body.get("spec") or {})}
+
+    return tuple(Edit("Pod", pod.metadata.key, edited) for pod in waiting_pods(cluster, target))
+
+
+def _with_spec(task: Json, change: EditSpec) -> Json:
+    template = task.get("template") or {}
+    return task | {"template": template | {"spec": change(template.get("spec") or {})}}
+
+
+def _edit_job(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
+    """Return the steps that replace a BatchJob by a new one of the same name."""
+
+    def edited(body: Json) -> Json:
+        body.pop("status", None)
+        return body | {"spec": change(body["spec"])}
+
+    pods = (Delete("Pod", pod.metadata.key) for pod in cluster.pods_of_group(target.group))
+    return (*pods, Delete("PodGroup", target.group), Edit("BatchJob", target.job, edited))
+
+
+def edit_group(cluster: Cluster, target: Target, of_job: EditSpec, of_group: EditSpec) -> Steps:
+    """Return the steps that change the spec of a BatchJob, or of a pod group without one."""
+    if target.job:
+        return _edit_job(cluster, target, of_job)
+    return (Edit("PodGroup", target.group, lambda body: body | {"spec": of_group(body.get("spec") or {})}),)
+
+
+def with_minimum(cluster: Cluster, target: Target, minimum: int) -> Steps:
+    """Return the steps that let a job start with fewer pods."""
+    before = minimum_of(cluster, target)
+
+    def of_job(spec: Json) -> Json:
+        tasks, excess = [], sum(_needed(task) for task in spec["tasks"]) - minimum
+        for task in spec["tasks"]:
+            less = min(max(excess, 0), max(_needed(task) - 1, 0))
+            excess -= less
+            tasks.append(task | {"minAvailable": _needed(task) - less} if less else task)
+        return spec | {"tasks": tasks, "minAvailable": minimum}
+
+    def of_group(spec: Json) -> Json:
+        spec["minMember"] = minimum
+        roles, excess = dict(spec.get("minTaskMember") or {}), sum((spec.get("minTaskMember") or {}).values()) - minimum
+        for role in sorted(roles):
+            less = min(max(excess, 0), roles[role])
+            roles[role] -= less
+            excess -= less
+        if roles:
+            spec["minTaskMember"] = {role: count for role, count in roles.items() if count}
+        if spec.get("minResources"):
+            spec["minResources"] = scaled(spec["minResources"], dict.fromkeys(spec["minResources"], (minimum, before)))
+        return spec
+
+    return edit_group(cluster, target, of_job, of_group)
+
+
+def _needed(task: Mapping[str, Any]) -> int:
+    return int(task.get("minAvailable") or task.get("replicas", 1))
+
+
+def scaled(resources: Mapping[str, Any], ratios: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    """Return a resource list with some of its amounts multiplied by a ratio, rounded down."""
+    result = {}
+    for name, given in resources.items():
+        unit = name.removeprefix("requests.").removeprefix("limits.")
+        units = quantity.amount(unit, given)
+        if name in ratios:
+            part, whole = ratios[name]
+            units = units * part // whole if whole else units
+        result[name] = quantity.text(unit, units)
+    return result
+
+
+def with_requests_up_to(cluster: Cluster, target: Target, resource: str, most: int) -> Steps:
+    """Return the steps after which no waiting pod of a job requests more than ``most`` base units of a resource."""
+    requests = [request.get(resource, 0) for request in requests_of(cluster, target)]
+    before, after = sum(requests), sum(min(units, most) for units in requests)
+    steps = edit_pods(cluster, target, lambda spec: capped(spec, resource, most))
+    group = cluster.group(target.group)
+    if target.job or group is None or not group.spec.min_resources:
+        return steps
+    ratios = dict.fromkeys((resource, f"requests.{resource}", f"limits.{resource}"), (after, before))
+
+    def smaller(body: Json) -> Json:
+        return body | {"spec": body["spec"] | {"minResources": scaled(body["spec"]["minResources"], ratios)}}
+
+    return (*steps, Edit("PodGroup", target.group, smaller))
+
+
+def capped(spec: Json, resource: str, most: int) -> Json:
+    """Return a pod spec whose containers together request at most ``most`` base units of a resource."""
+    containers = spec.get("containers") or []
+    total = sum(_requested(container, resource) for container in containers)
+    result = dict(spec)
+    if total > most:
+        result["containers"] = [
+            _capped(item, resource, _requested(item, resource) * most // total) for item in containers
+        ]
+    if inits := spec.get("initContainers"):
+        result["initContainers"] = [_capped(item, resource, most) for item in inits]
+    if spec.get("resources"):
+        result["resources"] = _capped(spec, resource, most)["resources"]
+    return result
+
+
+def _requested(container: Json, resource: str) -> int:
+    resources = container.get("resources") or {}
+    given = (resources.get("requests") or {}).get(resource, (resources.get("limits") or {}).get(resource, 0))
+    return quantity.amount(resource, given)
+
+
+def _capped(container: Json, resource: str, most: int) -> Json:
+    resources = dict(container.get("resources") or {})
+    for kind in ("requests", "limits"):
+        amounts = resources.get(kind) or {}
+        if resource in amounts and quantity.amount(resource, amounts[resource]) > most:
+            resources[kind] = amounts | {resource: quantity.text(resource, most)}
+    return container | {"resources": resources}
+
+
+def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, Steps]]:
+    """Yield the other jobs and lone pods, each with kind, key and the steps that remove it."""
+    groups = cluster.keys.get("PodGroup", {}).keys() | cluster.members.keys()
+    for key in sorted(groups - {target.group}):
+        group = cluster.group(key)
+        if group is not None and group.status.phase == "Completed" and key not in cluster.members:
+            continue
+        job = _job_of(cluster, group) if group is not None else ""
+        pods = tuple(Delete("Pod", pod.metadata.key) for pod in cluster.pods_of_group(key))
+        yield "job", job or key, (*((Delete("BatchJob", job),) if job else ()), *pods, Delete("PodGroup", key))
+    for key, pod in cluster.of_kind("Pod").items():
+        if not pod_fields.job_key(pod) and pod.spec.node_name and not pod_fields.is_over(pod):
+            yield "pod", key, (Delete("Pod", key),)
