@@ -114,12 +114,33 @@ def plan_command(
     ],
     config: SchedulerFile = None,
     now: Annotated[str | None, typer.Option(help="Time of the decision in RFC 3339; by default now.")] = None,
+    remedy: Annotated[
+        str,
+        typer.Option(
+            "--remedy", metavar="JOB[:N]", help="Apply the first (or N-th) remedy of a waiting job, and show the plan."
+        ),
+    ] = "",
+    diff: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--diff",
+            metavar="FILE",
+            help="Show which jobs start or are evicted otherwise with these manifests, or this scheduler configuration. Repeatable.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--budget", min=0, metavar="SECONDS", help="Time for the search for remedies.")
+    ] = 10.0,
     output: Annotated[Output, typer.Option("-o", "--output", help="Output format.")] = Output.text,
 ) -> None:
-    """Print the scheduler's decisions for manifests, with reasons."""
-    from volcanopy.cli.plan import plan
+    """Print the scheduler's decisions for manifests, when each waiting job starts, and what would let it start.
 
-    plan(files, config, now, as_json=output is Output.json)
+    Manifests may be objects of a cluster (volcanopy snapshot), and new ones: jobs, flows and cron jobs, Volcano's too.
+    """
+    from volcanopy.cli.plan import PlanOptions, plan_with
+
+    options = PlanOptions(config, now, output is Output.json, remedy, diff or (), seconds)
+    plan_with(files, options)
 
 
 @command(

@@ -1,83 +1,253 @@
-"""``volcanopy plan``: the decisions of the scheduler on objects from files."""
+"""``volcanopy plan``: the decisions of the scheduler on objects from files, and what would let waiting jobs start."""
 
 import json
-import sys
-from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
+import yaml
 
-from volcanopy.api import core, names, topology_read
-from volcanopy.api.builtin import policy
-from volcanopy.api.quantity import QuantityError
+from volcanopy.api import names
+from volcanopy.cli import whatif
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.manifests import Manifest, read
-from volcanopy.kube.cache.followed_kinds import SUPPLIES
-from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.framework.config import ConfigError, SchedulerConfig, default, parse
+from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, default, parse
 from volcanopy.scheduler.framework.registry import Registry
-from volcanopy.scheduler.model.plan import document
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
 from volcanopy.services.scheduler import replay
+from volcanopy.whatif import answer as answers
+from volcanopy.whatif import kinds
+from volcanopy.whatif.answer import Answer, JobAnswer
+from volcanopy.whatif.engine import Engine
+from volcanopy.whatif.load import Loaded
+from volcanopy.whatif.search import Remedy
 
-KINDS: dict[tuple[str, str], Any] = {
-    ("", "Pod"): core.Pod,
-    ("", "Node"): core.Node,
-    ("", "Namespace"): core.Namespace,
-    ("", "ResourceQuota"): policy.ResourceQuota,
-    ("policy", "PodDisruptionBudget"): policy.PodDisruptionBudget,
-    ("scheduling.k8s.io", "PriorityClass"): core.PriorityClass,
-    ("topology.volcanopy.io", "HyperNode"): topology_read.HyperNode,
-    ("nodeinfo.volcanopy.io", "NumaTopology"): topology_read.NumaTopology,
-    ("scheduling.volcanopy.io", "PodGroup"): core.PodGroup,
-    ("scheduling.volcanopy.io", "Queue"): core.Queue,
-    **{(kind.group, kind.kind): kind.type for kind in SUPPLIES},
-}
-"""Read models of the kinds that the scheduler reads, by group and kind."""
-NAMESPACED = frozenset(
-    {"Pod", "PodGroup", "ResourceQuota", "PodDisruptionBudget", *(kind.kind for kind in SUPPLIES if kind.namespaced)}
-)
-_TYPES = {"int": "a whole number", "str": "text", "object": "a mapping", "array": "a list", "bool": "true or false"}
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Options of the command."""
+
+    config: Path | None = None
+    now: str | None = None
+    as_json: bool = False
+    remedy: str = ""
+    diff: Sequence[str] = ()
+    seconds: float = whatif.SECONDS
+
+
+@dataclass
+class _World:
+    """The manifests of a question with its time and configuration."""
+
+    loaded: Loaded
+    engine: Engine
+    plan: Plan
+    cycle: replay.SchedulingCycle | None = None
+    answer: Answer = field(default_factory=Answer)
 
 
 def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) -> None:
+    """Print the plan for the objects in files, without more options."""
+    plan_with(files, PlanOptions(config, now, as_json))
+
+
+def plan_with(files: list[str], options: PlanOptions) -> None:
     """Print the plan for the objects in files.
 
     Moment and configuration are those of a snapshot among the files, unless options specify others.
     """
     manifests = read(files)
-    cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
     try:
         known = registry()
-        chosen = _configuration(config, cycle, known)
+        if options.diff:
+            _print_difference(manifests, options, known)
+            return
+        world = _world(manifests, options, known)
     except ThirdPartyError as error:
         raise CommandError(str(error)) from None
-    state = _state(cycle)
-    ignored: Counter[str] = Counter()
-    for manifest in manifests:
-        if _is_cycle(manifest):
-            continue
-        model = KINDS.get((manifest.group, manifest.kind))
-        if model is None:
-            ignored[manifest.kind] += 1
-            continue
-        _add(state, manifest, model)
-    if ignored:
-        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
-        print(f"volcanopy: ignored {listed}: not read by the scheduler", file=sys.stderr)
+    jobs = None
+    if options.remedy:
+        jobs = frozenset({_named(world, options.remedy)})
+    world.answer = answers.answer(world.engine, whatif.limits(options.seconds, jobs=jobs))
+    if options.remedy:
+        world = _with_remedy(world, manifests, options, known)
+    _show(world, options)
+
+
+def _show(world: _World, options: PlanOptions) -> None:
+    if options.as_json:
+        body = document(world.plan)
+        if jobs := whatif.document(world.answer, world.loaded):
+            body["jobs"] = jobs
+        print(json.dumps(body, indent=2))
+        return
+    lines = [str(world.plan)] if world.plan.effects else []
+    lines += whatif.lines(world.answer, world.loaded)
+    if lines:
+        print("\n".join(lines))
+    else:
+        whatif.note_line("nothing to schedule")
+
+
+def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry) -> _World:
+    """Return the cluster of manifests, and the plan of its next cycle."""
+    cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
+    chosen = _configuration(options.config, cycle, known)
+    scheduler = (cycle.scheduler_name if cycle is not None else "") or names.SCHEDULER
+    queue = (cycle.default_queue if cycle is not None else "") or names.DEFAULT_QUEUE
+    objects = [manifest for manifest in manifests if not _is_cycle(manifest)]
+    loaded = whatif.loaded(objects, (scheduler,), queue)
+    state = loaded.cluster.state
     if cycle is not None:
         replay.apply_cycle(state, cycle)
-    moment = cycle.now if cycle is not None and now is None else _moment(now)
+    moment = cycle.now if cycle is not None and options.now is None else _moment(options.now)
     result = schedule(state.snapshot(moment, "plan"), chosen, known)
-    if as_json:
-        print(json.dumps(document(result), indent=2))
-    elif result.effects:
-        print(result)
+    if cycle is not None:
+        binding = {key: bind.node for key, bind in cycle.binding.items()}
+        loaded.cluster.settle_assumed(binding, cycle.evicting, moment)
+        loaded.cluster.commit()
+    whatif.submitted(loaded, moment)
+    engine = whatif.engine(loaded, chosen, moment, known, cycle.previous if cycle is not None else None)
+    if loaded.new:
+        result = _all_cycles(engine)
+    return _World(loaded, engine, result, cycle)
+
+
+def _all_cycles(engine: Engine) -> Plan:
+    """Return the effects of all cycles until nothing changes: explanations and queue statuses of the last one only."""
+    with engine.cluster.trial():
+        plans = engine.run(whatif.limits().run, frozenset()).plans
+    moves = (
+        effect
+        for made in plans[:-1]
+        for effect in made.of(Bind, Evict, Nominate, SetPodGroup)
+        if not isinstance(effect, SetPodGroup) or effect.phase == "Inqueue"
+    )
+    return Plan((*moves, *(plans[-1].effects if plans else ())))
+
+
+def _named(world: _World, text: str) -> str:
+    """Return the key of the pod group of a job that waits. Raises CommandError."""
+    name = text.partition(":")[0]
+    waiting = answers.answer(world.engine, whatif.limits(jobs=frozenset(), seconds=0))
+    job = waiting.job(name)
+    if job is None:
+        known = ", ".join(f"{item.target.namespace}/{item.target.name}" for item in waiting.jobs) or "none"
+        raise CommandError(f"--remedy: no waiting job {name!r}; waiting jobs: {known}")
+    return job.target.group
+
+
+def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOptions, known: Registry) -> _World:
+    """Return the world in which a job's remedy is applied. Raises CommandError."""
+    name, _, number = options.remedy.partition(":")
+    job = world.answer.job(name)
+    assert job is not None
+    remedy = _chosen(job, number)
+    deleted = set(remedy.change.delete)
+    kept = [manifest for manifest in manifests if _identity(manifest) not in deleted]
+    added = [Manifest("remedy", place, body) for place, body in enumerate(remedy.change.apply, start=1)]
+    if not options.as_json:
+        print(f"with: {remedy.text}")
+    cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
+    result = _world([*kept, *added], options, known)
+    result.engine.config = _changed_configuration(world.engine.config, remedy, options, cycle, known)
+    result.plan = _all_cycles(result.engine)
+    jobs = frozenset({job.target.group})
+    result.answer = answers.answer(result.engine, whatif.limits(options.seconds, jobs=jobs))
+    return result
+
+
+def _chosen(job: JobAnswer, number: str) -> Remedy:
+    place = int(number) if number.isdecimal() else 1
+    if not 0 < place <= len(job.remedies):
+        have = f"it has {len(job.remedies)}" if job.remedies else whatif.no_remedy(job)
+        raise CommandError(f"--remedy: job {job.target.name!r} has no remedy {place}: {have}")
+    return job.remedies[place - 1]
+
+
+def _identity(manifest: Manifest) -> str:
+    body = manifest.body
+    known = kinds.KINDS.get((manifest.group, manifest.kind))
+    namespaced = known.namespaced if known is not None else (manifest.group, manifest.kind) in kinds.WORKLOADS
+    return f"{manifest.kind} {kinds.key_of(kinds.with_namespace(body, namespaced))}"
+
+
+def _changed_configuration(
+    config: SchedulerConfig,
+    remedy: Remedy,
+    options: PlanOptions,
+    cycle: replay.SchedulingCycle | None,
+    known: Registry,
+) -> SchedulerConfig:
+    if not remedy.change.configuration:
+        return config
+    text = _text(options.config) if options.config is not None else cycle.config if cycle is not None else ""
+    content = yaml.safe_load(text) if text else yaml.safe_load(DEFAULT)
+    return parse(json.dumps(content | remedy.change.configuration), known)
+
+
+# Differences
+
+
+def _print_difference(manifests: Sequence[Manifest], options: PlanOptions, known: Registry) -> None:
+    """Print which jobs start at another time, or are evicted, with the files of ``--diff``."""
+    changed_config, files = _split(options.diff)
+    before = _world(manifests, PlanOptions(options.config, options.now), known)
+    after_options = PlanOptions(changed_config or options.config, options.now)
+    after = _world([*manifests, *read(files)], after_options, known)
+    outcomes = [_outcomes(world, options.seconds / 2) for world in (before, after)]
+    changes = [
+        {"job": name, "before": outcomes[0].get(name, "absent"), "after": outcomes[1].get(name, "absent")}
+        for name in sorted(outcomes[0].keys() | outcomes[1].keys())
+        if outcomes[0].get(name) != outcomes[1].get(name)
+    ]
+    if options.as_json:
+        print(json.dumps({"apiVersion": "volcanopy.io/v1alpha1", "kind": "PlanDifference", "jobs": changes}, indent=2))
+    elif changes:
+        print("\n".join(f"job {change['job']}: {change['before']} -> {change['after']}" for change in changes))
     else:
-        print("volcanopy: nothing to schedule", file=sys.stderr)
+        whatif.note_line("no job starts or is evicted at another time")
+
+
+def _split(paths: Iterable[str]) -> tuple[Path | None, list[str]]:
+    """Return the scheduler configuration among files, which has actions and no kind, and the manifests."""
+    config, files = None, []
+    for path in paths:
+        if path != "-" and Path(path).is_file() and _is_configuration(Path(path)):
+            config = Path(path)
+        else:
+            files.append(path)
+    return config, files
+
+
+def _is_configuration(path: Path) -> bool:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError):
+        return False
+    return isinstance(content, dict) and "actions" in content and "kind" not in content
+
+
+def _outcomes(world: _World, seconds: float) -> dict[str, str]:
+    """Return the outcome of each waiting job and of each job that loses pods, by name."""
+    result = answers.answer(world.engine, whatif.limits(seconds, jobs=frozenset()))
+    outcomes: dict[str, str] = {}
+    for made in result.plans:
+        for effect in made.of(Evict):
+            outcomes[effect.group or effect.pod] = f"evicted for {effect.preemptor or effect.reason}"
+    for job in result.jobs:
+        name = f"{job.target.namespace}/{job.target.name}"
+        outcomes[name] = job.start.value + (f": {job.message}" if job.message else "")
+    for (kind, key), problems in world.loaded.rejected.items():
+        outcomes[key] = f"{kind} rejected by admission: {'; '.join(problems)}"
+    return outcomes
+
+
+# Input
 
 
 def _is_cycle(manifest: Manifest) -> bool:
@@ -85,8 +255,10 @@ def _is_cycle(manifest: Manifest) -> bool:
 
 
 def _cycle(manifest: Manifest) -> replay.SchedulingCycle:
-    cycle: replay.SchedulingCycle = _converted(manifest, manifest.body, replay.SchedulingCycle)
-    return cycle
+    try:
+        return msgspec.convert(kinds.without_nulls(manifest.body), replay.SchedulingCycle)
+    except msgspec.ValidationError as error:
+        raise CommandError(f"{manifest.place}: {kinds.field_error(str(error))}") from None
 
 
 def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, known: Registry) -> SchedulerConfig:
@@ -101,52 +273,6 @@ def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, kn
         return parse(text, known)
     except ConfigError as error:
         raise CommandError(f"{source}: {error}") from None
-
-
-def _state(cycle: replay.SchedulingCycle | None) -> State:
-    named = (cycle.scheduler_name,) if cycle is not None and cycle.scheduler_name else (names.SCHEDULER,)
-    return State(named, (cycle.default_queue if cycle is not None else "") or names.DEFAULT_QUEUE)
-
-
-def _add(state: State, manifest: Manifest, model: Any) -> None:
-    body = manifest.body
-    metadata = body.get("metadata") or {}
-    if not metadata.get("name"):
-        raise CommandError(f"{manifest.place}: metadata.name is required")
-    if manifest.kind in NAMESPACED and not metadata.get("namespace"):
-        body = {**body, "metadata": {**metadata, "namespace": "default"}}
-    try:
-        state.upsert(_converted(manifest, body, model))
-    except QuantityError as error:
-        raise CommandError(f"{manifest.place}: {error}") from None
-
-
-def _converted(manifest: Manifest, body: Any, model: Any) -> Any:
-    try:
-        return msgspec.convert(_without_nulls(body), model)
-    except msgspec.ValidationError as error:
-        raise CommandError(f"{manifest.place}: {_message(str(error))}") from None
-
-
-def _without_nulls(value: Any) -> Any:
-    """Return the value without null fields, which manifests may have in place of absent ones."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(field) for key, field in value.items() if field is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
-
-
-def _message(error: str) -> str:
-    """``Expected `int`, got `str` - at `$.spec.minMember``` as a message that starts with the field."""
-    what, _, where = error.partition(" - at ")
-    field = where.strip("`").removeprefix("$").removeprefix(".") or "the object"
-    if "Expected" in what and "got" in what:
-        expected, actual = (part.strip(" `") for part in what.removeprefix("Expected").split(", got", 1))
-        expected = expected.replace(" | null", "").replace("`", "")
-        expected = " or ".join(_TYPES.get(name.strip(), name.strip()) for name in expected.split("|"))
-        return f"{field} must be {expected}, not {_TYPES.get(actual.strip('`'), actual)}"
-    return f"{field}: {what[:1].lower()}{what[1:]}"
 
 
 def _moment(now: str | None) -> datetime:

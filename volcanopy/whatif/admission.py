@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from volcanopy.whatif.cluster import Cluster
 
 SUPERUSER = User("", ("system:masters",))
 """The submitter of manifests where none is known."""
+_AMOUNT = re.compile(r"\d[\w.]*")
 _REVIEWED = frozenset({"BatchJob", "CronBatchJob", "JobFlow", "JobTemplate", "PodGroup", "Queue", "HyperNode", "Pod"})
 
 
@@ -55,9 +57,16 @@ def new_problems(cluster: Cluster, mark: int) -> list[str]:
         if (kind, name) not in cluster.objects:
             continue
         body = cluster.body(kind, name)
-        before = [] if old is None else _problems(_review(old, old, context, SUPERUSER))
-        problems += [text for text in _problems(_review(body, old, context, SUPERUSER)) if text not in before]
+        before = () if old is None else _problems(_review(old, old, context, SUPERUSER))
+        known = {_without_amounts(text) for text in before}
+        after = _problems(_review(body, old, context, SUPERUSER))
+        problems += [text for text in after if _without_amounts(text) not in known]
     return problems
+
+
+def _without_amounts(problem: str) -> str:
+    """Return the text of a problem without amounts, which a change of a queue changes."""
+    return _AMOUNT.sub("#", problem)
 
 
 def context_of(cluster: Cluster, registry: Registry = JOB_PLUGINS) -> Context:

@@ -16,7 +16,7 @@ from volcanopy.whatif.changes import perform
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.remedies.candidate import Question
-from volcanopy.whatif.search import Found, Remedy, Search
+from volcanopy.whatif.search import Remedy, Search
 from volcanopy.whatif.target import Target, foreign_scheduler, minimum_of, other_jobs, queue_of, targets
 
 
@@ -48,8 +48,8 @@ class JobAnswer:
     message: str = ""
     explanation: Explain | None = None
     remedies: tuple[Remedy, ...] = ()
-    searched: bool = False
-    """Whether remedies were searched for, to the end."""
+    searched: bool | None = None
+    """Whether the search for remedies came to its end; None: there was none."""
 
     def document(self) -> Json:
         """Return the answer as JSON."""
@@ -68,7 +68,7 @@ class JobAnswer:
         result |= {key: value for key, value in optional.items() if value}
         if self.start is not Start.NOW:
             result["remedies"] = [remedy.document() for remedy in self.remedies]
-            if not self.searched:
+            if self.searched is False:
                 result["searchEnded"] = "budget ended"
         return result
 
@@ -116,23 +116,27 @@ def answer(engine: Engine, limits: Limits) -> Answer:
             run = engine.run(limits.run, watched)
         except BudgetEndedError:
             return Answer(tuple(_unknown(cluster, target) for target in waiting), (), ended=True)
-        started = {group: tuple(run.evictions.get(group, ())) for group in run.started}
+        verdicts = {
+            target.group: verdict(cluster, target, run) for target in waiting if target.group not in run.started
+        }
     later = _expected(engine, limits, watched - run.started.keys())
     answers = []
     for target in waiting:
         queue = queue_of(cluster, target)
-        if target.group in started:
-            nodes = run.nodes[target.group]
-            answers.append(JobAnswer(target, queue, Start.NOW, nodes, started[target.group], searched=True))
+        if target.group in run.started:
+            evictions = tuple(run.evictions.get(target.group, ()))
+            answers.append(JobAnswer(target, queue, Start.NOW, run.nodes[target.group], evictions))
             continue
         wanted = limits.remedies is None or target.group in limits.remedies
-        result = _waiting(engine, limits.search, target, run, search=wanted)
+        known = JobAnswer(target, queue, Start.UNKNOWN, explanation=run.explanations.get(target.group))
+        gate, message = verdicts[target.group]
+        result = _waiting(engine, limits.search, replace(known, gate=gate, message=message), search=wanted)
         answers.append(replace(result, time=later.get(target.group)))
     return Answer(tuple(answers), tuple(run.plans))
 
 
 def _unknown(cluster: Cluster, target: Target) -> JobAnswer:
-    return JobAnswer(target, queue_of(cluster, target), Start.UNKNOWN)
+    return JobAnswer(target, queue_of(cluster, target), Start.UNKNOWN, searched=False)
 
 
 def _expected(engine: Engine, limits: Limits, waiting: frozenset[str]) -> dict[str, datetime]:
@@ -146,48 +150,44 @@ def _expected(engine: Engine, limits: Limits, waiting: frozenset[str]) -> dict[s
             return {}
 
 
-def _waiting(engine: Engine, budget: Budget, target: Target, run: Run, *, search: bool) -> JobAnswer:
-    """Return the answer for a job that does not start now."""
-    cluster = engine.cluster
-    explanation = run.explanations.get(target.group)
-    gate, message = verdict(cluster, target, explanation, run)
-    known = JobAnswer(
-        target, queue_of(cluster, target), Start.UNKNOWN, gate=gate, message=message, explanation=explanation
-    )
+def _waiting(engine: Engine, budget: Budget, known: JobAnswer, *, search: bool) -> JobAnswer:
+    """Return the answer for a job that does not start now, from what is known after the run of all jobs."""
+    cluster, target, explanation = engine.cluster, known.target, known.explanation
     try:
-        alone = _alone(engine, budget, target)
+        known = _alone(engine, budget, known)
     except BudgetEndedError:
+        return replace(known, searched=False if search else None)
+    if not search:
         return known
-    if target.group in alone.started:
-        known = replace(known, start=Start.AFTER)
-    else:
-        own = alone.explanations.get(target.group)
-        gate, message = verdict(cluster, target, own or explanation, alone)
-        known = replace(known, start=Start.NEVER, gate=gate, message=message, explanation=own or explanation)
-    found = Found(ended=True)
-    if search:
-        found = Search(engine, Question(cluster, engine.config, target, explanation), budget).run()
+    found = Search(engine, Question(cluster, engine.config, target, explanation), budget).run()
     ends = next((remedy for remedy in found.remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
     return replace(known, remedies=found.remedies, searched=not found.ended, after=after)
 
 
-def _alone(engine: Engine, budget: Budget, target: Target) -> Run:
-    """Run with all other jobs and pods removed."""
-    cluster = engine.cluster
+def _alone(engine: Engine, budget: Budget, known: JobAnswer) -> JobAnswer:
+    """Return the answer after a run with all other jobs and pods removed."""
+    cluster, target = engine.cluster, known.target
     with cluster.trial():
         steps = tuple(step for _, _, steps in other_jobs(cluster, target) for step in steps)
         perform(cluster, steps, engine.config)
-        return engine.run(budget, frozenset({target.group}), target.group)
+        run = engine.run(budget, frozenset({target.group}), target.group)
+        if target.group in run.started:
+            return replace(known, start=Start.AFTER)
+        if known.explanation is not None:
+            run.explanations.setdefault(target.group, known.explanation)
+        gate, message = verdict(cluster, target, run)
+    explanation = run.explanations.get(target.group)
+    return replace(known, start=Start.NEVER, gate=gate, message=message, explanation=explanation)
 
 
-def verdict(cluster: Cluster, target: Target, explanation: Explain | None, run: Run) -> tuple[str, str]:
+def verdict(cluster: Cluster, target: Target, run: Run) -> tuple[str, str]:
     """Return the gate that a job does not pass and the message: what keeps its pods from existing comes first."""
     if trouble := run.troubles.get(target.job):
         return Gate.GANG.value, trouble
     if other := foreign_scheduler(cluster, target):
         return Gate.GANG.value, f'the pods have schedulerName "{other}": volcanopy does not schedule them'
-    if explanation is not None:
+    if (explanation := run.explanations.get(target.group)) is not None:
         return explanation.gate, explanation.message
     if target.job:
         state = ((cluster.objects["BatchJob", target.job].get("status") or {}).get("state")) or {}

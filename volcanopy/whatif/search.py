@@ -111,7 +111,7 @@ class Search:
 
     def _combined(self) -> Remedy | None:
         """Return the remedy of several kinds of changes: what is left of all of them together."""
-        candidates = list(self._distinct())
+        candidates = [candidate for candidate in self._distinct() if self._is_valid(candidate)]
         parts = [part for candidate in reversed(candidates) for part in candidate.parts]
         return self._narrowed("several", parts) if parts else None
 
@@ -123,6 +123,17 @@ class Search:
                 if candidate.kind not in seen | {"queue", "scheduler"}:
                     seen.add(candidate.kind)
                     yield candidate
+
+    def _is_valid(self, candidate: Candidate) -> bool:
+        """Return whether admission accepts a candidate at its strongest."""
+        cluster = self.engine.cluster
+        with cluster.trial():
+            before = cluster.mark()
+            try:
+                perform(cluster, _steps(candidate.parts), self.engine.config)
+            except ManifestError:
+                return False
+            return not new_problems(cluster, before)
 
     # Narrowing
 

@@ -76,10 +76,14 @@ def _is_scheduled(cluster: Cluster, pod: core.Pod) -> bool:
 def foreign_scheduler(cluster: Cluster, target: Target) -> str:
     """Return the scheduler of a job's pods, if that is another one than volcanopy; else an empty text."""
     known = cluster.state.scheduler_names
-    for pod in cluster.pods_of_group(target.group):
-        if pod.spec.scheduler_name not in known:
-            return pod.spec.scheduler_name
-    return ""
+    if target.job:
+        spec = cluster.objects["BatchJob", target.job]["spec"]
+        named = [
+            template.get("schedulerName") or spec.get("schedulerName") or "" for template in pod_specs(cluster, target)
+        ]
+    else:
+        named = [pod.spec.scheduler_name for pod in cluster.pods_of_group(target.group)]
+    return next((name for name in named if name and name not in known), "")
 
 
 def queue_of(cluster: Cluster, target: Target) -> str:
@@ -130,7 +134,7 @@ def requests_of(cluster: Cluster, target: Target) -> list[dict[str, int]]:
 def edit_pods(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
     """Return the steps that change the spec of each waiting pod; a BatchJob is created again with changed templates."""
     if target.job:
-        return _edit_job(
+        return edit_job(
             cluster, target, lambda spec: spec | {"tasks": [_with_spec(task, change) for task in spec["tasks"]]}
         )
 
@@ -145,7 +149,7 @@ def _with_spec(task: Json, change: EditSpec) -> Json:
     return task | {"template": template | {"spec": change(template.get("spec") or {})}}
 
 
-def _edit_job(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
+def edit_job(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
     """Return the steps that replace a BatchJob by a new one of the same name."""
 
     def edited(body: Json) -> Json:
@@ -159,7 +163,7 @@ def _edit_job(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
 def edit_group(cluster: Cluster, target: Target, of_job: EditSpec, of_group: EditSpec) -> Steps:
     """Return the steps that change the spec of a BatchJob, or of a pod group without one."""
     if target.job:
-        return _edit_job(cluster, target, of_job)
+        return edit_job(cluster, target, of_job)
     return (Edit("PodGroup", target.group, lambda body: body | {"spec": of_group(body.get("spec") or {})}),)
 
 

@@ -12,7 +12,7 @@ from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
 from volcanopy.whatif.remedies.queues import step_of, total_request
 from volcanopy.whatif.target import (
-    edit_pods,
+    edit_job,
     foreign_scheduler,
     minimum_of,
     other_jobs,
@@ -147,12 +147,24 @@ def own_scheduler(question: Question) -> Sequence[Candidate]:
     other = foreign_scheduler(cluster, target)
     if not other:
         return []
-    steps = edit_pods(cluster, target, lambda spec: spec | {"schedulerName": names.SCHEDULER})
-    if not target.job:
-        steps = tuple(
-            Edit(
-                "Pod", pod.metadata.key, lambda body: body | {"spec": body["spec"] | {"schedulerName": names.SCHEDULER}}
-            )
-            for pod in cluster.pods_of_group(target.group)
-        )
+    steps: Steps
+    if target.job:
+        steps = edit_job(cluster, target, _for_this_scheduler)
+    else:
+        pods = (pod.metadata.key for pod in cluster.pods_of_group(target.group))
+        steps = tuple(Edit("Pod", pod, lambda body: body | {"spec": _named(body["spec"])}) for pod in pods)
     return [Candidate("scheduler", (single(steps, f'set schedulerName to "{names.SCHEDULER}" instead of "{other}"'),))]
+
+
+def _named(spec: Json) -> Json:
+    return spec | {"schedulerName": names.SCHEDULER}
+
+
+def _for_this_scheduler(spec: Json) -> Json:
+    tasks = []
+    for task in spec["tasks"]:
+        template = task.get("template") or {}
+        pod = template.get("spec") or {}
+        named = _named(pod) if pod.get("schedulerName") else pod
+        tasks.append(task | {"template": template | {"spec": named}})
+    return _named(spec) | {"tasks": tasks}

@@ -94,7 +94,8 @@ def _amount(cluster: Cluster, question: Question, place: tuple[str, str, str]) -
     name, field, resource = place
     now = quantity.amount(resource, _listed(cluster.state.queues[name], field).get(resource, 0))
     step = step_of(question, resource, now)
-    most = -(-(total_request(question)[resource] + total_of(cluster, resource)) // step)
+    beyond = 0 if field == "guarantee" else total_of(cluster, resource)
+    most = -(-(total_request(question)[resource] + beyond) // step)
 
     def steps(count: int) -> Steps:
         return (Edit("Queue", name, lambda body: _raised(body, field, resource, now + count * step)),)

@@ -1,0 +1,194 @@
+"""When jobs start, why they never do, and the remedies of each kind."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.whatif.asking import ask, batch_job, bodies, job, remedies
+from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.framework.config import SchedulerConfig, parse
+from volcanopy.testing.notation import NOW, config
+from volcanopy.whatif.answer import Start
+
+NODES = """
+node n1 cpu=4
+node n2 cpu=4
+"""
+
+
+def hierarchical() -> SchedulerConfig:
+    return parse(
+        "actions: enqueue, allocate\n"
+        "tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]}]",
+        builtin(),
+    )
+
+
+def test_a_job_that_fits_starts_now_on_its_nodes() -> None:
+    answer = job(NODES + "job a phase=Pending: 2 x cpu=3", "a")
+    assert (answer.start, answer.nodes) == (Start.NOW, ("n1", "n2"))
+
+
+def test_a_new_job_is_admitted_enqueued_and_placed() -> None:
+    answer = job(NODES, "train", None, batch_job("train", 2, "3"))
+    assert (answer.start, answer.nodes) == (Start.NOW, ("n1", "n2"))
+
+
+def test_evictions_for_a_job_that_starts_now_are_named() -> None:
+    rules = config("priority, gang, predicates", "enqueue, allocate, preempt")
+    text = """
+    class high value=9
+    class low value=1
+    node n1 cpu=4
+    job old priority=low min=1 phase=Running: 2 x cpu=2 on=n1 priority=1
+    job new priority=high: 1 x cpu=2 priority=9
+    """
+    answer = job(text, "new", rules)
+    assert (answer.start, len(answer.evictions)) == (Start.NOW, 1)
+
+
+def test_a_job_behind_others_starts_after_they_end() -> None:
+    text = (
+        NODES
+        + """
+    job left phase=Running: 1 x cpu=4 on=n1
+    job right phase=Running: 1 x cpu=4 on=n2
+    job wide: 2 x cpu=3
+    """
+    )
+    answer = job(text, "wide")
+    assert (answer.start, answer.gate) == (Start.AFTER, "nodes")
+    assert answer.after == ('job "left" (cpu 4)', 'job "right" (cpu 4)')
+
+
+def test_a_job_that_no_node_can_hold_never_starts() -> None:
+    answer = job(NODES + "job big: 1 x cpu=5", "big")
+    assert (answer.start, answer.gate) == (Start.NEVER, "nodes")
+    assert [remedy.text for remedy in answer.remedies] == ["request at most 4 cpu per pod instead of 5"]
+
+
+def test_the_remedy_of_a_gang_is_for_the_whole_gang() -> None:
+    assert remedies(NODES + "job wide: 5 x cpu=3", "wide")[:2] == [
+        '3 more nodes like "n1"',
+        "set minAvailable to 2 instead of 5",
+    ]
+
+
+def test_a_budget_that_ends_is_told() -> None:
+    answer = ask(bodies(NODES + "job wide: 5 x cpu=3"), cycles=1).job("wide")
+    assert answer is not None
+    assert answer.document()["searchEnded"] == "budget ended"
+
+
+def test_expected_ends_give_the_expected_start() -> None:
+    text = "node n1 cpu=4\njob now phase=Running: 1 x cpu=4 on=n1 note.volcanopy.io/max-runtime=2h\njob next: 1 x cpu=4"
+    answer = ask(bodies(text), horizon=timedelta(days=1)).job("next")
+    assert answer is not None
+    assert answer.time == NOW + timedelta(hours=2)
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        ("node n1 cpu=4\nqueue q stop=Hold\njob a queue=q: 1 x cpu=1", 'resume queue "q"'),
+        ("node n1 cpu=4\nqueue q closed\njob a queue=q phase=Pending: 1 x cpu=1", 'open queue "q"'),
+        ("node n1 cpu=4\njob a queue=nowhere: 1 x cpu=1", 'create queue "nowhere"'),
+        (
+            "node n1 cpu=8\nqueue q capability.cpu=2\njob a queue=q phase=Pending minres.cpu=3: 3 x cpu=1",
+            'raise the capability of queue "q" by 1 cpu to 3',
+        ),
+        ("node n1 cpu=4 unschedulable\njob a: 1 x cpu=1", 'uncordon node "n1"'),
+        ("node n1 cpu=4 taint=gpu:NoSchedule\njob a: 1 x cpu=1", "tolerate the taint gpu:NoSchedule"),
+        ("node n1 cpu=4\njob a: 1 x cpu=1 selector.disk=ssd", "remove the node selector disk=ssd"),
+        ("node n1 cpu=4\njob a: 1 x cpu=1 gated", 'remove the scheduling gates of pod "a-0"'),
+        ("node n1 cpu=4\njob a min=3: 1 x cpu=1", "create 2 more pods"),
+        (
+            "node n1 cpu=4\nqueue q limit.user.ana.cpu=1\njob a queue=q user=ana: 1 x cpu=2",
+            'raise the limit of user "ana" in queue "q" from 1 to 2 cpu',
+        ),
+        (
+            "node n1 cpu=4\nqueue q maxrunning=0\njob a queue=q phase=Pending: 1 x cpu=1",
+            'raise maxRunningJobs of queue "q" from 0 to 1',
+        ),
+        (
+            "node n1 cpu=4\njob a: 1 x cpu=1 pvc=data",
+            'create PersistentVolumeClaim "data" and StorageClass "standard"',
+        ),
+    ],
+)
+def test_a_remedy_of_each_kind(world: str, expected: str) -> None:
+    assert expected in remedies(world, "a")
+
+
+def test_the_queue_that_binds_is_raised_and_no_other() -> None:
+    text = """
+    node n1 cpu=16
+    queue root
+    queue top parent=root capability.cpu=2
+    queue leaf parent=top capability.cpu=8
+    job a queue=leaf phase=Pending minres.cpu=4: 4 x cpu=1
+    """
+    assert remedies(text, "a", hierarchical())[0] == 'raise the capability of queue "top" by 2 cpu to 4'
+
+
+def test_several_changes_are_given_together() -> None:
+    text = "node n1 cpu=1\nqueue q stop=Hold\njob a queue=q min=1: 1 x cpu=2"
+    answer = job(text, "a")
+    assert [remedy.kind for remedy in answer.remedies] == ["several"]
+    assert 'resume queue "q"' in answer.remedies[0].parts
+
+
+def test_refused_pods_are_the_headline() -> None:
+    answer = job(NODES, "a", None, batch_job("a", 2, pod={"priorityClassName": "gold"}))
+    assert (answer.start, answer.gate) == (Start.NEVER, "gang")
+    assert answer.message == 'pods "a-w-0" is forbidden: no PriorityClass with name gold was found'
+    assert [remedy.text for remedy in answer.remedies] == ['create PriorityClass "gold"']
+
+
+def test_pods_above_a_quota_are_the_headline() -> None:
+    text = NODES + "quota z hard.pods=1 used.pods=0"
+    answer = job(text, "a", None, batch_job("a", 2))
+    assert answer.message.startswith('pods "a-w-1" is forbidden: exceeded quota: z, requested: pods=1, used: pods=1')
+    assert 'raise pods of ResourceQuota "z" from 1 to 2' in [remedy.text for remedy in answer.remedies]
+
+
+def test_a_foreign_scheduler_is_the_headline() -> None:
+    answer = job(NODES, "a", None, batch_job("a", schedulerName="other"))
+    assert answer.message == 'the pods have schedulerName "other": volcanopy does not schedule them'
+    assert [remedy.text for remedy in answer.remedies] == ['set schedulerName to "volcanopy" instead of "other"']
+
+
+def test_a_missing_action_is_a_change_of_the_configuration() -> None:
+    answer = job(NODES + "job a phase=Pending: 1 x cpu=1", "a", config("gang, predicates", "allocate, backfill"))
+    documents = [remedy.document() for remedy in answer.remedies]
+    assert documents == [] or documents[0]["configuration"] == {"actions": "enqueue, allocate, backfill"}
+    answer = job(NODES + "job a: 1 x cpu=1", "a", config("gang, predicates", "enqueue"))
+    assert answer.remedies[0].document()["configuration"] == {"actions": "enqueue, allocate, backfill"}
+
+
+def test_the_remedy_is_whole_objects() -> None:
+    text = "node n1 cpu=4\nqueue q stop=Hold weight=3\njob a queue=q: 1 x cpu=1"
+    document = job(text, "a").remedies[0].document()
+    assert document["confirmed"] is True
+    (queue,) = document["apply"]
+    assert (queue["kind"], queue["metadata"]["name"]) == ("Queue", "q")
+    assert (queue["spec"]["stopPolicy"], queue["spec"]["weight"]) == ("None", 3)
+
+
+def test_jobs_that_end_are_deleted_with_their_pods() -> None:
+    text = "node n1 cpu=4\njob old phase=Running: 2 x cpu=2 on=n1\njob new: 1 x cpu=3"
+    remedy = next(remedy for remedy in job(text, "new").remedies if remedy.kind == "end")
+    assert set(remedy.change.delete) == {"Pod default/old-0", "Pod default/old-1", "PodGroup default/old"}
+
+
+def test_a_question_leaves_the_cluster_as_it_was() -> None:
+    from tests.whatif.asking import engine, loaded
+    from volcanopy.whatif.answer import Limits, answer
+    from volcanopy.whatif.engine import Budget
+
+    text = NODES + "queue q capability.cpu=2\njob left phase=Running: 1 x cpu=4 on=n1\njob a queue=q: 3 x cpu=2"
+    made = engine(loaded(bodies(text)).cluster)
+    before = dict(made.cluster.objects)
+    first, second = (answer(made, Limits(Budget(50), Budget(2000))) for _ in range(2))
+    assert made.cluster.objects == before
+    assert first.jobs == second.jobs

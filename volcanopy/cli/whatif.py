@@ -1,0 +1,143 @@
+"""What-if questions of the command line: manifests in, answers as text or JSON."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from volcanopy.api.model import Json
+from volcanopy.api.quantity import QuantityError
+from volcanopy.cli.conversion import converted
+from volcanopy.cli.errors import CommandError
+from volcanopy.cli.manifests import Manifest
+from volcanopy.scheduler.framework.config import SchedulerConfig
+from volcanopy.scheduler.framework.registry import Registry
+from volcanopy.scheduler.model.messages import short
+from volcanopy.services.process.entry_points import job_registry
+from volcanopy.whatif import load
+from volcanopy.whatif.answer import Answer, JobAnswer, Limits, Start
+from volcanopy.whatif.engine import Budget, Engine
+from volcanopy.whatif.kinds import ManifestError
+
+SECONDS = 10.0
+"""Default time for the search for remedies."""
+_CYCLES = 1_000_000
+_RUN_CYCLES = 64
+_VOLCANO = "volcano.sh"
+
+
+def loaded(manifests: Sequence[Manifest], scheduler_names: Sequence[str], default_queue: str) -> load.Loaded:
+    """Return the cluster of manifests, Volcano's own converted. Raises CommandError."""
+
+    def bodies() -> Iterator[Json]:
+        for manifest in manifests:
+            body = manifest.body
+            if manifest.group.endswith(_VOLCANO):
+                conversion = converted(body)
+                for note in conversion.notes:
+                    note_line(f"{manifest.place}: {note}")
+                if not conversion.body:
+                    continue
+                body = conversion.body
+            places.append(manifest)
+            yield body
+
+    places: list[Manifest] = []
+    try:
+        result = load.load(bodies(), scheduler_names, default_queue)
+    except (ManifestError, QuantityError) as error:
+        raise CommandError(f"{places[-1].place}: {error}") from None
+    if result.unknown:
+        listed = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(result.unknown).items()))
+        note_line(f"ignored {listed}: not read by the scheduler")
+    return result
+
+
+def submitted(result: load.Loaded, now: datetime) -> None:
+    """Submit the new workloads. Raises CommandError."""
+    try:
+        load.submit(result, now, registry=job_registry())
+    except ManifestError as error:
+        raise CommandError(str(error)) from None
+    for warning in result.warnings:
+        note_line(f"warning: {warning}")
+
+
+def engine(
+    result: load.Loaded, config: SchedulerConfig, now: datetime, registry: Registry, previous: datetime | None = None
+) -> Engine:
+    """Return the engine of a question, in which the controllers have handled the manifests."""
+    made = Engine(result.cluster, config, now, registry, job_registry(), previous)
+    made.settle()
+    return made
+
+
+def limits(seconds: float = SECONDS, *, jobs: frozenset[str] | None = None, horizon: timedelta | None = None) -> Limits:
+    """Return the limits of a question that may take this time."""
+    deadline = time.monotonic() + seconds
+
+    def expired() -> bool:
+        return time.monotonic() > deadline
+
+    return Limits(Budget(_RUN_CYCLES * 16), Budget(_CYCLES, expired), jobs, horizon)
+
+
+def rejected_jobs(result: load.Loaded) -> list[Json]:
+    """Return the new objects that admission rejects, as entries of the JSON document."""
+    return [
+        {
+            "kind": kind,
+            "name": key.rpartition("/")[2],
+            "namespace": key.partition("/")[0],
+            "result": Start.NEVER.value,
+            "gate": "admission",
+            "message": "; ".join(problems),
+            "remedies": [],
+        }
+        for (kind, key), problems in sorted(result.rejected.items())
+    ]
+
+
+def lines(answer: Answer, result: load.Loaded | None = None) -> Iterator[str]:
+    """Yield the lines about the jobs that wait: when each starts, and what lets it start."""
+    for entry in rejected_jobs(result) if result is not None else ():
+        name = f"{entry['namespace']}/{entry['name']}".removeprefix("default/")
+        yield f"{entry['kind']} {name} rejected by admission: {entry['message']}"
+    for job in answer.jobs:
+        yield from job_lines(job)
+
+
+def job_lines(job: JobAnswer) -> Iterator[str]:
+    """Yield the lines about one job."""
+    name = f"job {short(f'{job.target.namespace}/{job.target.name}')}"
+    if job.start is Start.NOW:
+        evictions = f" after the eviction of {', '.join(map(short, job.evictions))}" if job.evictions else ""
+        yield f"{name} starts now on {', '.join(job.nodes)}{evictions}"
+        return
+    gate = f" [{job.gate}]" if job.gate else ""
+    when = f" (expected start {job.time:%Y-%m-%dT%H:%M:%SZ})" if job.time is not None else ""
+    heads = {
+        Start.NEVER: f"{name} never starts{gate}: {job.message}",
+        Start.AFTER: f"{name} starts after {', '.join(job.after) or 'other jobs end'}{when}{gate}: {job.message}",
+        Start.UNKNOWN: f"{name} does not start now{gate}: {job.message or 'the budget ended'}",
+    }
+    yield heads[job.start]
+    yield from (f"  starts with: {remedy.text}" for remedy in job.remedies)
+    if not job.remedies and job.searched is not None:
+        yield f"  {no_remedy(job)}"
+
+
+def no_remedy(job: JobAnswer) -> str:
+    """Return why there is no remedy."""
+    return "no change found that lets it start" if job.searched else "the budget ended before a change was found"
+
+
+def document(answer: Answer, result: load.Loaded | None = None) -> list[Json]:
+    """Return the answers as JSON."""
+    return [*(rejected_jobs(result) if result is not None else ()), *(job.document() for job in answer.jobs)]
+
+
+def note_line(sentence: str) -> None:
+    """Print a sentence on standard error."""
+    print(f"volcanopy: {sentence}", file=sys.stderr)

@@ -1,0 +1,126 @@
+"""Loading of a cluster from manifests, and the submission of new ones to admission and controllers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from volcanopy.admission.request import User
+from volcanopy.api import names
+from volcanopy.api.cron import CronBatchJob
+from volcanopy.api.flow import JobFlow, JobTemplate
+from volcanopy.api.model import InvalidObjectError, Json
+from volcanopy.jobcontroller.cron import reconcile_cron
+from volcanopy.jobcontroller.flow_plan import CreateJob, FlowObserved
+from volcanopy.jobcontroller.flows import reconcile_flow
+from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
+from volcanopy.whatif import kinds
+from volcanopy.whatif.admission import SUPERUSER, admit
+from volcanopy.whatif.cluster import Cluster, ManifestError
+from volcanopy.whatif.kinds import KINDS, WORKLOADS
+
+_MOST_WAIT = timedelta(days=366 * 5)
+
+
+@dataclass
+class Loaded:
+    """A cluster, and the manifests that are new: not seen by any controller.
+
+    ``rejected`` has the problems of new manifests by kind and key, ``warnings`` the warnings of admission, ``unknown``
+    the kinds that were left out.
+    """
+
+    cluster: Cluster
+    rejected: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    new: dict[tuple[str, str], Json] = field(default_factory=dict)
+
+
+def load(
+    bodies: Iterable[Json],
+    scheduler_names: Iterable[str] = (names.SCHEDULER,),
+    default_queue: str = names.DEFAULT_QUEUE,
+) -> Loaded:
+    """Return the cluster of manifests; of two with the same name the later one counts. Raises ManifestError.
+
+    Workloads that no API server has stored (without uid) are kept apart for :func:`submit`.
+    """
+    items: dict[tuple[str, str], Any] = {}
+    manifests: dict[tuple[str, str], Json] = {}
+    workloads: dict[tuple[str, str], Json] = {}
+    unknown: list[str] = []
+    for body in bodies:
+        identity = (kinds.group_of(body), str(body.get("kind")))
+        if known := KINDS.get(identity):
+            whole = kinds.with_namespace(body, known.namespaced)
+            key = (known.kind, kinds.key_of(whole))
+            items[key], manifests[key] = kinds.read(whole, known), whole
+        elif identity in WORKLOADS:
+            whole = kinds.with_namespace(body, WORKLOADS[identity])
+            workloads[identity[1], kinds.key_of(whole)] = whole
+        else:
+            unknown.append(identity[1])
+    cluster = Cluster(items.values(), scheduler_names, default_queue)
+    cluster.bodies.update(manifests)
+    result = Loaded(cluster, unknown=unknown)
+    for key, body in workloads.items():
+        if body["metadata"].get("uid") or body["kind"] in {"JobTemplate", "Command"}:
+            cluster.put_workload(body)
+        else:
+            result.new[key] = body
+    cluster.commit()
+    return result
+
+
+def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
+    """Submit the new workloads: review them, and create the jobs of cron jobs and flows. Raises ManifestError."""
+    for key, body in loaded.new.items():
+        _submit(loaded, key, body, (now, user, registry))
+
+
+def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[datetime, User, Registry]) -> None:
+    now, user, registry = context
+    cluster = loaded.cluster
+    result = admit(cluster, body, user, registry)
+    loaded.warnings += [f"{key[0]} {key[1]}: {warning}" for warning in result.warnings]
+    if result.problems:
+        loaded.rejected[key] = result.problems
+        return
+    stored = created(result.body, now)
+    cluster.put_workload(stored)
+    try:
+        jobs = _jobs_of(cluster, stored, now)
+    except InvalidObjectError as error:
+        raise ManifestError("; ".join(map(str, error.problems))) from None
+    for job in jobs:
+        _submit(loaded, ("BatchJob", kinds.key_of(job)), job, context)
+
+
+def created(body: Json, now: datetime) -> Json:
+    """Return a manifest as the API server stores it: with uid and creation time."""
+    metadata = body["metadata"]
+    uid = str(uuid5(NAMESPACE_URL, f"whatif/{body['kind']}/{kinds.key_of(body)}"))
+    return body | {"metadata": {"uid": uid, "creationTimestamp": now.isoformat()} | metadata}
+
+
+def _jobs_of(cluster: Cluster, body: Json, now: datetime) -> list[Json]:
+    """Return the jobs that a cron job creates next, or a flow at once."""
+    namespace = body["metadata"]["namespace"]
+    if body["kind"] == "CronBatchJob":
+        cron = CronBatchJob.read(body, unknown="ignore")
+        due = reconcile_cron(cron, {}, now).again
+        if due is None or due - now > _MOST_WAIT:
+            return []
+        plan = reconcile_cron(cron, {}, due)
+        return [effect.manifest for effect in plan.effects if isinstance(effect, CreateJob)]
+    if body["kind"] == "JobFlow":
+        templates = {
+            key.rpartition("/")[2]: JobTemplate.read(template, unknown="ignore")
+            for key, template in cluster.of_kind("JobTemplate").items()
+            if key.startswith(f"{namespace}/")
+        }
+        flow = reconcile_flow(JobFlow.read(body, unknown="ignore"), FlowObserved(templates=templates), now)
+        return [effect.manifest for effect in flow.effects if isinstance(effect, CreateJob)]
+    return []
