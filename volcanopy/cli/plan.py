@@ -142,7 +142,7 @@ def _named(world: _World, text: str) -> str:
 
 
 def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOptions, known: Registry) -> _World:
-    """Return the world in which a job's remedy is applied. Raises CommandError."""
+    """Return the cluster in which a job's remedy is applied. Raises CommandError."""
     name, _, number = options.remedy.partition(":")
     job = world.answer.job(name)
     assert job is not None

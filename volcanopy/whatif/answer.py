@@ -91,8 +91,8 @@ class Answer:
 
 
 def _named(answers: Sequence[JobAnswer], name: str) -> JobAnswer | None:
-    found = [answer for answer in answers if answer.target.name == name]
-    return found[0] if len(found) == 1 else None
+    matches = [answer for answer in answers if answer.target.name == name]
+    return matches[0] if len(matches) == 1 else None
 
 
 @dataclass
@@ -127,10 +127,10 @@ def answer(engine: Engine, limits: Limits) -> Answer:
             evictions = tuple(run.evictions.get(target.group, ()))
             answers.append(JobAnswer(target, queue, Start.NOW, run.nodes[target.group], evictions))
             continue
-        wanted = limits.remedies is None or target.group in limits.remedies
+        requested = limits.remedies is None or target.group in limits.remedies
         known = JobAnswer(target, queue, Start.UNKNOWN, explanation=run.explanations.get(target.group))
         gate, message = verdicts[target.group]
-        result = _waiting(engine, limits.search, replace(known, gate=gate, message=message), search=wanted)
+        result = _waiting(engine, limits.search, replace(known, gate=gate, message=message), search=requested)
         answers.append(replace(result, time=later.get(target.group)))
     return Answer(tuple(answers), tuple(run.plans))
 
@@ -159,17 +159,17 @@ def _waiting(engine: Engine, budget: Budget, known: JobAnswer, *, search: bool) 
         return replace(known, searched=False if search else None)
     if not search:
         return known
-    found = Search(engine, Question(cluster, engine.config, target, explanation), budget).run()
-    ends = next((remedy for remedy in found.remedies if remedy.kind == "end"), None)
+    result = Search(engine, Question(cluster, engine.config, target, explanation), budget).run()
+    ends = next((remedy for remedy in result.remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
-    return replace(known, remedies=found.remedies, searched=not found.ended, after=after)
+    return replace(known, remedies=result.remedies, searched=not result.ended, after=after)
 
 
 def _alone(engine: Engine, budget: Budget, known: JobAnswer) -> JobAnswer:
     """Return the answer after a run with all other jobs and pods removed."""
     cluster, target = engine.cluster, known.target
     with cluster.trial():
-        steps = tuple(step for _, _, steps in other_jobs(cluster, target) for step in steps)
+        steps = tuple(step for *_, steps in other_jobs(cluster, target) for step in steps)
         perform(cluster, steps, engine.config)
         run = engine.run(budget, frozenset({target.group}), target.group)
         if target.group in run.started:

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from volcanopy.api import core, policy, quantity
+from volcanopy.api import core, quantity
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.bus import Command
+from volcanopy.api.builtin import policy
+from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.jobcontroller import plan as effects
 from volcanopy.jobcontroller.job_podgroup import pod_usage
@@ -31,12 +32,14 @@ _STEPS = 20
 _BUILTIN_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
-class RefusedError(Exception):
-    """The API server would refuse a pod; the message is its own."""
+class RejectedError(Exception):
+    """The API server would reject a pod; the message is its own."""
 
 
 class JobControllers:
-    """Reconciles the BatchJobs of a cluster. ``troubles`` has the reason by the key of each job whose pods are refused."""
+    """Reconciles the BatchJobs of a cluster. ``troubles`` has the API server's reason by the key of each job whose
+    pods it rejects.
+    """
 
     def __init__(
         self,
@@ -72,9 +75,9 @@ class JobControllers:
             try:
                 for effect in plan.effects:
                     acted |= self._apply(body, job, effect)
-            except RefusedError as refused:
-                self.troubles[key] = str(refused)
-                acted |= str(refused) != before
+            except RejectedError as rejection:
+                self.troubles[key] = str(rejection)
+                acted |= str(rejection) != before
             changed |= acted
             if not acted:
                 break
@@ -170,12 +173,12 @@ def _merged(body: Json, patch: Mapping[str, Any]) -> Json:
 
 
 def create_pod(cluster: Cluster, manifest: Json) -> None:
-    """Insert a pod with its priority, counted in its quotas. Raises RefusedError."""
+    """Insert a pod with its priority, counted in its quotas. Raises RejectedError."""
     spec = dict(manifest["spec"])
     name, pod_name = spec.get("priorityClassName", ""), manifest["metadata"]["name"]
     classes = cluster.state.priority_classes
     if name and name not in classes and name not in _BUILTIN_CLASSES:
-        raise RefusedError(f'pods "{pod_name}" is forbidden: no PriorityClass with name {name} was found')
+        raise RejectedError(f'pods "{pod_name}" is forbidden: no PriorityClass with name {name} was found')
     if name:
         spec["priority"] = classes[name].value if name in classes else _BUILTIN_CLASSES[name]
     elif default := [item.value for item in classes.values() if item.global_default]:
@@ -224,7 +227,7 @@ def _check(quota: policy.ResourceQuota, pod: str, usage: Mapping[str, int]) -> N
         total, most = quantity.amount(unit, quota.status.used.get(name, 0)), quantity.amount(unit, hard)
         if usage.get(name, 0) and total > most:
             used = quantity.text(unit, total - usage[name])
-            raise RefusedError(
+            raise RejectedError(
                 f'pods "{pod}" is forbidden: exceeded quota: {quota.metadata.name}, '
                 f"requested: {name}={quantity.text(unit, usage[name])}, used: {name}={used}, limited: {name}={hard}"
             )
@@ -238,4 +241,4 @@ def is_replaced(cluster: Cluster, pod: core.Pod) -> bool:
     return owner.kind != "BatchJob" or ("BatchJob", f"{pod.metadata.namespace}/{owner.name}") not in cluster.objects
 
 
-__all__ = ["JobControllers", "RefusedError", "counted", "create_pod", "delete_pod", "is_replaced", "read_job"]
+__all__ = ["JobControllers", "RejectedError", "counted", "create_pod", "delete_pod", "is_replaced", "read_job"]

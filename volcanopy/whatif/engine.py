@@ -51,7 +51,8 @@ class Budget:
 class Run:
     """Result of a run: plans in order, the last explanation of each job, evictions by the job they were for.
 
-    ``started`` has the time at which each gang that was watched started. ``troubles`` has the jobs whose pods are refused.
+    ``started`` has the time at which each gang that was watched started. ``troubles`` has the reason of
+    each job whose pods the API server rejects.
     """
 
     plans: list[Plan] = field(default_factory=list)

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from volcanopy.api import core, devices, names, nodeinfo_read, policy, storage, topology_read
+from volcanopy.api import core, names, topology_read
+from volcanopy.api.builtin import devices, policy, storage
 from volcanopy.api.model import Json
 
 _STORAGE = "storage.k8s.io"
@@ -41,7 +42,7 @@ KINDS: dict[tuple[str, str], KnownKind] = {
         KnownKind(names.SCHEDULING_V1BETA1, "PodGroup", True, core.PodGroup),
         KnownKind(names.SCHEDULING_V1BETA1, "Queue", False, core.Queue),
         KnownKind(names.TOPOLOGY_V1ALPHA1, "HyperNode", False, topology_read.HyperNode),
-        KnownKind(names.NODEINFO_V1ALPHA1, "NumaTopology", False, nodeinfo_read.NumaTopology),
+        KnownKind(names.NODEINFO_V1ALPHA1, "NumaTopology", False, topology_read.NumaTopology),
         KnownKind("v1", "PersistentVolumeClaim", True, storage.PersistentVolumeClaim),
         KnownKind("v1", "PersistentVolume", False, storage.PersistentVolume),
         KnownKind(f"{_STORAGE}/v1", "StorageClass", False, storage.StorageClass),

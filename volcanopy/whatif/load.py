@@ -12,8 +12,9 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.jobcontroller.cron import reconcile_cron
-from volcanopy.jobcontroller.flow_plan import CreateJob, FlowObserved
+from volcanopy.jobcontroller.flow_plan import FlowObserved
 from volcanopy.jobcontroller.flows import reconcile_flow
+from volcanopy.jobcontroller.plan import CreateJob
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.whatif import kinds
 from volcanopy.whatif.admission import SUPERUSER, admit

@@ -50,6 +50,8 @@ _FIRST: dict[str, tuple[Kind, ...]] = {
 }
 _ONCE = frozenset({"nodes", "queue"})
 """Kinds of which the first candidate that helps is enough."""
+_REVIEWED = frozenset({"capability", "deserved", "guarantee", "weight", "limits", "hold"})
+"""Kinds that change queues, in which the parts of the queues above come first."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Result of a search: the remedies, and whether the budget ended it."""
 
     remedies: tuple[Remedy, ...] = ()
@@ -82,7 +84,7 @@ class Search:
     def __init__(self, engine: Engine, question: Question, budget: Budget) -> None:
         self.engine, self.question, self.budget = engine, question, budget
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Return the remedies, single changes first by kind."""
         remedies: list[Remedy] = []
         try:
@@ -90,8 +92,8 @@ class Search:
             if not remedies and (combined := self._combined()) is not None:
                 remedies.append(combined)
         except BudgetEndedError:
-            return Found(tuple(remedies), ended=True)
-        return Found(tuple(remedies))
+            return SearchResult(tuple(remedies), ended=True)
+        return SearchResult(tuple(remedies))
 
     def _kinds(self) -> Iterator[Kind]:
         first = _FIRST.get(self.question.gate, ())
@@ -104,16 +106,16 @@ class Search:
             for candidate in kind(self.question):
                 if candidate.kind in done & _ONCE:
                     continue
-                remedy = self._narrowed(candidate.kind, candidate.parts)
+                parts = self._valid(candidate.parts) if candidate.kind in _REVIEWED else candidate.parts
+                remedy = self._narrowed(candidate.kind, parts)
                 if remedy is not None:
                     done.add(candidate.kind)
                     yield remedy
 
     def _combined(self) -> Remedy | None:
         """Return the remedy of several kinds of changes: what is left of all of them together."""
-        candidates = [candidate for candidate in self._distinct() if self._is_valid(candidate)]
-        parts = [part for candidate in reversed(candidates) for part in candidate.parts]
-        return self._narrowed("several", parts) if parts else None
+        candidates = [self._valid(candidate.parts) for candidate in self._distinct()]
+        return self._narrowed("several", [part for parts in reversed(candidates) for part in parts])
 
     def _distinct(self) -> Iterator[Candidate]:
         """Yield one candidate of each kind; changes of the pods' own spec exclude each other only in part."""
@@ -124,21 +126,24 @@ class Search:
                     seen.add(candidate.kind)
                     yield candidate
 
-    def _is_valid(self, candidate: Candidate) -> bool:
-        """Return whether admission accepts a candidate at its strongest."""
+    def _valid(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Return the parts, or the most of the first ones, that admission accepts at their strongest."""
         cluster = self.engine.cluster
-        with cluster.trial():
-            before = cluster.mark()
-            try:
-                perform(cluster, _steps(candidate.parts), self.engine.config)
-            except ManifestError:
-                return False
-            return not new_problems(cluster, before)
+        for size in range(len(parts), 0, -1):
+            with cluster.trial():
+                before = cluster.mark()
+                try:
+                    perform(cluster, _steps(parts[:size]), self.engine.config)
+                except ManifestError:
+                    continue
+                if not new_problems(cluster, before):
+                    return parts[:size]
+        return ()
 
     # Narrowing
 
     def _narrowed(self, kind: str, parts: Sequence[Part]) -> Remedy | None:
-        if not self._starts(_steps(parts)):
+        if not parts or not self._starts(_steps(parts)):
             return None
         kept = self._without_excess(list(parts))
         for place, part in enumerate(kept):

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from volcanopy.api import core, quantity
+from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.model import Json
-from volcanopy.api.pod_requests import pod_requests, resources_of
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.changes import Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster
@@ -23,11 +23,13 @@ class Target:
 
     group: str
     job: str = ""
+    owner: str = ""
+    """The name of the BatchJob that owns the pod group, whether it is known or not."""
 
     @property
     def name(self) -> str:
         """The name that users know."""
-        return (self.job or self.group).rpartition("/")[2]
+        return self.owner or (self.job or self.group).rpartition("/")[2]
 
     @property
     def namespace(self) -> str:
@@ -37,19 +39,19 @@ class Target:
 
 def targets(cluster: Cluster) -> list[Target]:
     """Return the jobs that have not ended and whose gang has not started, ordered by group."""
-    found = {
-        key: Target(key, _job_of(cluster, group))
+    waiting = {
+        key: Target(key, _job_of(cluster, group), _owner_of(group))
         for key, group in cluster.of_kind("PodGroup").items()
         if _waits(cluster, key, group)
     }
     for key, body in cluster.of_kind("BatchJob").items():
         group = f"{key}-{body['metadata'].get('uid', '')}"
         if group not in cluster.keys.get("PodGroup", {}) and _phase(body) in {"", "Pending"}:
-            found[group] = Target(group, key)
+            waiting[group] = Target(group, key)
     for key in sorted(cluster.members.keys() - cluster.keys.get("PodGroup", {}).keys()):
         if any(not pod.spec.node_name and _is_scheduled(cluster, pod) for pod in cluster.pods_of_group(key)):
-            found.setdefault(key, Target(key))
-    return [found[key] for key in sorted(found)]
+            waiting.setdefault(key, Target(key))
+    return [waiting[key] for key in sorted(waiting)]
 
 
 def _waits(cluster: Cluster, key: str, group: core.PodGroup) -> bool:
@@ -60,9 +62,12 @@ def _waits(cluster: Cluster, key: str, group: core.PodGroup) -> bool:
 
 
 def _job_of(cluster: Cluster, group: core.PodGroup) -> str:
-    owner = next((owner for owner in group.metadata.owner_references if owner.kind == "BatchJob"), None)
-    key = f"{group.metadata.namespace}/{owner.name}" if owner is not None else ""
+    key = f"{group.metadata.namespace}/{_owner_of(group)}"
     return key if ("BatchJob", key) in cluster.objects else ""
+
+
+def _owner_of(group: core.PodGroup) -> str:
+    return next((owner.name for owner in group.metadata.owner_references if owner.kind == "BatchJob"), "")
 
 
 def _phase(body: Json) -> str:
@@ -259,8 +264,8 @@ def _capped(container: Json, resource: str, most: int) -> Json:
     return container | {"resources": resources}
 
 
-def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, Steps]]:
-    """Yield the other jobs and lone pods, each with kind, key and the steps that remove it."""
+def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, str, Steps]]:
+    """Yield the other jobs and pods without a group, each with kind, name, queue and the steps that remove it."""
     groups = cluster.keys.get("PodGroup", {}).keys() | cluster.members.keys()
     for key in sorted(groups - {target.group}):
         group = cluster.group(key)
@@ -268,7 +273,10 @@ def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, Ste
             continue
         job = _job_of(cluster, group) if group is not None else ""
         pods = tuple(Delete("Pod", pod.metadata.key) for pod in cluster.pods_of_group(key))
-        yield "job", job or key, (*((Delete("BatchJob", job),) if job else ()), *pods, Delete("PodGroup", key))
+        name = _owner_of(group) if group is not None else ""
+        queue = group.spec.queue or cluster.state.default_queue if group is not None else ""
+        owner = f"{key.partition('/')[0]}/{name}" if name else key
+        yield "job", owner, queue, (*((Delete("BatchJob", job),) if job else ()), *pods, Delete("PodGroup", key))
     for key, pod in cluster.of_kind("Pod").items():
         if not pod_fields.job_key(pod) and pod.spec.node_name and not pod_fields.is_over(pod):
-            yield "pod", key, (Delete("Pod", key),)
+            yield "pod", key, "", (Delete("Pod", key),)

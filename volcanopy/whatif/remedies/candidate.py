@@ -12,7 +12,7 @@ from volcanopy.whatif.target import Target
 
 
 class Part(NamedTuple):
-    """A part of a change: its strongest form is ``steps(most)``, ``text`` says what it does."""
+    """A part of a change: its strongest form is ``steps(most)``, ``text`` is its sentence."""
 
     most: int
     steps: Callable[[int], Steps]

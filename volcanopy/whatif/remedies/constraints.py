@@ -21,8 +21,8 @@ def node_constraints(question: Question) -> Sequence[Candidate]:
     specs = pod_specs(question.cluster, question.target)
     removals = tuple(_removals(question, specs))
     tolerations = tuple(_tolerations(question))
-    found = [Candidate("selector", removals)] if removals else []
-    return [*found, Candidate("toleration", tolerations)] if tolerations else found
+    candidates = [Candidate("selector", removals)] if removals else []
+    return [*candidates, Candidate("toleration", tolerations)] if tolerations else candidates
 
 
 def _removals(question: Question, specs: list[Json]) -> Iterator[Part]:
@@ -99,7 +99,7 @@ def network_topology(question: Question) -> Sequence[Candidate]:
         return []
     tiers = sorted({item.spec.tier for item in cluster.of_kind("HyperNode").values()})
     allowed = min((topology.get("highestTierAllowed") or 1 for topology in hard), default=1)
-    found = []
+    candidates = []
     if tiers and tiers[-1] > allowed:
         part = Part(
             tiers[-1] - allowed,
@@ -108,9 +108,9 @@ def network_topology(question: Question) -> Sequence[Candidate]:
             ),
             lambda more: f"set highestTierAllowed of networkTopology to {allowed + more} instead of {allowed}",
         )
-        found.append(Candidate("tier", (part,)))
+        candidates.append(Candidate("tier", (part,)))
     soft = _with_topology(cluster, target, {"mode": "soft"})
-    return [*found, Candidate("topology", (single(soft, "set mode of networkTopology to soft"),))]
+    return [*candidates, Candidate("topology", (single(soft, "set mode of networkTopology to soft"),))]
 
 
 def _is_hard(policy: Json) -> bool:

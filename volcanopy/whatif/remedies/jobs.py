@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
-from volcanopy.api import names, policy, quantity
+from volcanopy.api import names, quantity
+from volcanopy.api.builtin import policy
 from volcanopy.api.model import Json
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.changes import Configure, Create, Edit, Steps
@@ -31,11 +32,9 @@ def ended_jobs(question: Question) -> Sequence[Candidate]:
     """Return a candidate in which other jobs end. Jobs of the same queue are the last that are left out."""
     cluster, own = question.cluster, queue_of(question.cluster, question.target)
     parts: list[tuple[tuple[bool, int], Part]] = []
-    for kind, key, steps in other_jobs(cluster, question.target):
-        group = cluster.group(key) if kind == "job" else None
-        same = group is not None and (group.spec.queue or cluster.state.default_queue) == own
-        text = f'end of {kind} "{key.removeprefix("default/")}"{_usage_text(cluster, steps)}'
-        parts.append(((same, -len(steps)), single(steps, text)))
+    for kind, name, queue, steps in other_jobs(cluster, question.target):
+        text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(cluster, steps)}'
+        parts.append(((queue == own, -len(steps)), single(steps, text)))
     parts.sort(key=lambda item: item[0])
     return [Candidate("end", tuple(part for _, part in parts[-_OTHER_JOBS:]))] if parts else []
 
@@ -59,17 +58,17 @@ def _usage_text(cluster: Cluster, steps: Steps) -> str:
 
 def smaller_requests(question: Question) -> Sequence[Candidate]:
     """Return a candidate for each resource of which the pods of the job request less."""
-    found = []
+    candidates = []
     for resource in sorted(total_request(question)):
         largest = max(
             (request.get(resource, 0) for request in requests_of(question.cluster, question.target)), default=0
         )
         step = step_of(question, resource, *_node_sizes(question.cluster, resource))
         if largest > 1:
-            found.append(
+            candidates.append(
                 Candidate("request", (_smaller(question, resource, largest, min(step, max(largest // 2, 1))),))
             )
-    return found
+    return candidates
 
 
 def _node_sizes(cluster: Cluster, resource: str) -> set[int]:

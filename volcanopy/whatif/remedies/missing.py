@@ -28,9 +28,9 @@ Creation = tuple[tuple[Step, ...], str]
 
 def _priority_classes(question: Question) -> list[Creation]:
     cluster = question.cluster
-    wanted = {spec.get("priorityClassName") for spec in pod_specs(cluster, question.target)}
+    requested = {spec.get("priorityClassName") for spec in pod_specs(cluster, question.target)}
     if question.target.job:
-        wanted.add(cluster.objects["BatchJob", question.target.job]["spec"].get("priorityClassName"))
+        requested.add(cluster.objects["BatchJob", question.target.job]["spec"].get("priorityClassName"))
     known = cluster.state.priority_classes
     return [
         (
@@ -46,7 +46,7 @@ def _priority_classes(question: Question) -> list[Creation]:
             ),
             f'create PriorityClass "{name}"',
         )
-        for name in sorted(filter(None, wanted))
+        for name in sorted(filter(None, requested))
         if name not in known and not name.startswith("system-")
     ]
 
@@ -71,8 +71,8 @@ def _claims(question: Question) -> list[Creation]:
             if not usable:
                 steps, text = (Create(_storage_class(_CLASS)), *steps), f'{text} and StorageClass "{_CLASS}"'
             creations.append((steps, text))
-        elif (wanted := claim.spec.storage_class_name) and wanted not in classes and not claim.spec.volume_name:
-            creations.append(((Create(_storage_class(wanted)),), f'create StorageClass "{wanted}"'))
+        elif (requested := claim.spec.storage_class_name) and requested not in classes and not claim.spec.volume_name:
+            creations.append(((Create(_storage_class(requested)),), f'create StorageClass "{requested}"'))
     return creations
 
 

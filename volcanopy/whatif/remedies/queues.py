@@ -1,4 +1,4 @@
-"""Changes of a job's queue and the queues above it: limits, shares, holds, and queues that do not exist."""
+"""Changes of a job's queue and the queues above it: limits, shares, stop policies, and queues that do not exist."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -44,19 +44,19 @@ def capabilities(question: Question) -> Sequence[Candidate]:
 def shares(question: Question) -> Sequence[Candidate]:
     """Return candidates that raise what the configured plugin computes the deserved share from."""
     plugins = question.config.plugins
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     if "capacity" in plugins:
-        found += _amounts(question, "deserved", ("deserved",), absent=True)
+        candidates += _amounts(question, "deserved", ("deserved",), absent=True)
     if "proportion" in plugins or "drf" in plugins:
         parts = tuple(
             Part(_MOST_WEIGHT, partial(_heavier, queue.metadata.name), partial(_weight_text, queue))
             for queue in reversed(_chain(question))
             if queue.metadata.name != names.ROOT_QUEUE
         )
-        found += [Candidate("weight", parts)] if parts else []
+        candidates += [Candidate("weight", parts)] if parts else []
     if {"capacity", "proportion"} & plugins:
-        found += _amounts(question, "guarantee", ("guarantee",), absent=True)
-    return found
+        candidates += _amounts(question, "guarantee", ("guarantee",), absent=True)
+    return candidates
 
 
 def _heavier(queue: str, more: int) -> Steps:
@@ -218,7 +218,7 @@ def _subjects(entry: core.QueueLimit) -> str:
     return ", ".join(subjects) or "all users"
 
 
-# Holds and missing queues
+# Stop policies and missing queues
 
 
 def lifted_holds(question: Question) -> Sequence[Candidate]:
