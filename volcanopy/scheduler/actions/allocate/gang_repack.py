@@ -6,8 +6,9 @@ needs, or a pod that fits anywhere takes the only node of one that does not.
 1. Group the tasks of the gang by shape and role; gangs of one group, or larger than MOST, are left out.
 2. Select as many tasks of each group as the minimum of the gang needs, the smallest first.
 3. Stop if the free resources are insufficient in any order.
-4. Try two orders: fewest feasible nodes first, and largest first; place each task on the node where it leaves least, and
-   backtrack a limited number of times.
+4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so.
+5. Otherwise try two orders: fewest feasible nodes first, and largest first; place each task on the node where it leaves
+   least, and backtrack a limited number of times.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from volcanopy.scheduler.actions.allocate.vector_packing import packing
+from volcanopy.scheduler.framework.plugin import Scope
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats
@@ -33,6 +36,8 @@ class _Repacking:
 
     trials: int = 2000
     """How many placements may still be tried."""
+    steps: int = 6000
+    """How many steps of vector packing may still be taken."""
     failed: dict[Hashable, int] = field(default_factory=dict)
     """The gangs, by what distinguishes them, that could not be repacked, with the number of evictions until then."""
 
@@ -75,8 +80,8 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     groups = [_group(session, rows) for rows in rows_of.values()]
     if _select(session, job, groups) and _has_capacity(session, groups):
         mark = statement.checkpoint()
-        for order in _orders(session, groups):
-            if _search(session, queue, order, statement, state) and session.hooks.job_ready(job):
+        for order in _attempts(session, queue, groups, statement, state):
+            if session.hooks.job_ready(job):
                 return [row for row in everything if row not in order]
             statement.rollback(mark)
     state.failed[key] = len(session.ledger.evictions)
@@ -130,12 +135,61 @@ def _has_capacity(session: Session, groups: Sequence[_Group]) -> bool:
     return bool((session.ledger.free(dims, nodes).sum(axis=1) >= request[dims]).all())
 
 
-def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
-    """Yield the needed tasks: those with the fewest feasible nodes first, then the largest; and the largest first."""
+def _attempts(
+    session: Session, queue: QueueView, groups: Sequence[_Group], statement: Statement, state: _Repacking
+) -> Iterator[list[int]]:
+    """Place the needed tasks in the statement in one way after the other; yield the tasks of each complete placement."""
     needed = [group for group in groups if group.needed]
-    feasible = {id(group): int(session.placement.feasible_nodes(group.task).sum()) for group in needed}
+    mark = statement.checkpoint()
+    if all(session.hooks.scope(group.task) <= Scope.COLUMNS for group in needed):
+        for balanced in (False, True):
+            order = _pack_by_amounts(session, queue, needed, statement, state, balanced=balanced)
+            if order:
+                yield order
+            statement.rollback(mark)
+        return
+    for order in _orders(session, needed):
+        if _search(session, queue, order, statement, state):
+            yield order
+        statement.rollback(mark)
+
+
+def _pack_by_amounts(
+    session: Session,
+    queue: QueueView,
+    needed: Sequence[_Group],
+    statement: Statement,
+    state: _Repacking,
+    *,
+    balanced: bool,
+) -> list[int]:
+    """Place the needed tasks as vector packing assigns them to nodes; return them, none if that is not possible."""
+    order = [row for group in needed for row in group.rows[: group.needed]]
+    if state.steps < len(order):
+        return []
+    groups = np.repeat(np.arange(len(needed)), [group.needed for group in needed])
+    feasible = np.array([session.placement.feasible_nodes(group.task) for group in needed])
+    request = np.array([group.task.request.values for group in needed]).T
+    dims, nodes = np.flatnonzero(request.any(axis=1)), np.flatnonzero(feasible.any(axis=0))
+    scale = np.maximum(session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1), 1)
+    free, request = session.ledger.free(dims, nodes), request[dims]
+    chosen, steps = packing(free, request[:, groups], feasible[:, nodes][groups], scale, balanced=balanced)
+    state.steps -= steps
+    if chosen is None:
+        return []
+    for row, node in zip(order, nodes[chosen].tolist(), strict=True):
+        task = TaskView(session.ledger, row)
+        if session.hooks.allocatable(queue, task, 1) is not None or not _is_free(session, task, node):
+            return []
+        statement.allocate(row, node)
+    return order
+
+
+def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
+    """Yield the tasks of these groups: those with the fewest feasible nodes first, then the largest; and the largest first."""
+    feasible = {id(group): int(session.placement.feasible_nodes(group.task).sum()) for group in groups}
     for key in (lambda group: (feasible[id(group)], -group.size), lambda group: (-group.size, feasible[id(group)])):
-        yield [row for group in sorted(needed, key=key) for row in group.rows[: group.needed]]
+        yield [row for group in sorted(groups, key=key) for row in group.rows[: group.needed]]
 
 
 def _search(session: Session, queue: QueueView, order: Sequence[int], statement: Statement, state: _Repacking) -> bool:
