@@ -12,7 +12,22 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from volcanopy.api.lifecycle import Action, Event, Policies
-from volcanopy.api.model import Bool, Condition, Duration, Int32, Int64, Label, Model, ObjectMeta, Rule, Subdomain, Time
+from volcanopy.api.model import (
+    ATOMIC,
+    NO_DEFAULT,
+    Bool,
+    Condition,
+    Duration,
+    Int32,
+    Int64,
+    Label,
+    Model,
+    ObjectMeta,
+    Rule,
+    Subdomain,
+    Time,
+    keyed,
+)
 from volcanopy.api.scheduling import NetworkTopology
 
 
@@ -73,9 +88,7 @@ class VolumeSpec(Model):
 class DependsOn(Model):
     """Tasks that must be ready before a task starts."""
 
-    name: list[Label] = Field(
-        default_factory=list, max_length=128, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    name: list[Label] = Field(default_factory=list, max_length=128, json_schema_extra=ATOMIC)
     """Names of the tasks."""
     iteration: Literal["any", "all"] = "all"
     """Whether any or all of the tasks must be ready. Defaults to all."""
@@ -129,7 +142,7 @@ class TaskSpec(Model):
     """Lifecycle policies of the task. They take precedence over the policies of the job."""
     topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
     """NUMA topology policy of the pods."""
-    max_retry: Int32 = Field(default=3, ge=0, json_schema_extra={"x-volcanopy-no-default": True})
+    max_retry: Int32 = Field(default=3, ge=0, json_schema_extra=NO_DEFAULT)
     """Maximum number of container restarts of the task, over all pods, before the task fails. Defaults to 3."""
     depends_on: DependsOn | None = None
     """Tasks that must be ready before the task starts."""
@@ -175,18 +188,14 @@ class TaskSpec(Model):
 class BatchJobSpec(Model):
     """Specification of a job."""
 
-    tasks: list[TaskSpec] = Field(
-        min_length=1,
-        max_length=128,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
-    )
+    tasks: list[TaskSpec] = Field(min_length=1, max_length=128, json_schema_extra=keyed("name"))
     """Tasks of the job."""
-    min_available: Int32 = Field(default=0, ge=0, json_schema_extra={"x-volcanopy-no-default": True})
+    min_available: Int32 = Field(default=0, ge=0, json_schema_extra=NO_DEFAULT)
     """Minimum number of pods that must be placed together for the job to start. Defaults to the sum of minAvailable of the
     tasks."""
     min_success: Int32 | None = Field(default=None, ge=1)
     """Number of pods that must succeed for the job to complete. The remaining pods are then stopped."""
-    queue: Subdomain = Field(default="default", json_schema_extra={"x-volcanopy-no-default": True})
+    queue: Subdomain = Field(default="default", json_schema_extra=NO_DEFAULT)
     """Name of the queue that the job is submitted to. Set by admission if not given; otherwise defaults to `default`."""
     priority_class_name: str = Field(default="", max_length=253)
     """Name of the PriorityClass of the job, and of its pods if their template has none."""
@@ -200,11 +209,7 @@ class BatchJobSpec(Model):
     """Maximum number of restarts. The job fails when the number is reached. Defaults to 3."""
     ttl_seconds_after_finished: Int32 | None = Field(default=None, ge=0)
     """Seconds after which a finished job is deleted. Finished jobs are not deleted if not given."""
-    volumes: list[VolumeSpec] = Field(
-        default_factory=list,
-        max_length=64,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["mountPath"]},
-    )
+    volumes: list[VolumeSpec] = Field(default_factory=list, max_length=64, json_schema_extra=keyed("mountPath"))
     """Volumes that are mounted into every container of the job."""
     network_topology: NetworkTopology | None = None
     """Network topology constraint of the pods of the job."""
@@ -309,10 +314,7 @@ class BatchJobStatus(Model):
 
     state: JobState = JobState()
     """Phase of the job, with the reason for it."""
-    conditions: list[Condition] = Field(
-        default_factory=list,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: list[Condition] = Field(default_factory=list, json_schema_extra=keyed("type"))
     """Conditions of the job: one for each phase it has been in, with status True for the current phase."""
     observed_generation: Int64 = 0
     """Generation of the spec that the status was computed from."""

@@ -12,7 +12,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import Field
 
 from volcanopy.api.flow import FreshJobSpec
-from volcanopy.api.model import Int32, Model, ObjectMeta, Rule, Subdomain, Time, parse_duration
+from volcanopy.api.model import ATOMIC, Int32, Model, ObjectMeta, Rule, Subdomain, Time, parse_duration
 
 
 class TemplateMeta(Model):
@@ -76,7 +76,7 @@ class CronBatchJobSpec(Model):
 class CronBatchJobStatus(Model):
     """Observed status of a cron job, set by the cron controller."""
 
-    active: list[JobReference] = Field(default_factory=list, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    active: list[JobReference] = Field(default_factory=list, json_schema_extra=ATOMIC)
     """Jobs that are not finished."""
     last_schedule_time: Time | None = None
     """Last scheduled time for which a job was created."""

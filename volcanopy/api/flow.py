@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from volcanopy.api.batch import BatchJobSpec
-from volcanopy.api.model import Duration, Int32, Label, Model, ObjectMeta, Rule, Time
+from volcanopy.api.model import ATOMIC, NO_DEFAULT, Duration, Int32, Label, Model, ObjectMeta, Rule, Time, keyed
 
 
 class FlowPhase(StrEnum):
@@ -65,17 +65,11 @@ class TaskStatus(Model):
 class Probe(Model):
     """Probes of a target. Each must pass on the minimum number of pods of its task."""
 
-    http_get_list: list[HttpGet] = Field(
-        default_factory=list, max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    http_get_list: list[HttpGet] = Field(default_factory=list, max_length=32, json_schema_extra=ATOMIC)
     """HTTP probes."""
-    tcp_socket_list: list[TcpSocket] = Field(
-        default_factory=list, max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    tcp_socket_list: list[TcpSocket] = Field(default_factory=list, max_length=32, json_schema_extra=ATOMIC)
     """TCP probes."""
-    task_status_list: list[TaskStatus] = Field(
-        default_factory=list, max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    task_status_list: list[TaskStatus] = Field(default_factory=list, max_length=32, json_schema_extra=ATOMIC)
     """Phases that pods must have reached."""
 
     @property
@@ -87,9 +81,7 @@ class Probe(Model):
 class FlowDependsOn(Model):
     """What a job of a flow waits for."""
 
-    targets: list[Label] = Field(
-        default_factory=list, max_length=128, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    targets: list[Label] = Field(default_factory=list, max_length=128, json_schema_extra=ATOMIC)
     """Names of the jobs of the flow that the job waits for."""
     probe: Probe | None = None
     """Probes that each target must pass. If not given, targets must be completed."""
@@ -119,7 +111,7 @@ class FlowJob(Model):
     """Dependencies of the job."""
     patch: Patch | None = None
     """Changes to the JobTemplate."""
-    max_retry: Int32 = Field(default=0, ge=0, le=1000, json_schema_extra={"x-volcanopy-no-default": True})
+    max_retry: Int32 = Field(default=0, ge=0, le=1000, json_schema_extra=NO_DEFAULT)
     """Maximum number of times that the job is created again after it failed. Defaults to 0."""
 
     rules = (
@@ -144,17 +136,11 @@ class FlowJob(Model):
 class JobFlowSpec(Model):
     """Specification of a flow."""
 
-    flows: list[FlowJob] = Field(
-        min_length=1,
-        max_length=256,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
-    )
+    flows: list[FlowJob] = Field(min_length=1, max_length=256, json_schema_extra=keyed("name"))
     """The jobs of the flow."""
     job_retain_policy: Literal["retain", "delete"] = "retain"
     """Whether the jobs are retained or deleted when the flow has succeeded. Defaults to retain."""
-    failure_policy: Literal["stop", "continue", "terminate"] = Field(
-        default="stop", json_schema_extra={"x-volcanopy-no-default": True}
-    )
+    failure_policy: Literal["stop", "continue", "terminate"] = Field(default="stop", json_schema_extra=NO_DEFAULT)
     """Policy after a job has failed: stop (no further jobs are created), continue (jobs that do not depend on it are created)
     or terminate (running jobs are terminated). Defaults to stop."""
 
@@ -237,10 +223,7 @@ class JobFlowStatus(Model):
     """Names of aborted and terminated jobs."""
     waiting_jobs: list[str] = Field(default_factory=list)
     """Names of jobs that are not created yet."""
-    job_status_list: list[FlowJobStatus] = Field(
-        default_factory=list,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
-    )
+    job_status_list: list[FlowJobStatus] = Field(default_factory=list, json_schema_extra=keyed("name"))
     """Status of each job, in the order of the spec."""
     observed_generation: int = 0
     """Generation of the spec that the status was computed from."""

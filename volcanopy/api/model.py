@@ -24,6 +24,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails
 
@@ -128,6 +129,17 @@ def too_long(path: str, text: str, limit: int, detail: str = "") -> Problem:
 def quoted(texts: Iterable[str]) -> str:
     """Return texts in double quotes, separated by commas."""
     return ", ".join(f'"{text}"' for text in texts)
+
+
+ATOMIC: JsonDict = {"x-kubernetes-list-type": "atomic"}
+"""Schema of a list that server-side apply replaces as a whole."""
+NO_DEFAULT: JsonDict = {"x-volcanopy-no-default": True}
+"""Schema of a field whose default is not written into objects."""
+
+
+def keyed(field: str) -> JsonDict:
+    """Return the schema of a list that server-side apply merges by a field of its items."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [field]}
 
 
 class InvalidObjectError(ValueError):

@@ -7,6 +7,8 @@ from pydantic import Field
 
 from volcanopy.api.gates import GATES
 from volcanopy.api.model import (
+    ATOMIC,
+    NO_DEFAULT,
     Bool,
     Condition,
     Int32,
@@ -17,6 +19,7 @@ from volcanopy.api.model import (
     Rule,
     Subdomain,
     Time,
+    keyed,
 )
 
 ServiceAccountName = Annotated[
@@ -60,9 +63,7 @@ class SubGroupPolicy(Model):
     """Minimum number of sub-groups that must be placed for the PodGroup to start. Defaults to 0."""
     label_selector: LabelSelector | None = None
     """Label selector of the pods that the policy applies to. Defaults to all pods of the PodGroup."""
-    match_label_keys: list[str] = Field(
-        default_factory=list, max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    match_label_keys: list[str] = Field(default_factory=list, max_length=16, json_schema_extra=ATOMIC)
     """Label keys of the pods. Pods with equal values of these labels form one sub-group."""
 
 
@@ -73,7 +74,7 @@ class PodGroupSpec(Model):
     """Minimum number of pods that must be placed together. Defaults to 0."""
     min_task_member: dict[str, Int32] = Field(default_factory=dict)
     """Minimum number of pods by task that must be placed together."""
-    queue: Subdomain = Field(default="default", json_schema_extra={"x-volcanopy-no-default": True})
+    queue: Subdomain = Field(default="default", json_schema_extra=NO_DEFAULT)
     """Name of the queue that the PodGroup is submitted to. Set by admission if not given; otherwise defaults to `default`."""
     priority_class_name: str = Field(default="", max_length=253)
     """Name of the PriorityClass of the PodGroup."""
@@ -81,9 +82,7 @@ class PodGroupSpec(Model):
     """Total resource requests of the minimum number of pods."""
     network_topology: NetworkTopology | None = None
     """Network topology constraint of the pods."""
-    sub_group_policy: list[SubGroupPolicy] = Field(
-        default_factory=list, max_length=128, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    sub_group_policy: list[SubGroupPolicy] = Field(default_factory=list, max_length=128, json_schema_extra=ATOMIC)
     """Division of the pods into sub-groups that are scheduled as gangs."""
 
 
@@ -120,9 +119,7 @@ class Explanation(Model):
     """Number of nodes rejected, by reason."""
     amounts: dict[str, ResourceList] = Field(default_factory=dict)
     """Amounts by resource: requested, allocated, reserved, tentative, limit, available, deserved, borrowingLimit."""
-    blocked_by: list[str] = Field(
-        default_factory=list, max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    blocked_by: list[str] = Field(default_factory=list, max_length=64, json_schema_extra=ATOMIC)
     """Jobs (`job namespace/name`) and queues (`queue name`) that block the PodGroup."""
 
 
@@ -131,10 +128,7 @@ class PodGroupStatus(Model):
 
     phase: PodGroupPhase | None = None
     """Phase of the PodGroup."""
-    conditions: list[PodGroupCondition] = Field(
-        default_factory=list,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: list[PodGroupCondition] = Field(default_factory=list, json_schema_extra=keyed("type"))
     """Conditions of the PodGroup: Unschedulable, Scheduled."""
     running: Int32 = Field(default=0, ge=0)
     """Number of running pods."""
@@ -186,21 +180,13 @@ class QueueAffinity(Model):
 class Subjects(Model):
     """Users, groups, service accounts and namespaces. A request matches if it matches an entry of any list."""
 
-    users: list[str] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    users: list[str] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Names of users. `*` matches every user."""
-    groups: list[str] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    groups: list[str] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Names of user groups."""
-    service_accounts: list[ServiceAccountName] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    service_accounts: list[ServiceAccountName] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Service accounts as namespace/name. namespace/* matches all service accounts of a namespace."""
-    namespaces: list[Subdomain] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    namespaces: list[Subdomain] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Names of namespaces. An entry matches jobs created in the namespace and its service accounts."""
 
 
@@ -211,13 +197,9 @@ class QueueLimit(Model):
     user is subject to the first entry that names one of the user's groups; all members of the group share its limits.
     """
 
-    users: list[str] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    users: list[str] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Names of users that the limits apply to individually. `*` matches every user that no entry names."""
-    groups: list[str] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    groups: list[str] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Names of user groups that the limits apply to. The members of a group share the limits."""
     resources: ResourceList | None = None
     """Maximum resources allocated to their pods. Resources that are not named are unlimited."""
@@ -261,9 +243,7 @@ class QueueSpec(Model):
     """Maximum number of jobs admitted at the same time in the queue and its descendants. Unlimited if not given."""
     max_queued_jobs: Int32 | None = Field(default=None, ge=0)
     """Maximum number of jobs waiting for admission in the queue and its descendants. Unlimited if not given."""
-    limits: list[QueueLimit] = Field(
-        default_factory=list, max_length=256, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    limits: list[QueueLimit] = Field(default_factory=list, max_length=256, json_schema_extra=ATOMIC)
     """Limits of users and groups in the queue and its descendants."""
     stop_policy: StopPolicy = StopPolicy.NONE
     """Stop policy: None, Hold (no job is admitted in the queue and its descendants) or HoldAndDrain (running jobs are also

@@ -10,7 +10,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from volcanopy.api.model import PATH_PATTERN, Condition, Int32, Int64, LabelSelector, Model, ObjectMeta, Rule
+from volcanopy.api.model import (
+    ATOMIC,
+    PATH_PATTERN,
+    Condition,
+    Int32,
+    Int64,
+    LabelSelector,
+    Model,
+    ObjectMeta,
+    Rule,
+    keyed,
+)
 
 
 class ExactMatch(Model):
@@ -69,17 +80,14 @@ class HyperNodeSpec(Model):
     than the tiers of member HyperNodes."""
     tier_name: str = Field(default="", max_length=253)
     """Name of the tier. Jobs can use it instead of the number."""
-    members: list[Member] = Field(min_length=1, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    members: list[Member] = Field(min_length=1, max_length=1024, json_schema_extra=ATOMIC)
     """Members: nodes, or HyperNodes of lower tiers."""
 
 
 class HyperNodeStatus(Model):
     """Observed status of a HyperNode."""
 
-    conditions: list[Condition] = Field(
-        default_factory=list,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: list[Condition] = Field(default_factory=list, json_schema_extra=keyed("type"))
     """Conditions of the HyperNode."""
     node_count: Int64 = Field(default=0, ge=0)
     """Number of nodes of the HyperNode."""
@@ -148,7 +156,7 @@ class PodAllocation(Model):
     namespace: str = Field(default="", max_length=253)
     """Namespace of the pod."""
     container_allocations: list[ContainerAllocation] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+        default_factory=list, max_length=1024, json_schema_extra=ATOMIC
     )
     """Allocations of the containers of the pod."""
 
@@ -164,9 +172,7 @@ class NumaTopologySpec(Model):
     """Capacity and allocatable units by resource."""
     cpu_detail: dict[str, CpuInfo] = Field(default_factory=dict)
     """Location of each CPU, by its number."""
-    pod_allocations: list[PodAllocation] = Field(
-        default_factory=list, max_length=1024, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    pod_allocations: list[PodAllocation] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Allocations by pod."""
 
 
