@@ -1,16 +1,12 @@
 """``volcanopy job``: commands for batch jobs."""
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.name_completion import names_of
 from volcanopy.cli.framework.options import (
     NAME,
-    QUEUE,
     Cluster,
     Files,
     Place,
@@ -19,20 +15,11 @@ from volcanopy.cli.framework.options import (
     WriteOptions,
 )
 from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
+from volcanopy.cli.jobs.options import JobFilter, JobOptions, LogOptions
 
 app = typer.Typer(rich_markup_mode=None)
 
 Name = Annotated[str, NAME]
-
-
-@dataclass(frozen=True)
-class JobFilter:
-    """Filters of jobs."""
-
-    queue: Annotated[list[str] | None, QUEUE] = None
-    phase: Annotated[
-        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only jobs in this phase. Repeatable.")
-    ] = None
 
 
 JOB = Resource(
@@ -50,13 +37,6 @@ JOB = Resource(
 )
 
 
-class Restart(StrEnum):
-    """Restart policies of containers."""
-
-    Never = "Never"
-    OnFailure = "OnFailure"
-
-
 @command(
     app,
     "run",
@@ -66,85 +46,11 @@ class Restart(StrEnum):
         "volcanopy job run --image trainer --resource nvidia.com/gpu=1 --dry-run=client -o yaml > job.yaml",
     ],
 )
-async def run(
-    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Image of the container.")],
-    cluster: Cluster,
-    place: Place,
-    write: WriteOptions,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- COMMAND ARGS...]", help="Command of the container.", show_default=False),
-    ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the job; by default job-xxxxx.")] = "",
-    replicas: Annotated[int, typer.Option("-r", "--replicas", min=1, help="Number of pods.")] = 1,
-    minimum: Annotated[
-        int | None,
-        typer.Option("-m", "--min", min=1, metavar="N", help="Pods that must start together; by default all."),
-    ] = None,
-    cpu: Annotated[str, typer.Option("--cpu", metavar="QUANTITY", help="CPU request and limit of a pod.")] = "1",
-    memory: Annotated[
-        str, typer.Option("--memory", metavar="QUANTITY", help="Memory request and limit of a pod.")
-    ] = "100Mi",
-    resource: Annotated[
-        list[str] | None,
-        typer.Option("--resource", metavar="NAME=QUANTITY", help="Request and limit of another resource. Repeatable."),
-    ] = None,
-    queue: Annotated[
-        str,
-        typer.Option("-q", "--queue", metavar="NAME", help="Queue of the job.", autocompletion=names_of("queue")),
-    ] = "",
-    priority_class: Annotated[
-        str, typer.Option("--priority-class", metavar="NAME", help="PriorityClass of the job.")
-    ] = "",
-    task: Annotated[str, typer.Option("--task", metavar="NAME", help="Name of the task, part of pod names.")] = "main",
-    env: Annotated[
-        list[str] | None, typer.Option("-e", "--env", metavar="NAME=VALUE", help="Environment variable. Repeatable.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Label of job and pods. Repeatable.")
-    ] = None,
-    annotation: Annotated[
-        list[str] | None,
-        typer.Option("--annotation", metavar="NAME=VALUE", help="Annotation of job and pods. Repeatable."),
-    ] = None,
-    plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", metavar="NAME[=ARGS]", help="Job plugin, such as svc. Repeatable.")
-    ] = None,
-    restart: Annotated[Restart, typer.Option("--restart", help="Restart policy of containers.")] = Restart.Never,
-    max_retry: Annotated[
-        int | None, typer.Option("--max-retry", min=0, metavar="N", help="Number of restarts that fail the job.")
-    ] = None,
-    ttl: Annotated[
-        int | None, typer.Option("--ttl", min=0, metavar="SECONDS", help="Time until a finished job is deleted.")
-    ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Print the logs until the job finishes; fail if the job fails.")
-    ] = False,
-) -> None:
+async def run(options: JobOptions, cluster: Cluster, place: Place, write: WriteOptions) -> None:
     """Create a job of equal pods from options."""
     from volcanopy.cli.jobs import run as job_run
 
-    options = job_run.JobOptions(
-        name=name,
-        image=image,
-        task=task,
-        replicas=replicas,
-        minimum=minimum,
-        cpu=cpu,
-        memory=memory,
-        resources=resource or (),
-        queue=queue,
-        priority_class=priority_class,
-        environment=env or (),
-        labels=label or (),
-        annotations=annotation or (),
-        plugins=plugin or (),
-        restart=restart.value,
-        max_retry=max_retry,
-        ttl=ttl,
-        command=arguments or (),
-    )
-    await job_run.run(cluster, place, write, options, follow=follow)
+    await job_run.run(cluster, place, write, options)
 
 
 @command(app, "submit", examples=["volcanopy job submit -f job.yaml", "volcanopy job submit -f jobs/ --dry-run=server"])
@@ -175,48 +81,11 @@ add_commands(app, JOB, "list", "get", "describe")
         "volcanopy job logs training -f",
     ],
 )
-async def logs(
-    name: Name,
-    cluster: Cluster,
-    place: Place,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the job finishes.")] = False,
-    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of this task.")] = "",
-    index: Annotated[
-        int | None, typer.Option("--index", min=0, metavar="N", help="Only the pod with this index.")
-    ] = None,
-    container: Annotated[
-        str, typer.Option("-c", "--container", metavar="NAME", help="Name of the container; by default the first.")
-    ] = "",
-    all_containers: Annotated[bool, typer.Option("--all-containers", help="All containers of each pod.")] = False,
-    previous: Annotated[bool, typer.Option("-p", "--previous", help="Logs before the last restart.")] = False,
-    tail: Annotated[
-        int | None, typer.Option("--tail", min=0, metavar="N", help="Number of last lines of each log.")
-    ] = None,
-    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Maximum age of lines, such as 10m.")] = "",
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="Time of each line.")] = False,
-    prefix: Annotated[
-        bool | None,
-        typer.Option(
-            "--prefix/--no-prefix", help="Pod of each line; by default with several logs.", show_default=False
-        ),
-    ] = None,
-) -> None:
+async def logs(name: Name, options: LogOptions, cluster: Cluster, place: Place) -> None:
     """Print the logs of a job's pods."""
-    from volcanopy.cli.framework.durations import seconds
     from volcanopy.cli.jobs import logs as job_logs
 
-    options = job_logs.LogOptions(
-        task=task,
-        index=index,
-        container=container,
-        all_containers=all_containers,
-        previous=previous,
-        tail=tail,
-        seconds=max(1, round(seconds("--since", since))) if since else None,
-        timestamps=timestamps,
-        prefix=prefix,
-    )
-    await job_logs.logs(cluster, place, name, options, follow=follow)
+    await job_logs.logs(cluster, place, name, options)
 
 
 _COMMANDS = "volcanopy.cli.jobs.commands"

@@ -116,7 +116,7 @@ def _flat(function: Function, noun: Noun, annotations: Mapping[str, type[Any]]) 
             inspect.Parameter(
                 field.name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
+                default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
                 annotation=_filled(hints[field.name], noun),
             )
             for field in fields

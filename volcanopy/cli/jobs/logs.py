@@ -15,11 +15,12 @@ import aiohttp
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.durations import WEEK
+from volcanopy.cli.framework.durations import WEEK, seconds
 from volcanopy.cli.framework.kinds import JOBS, PODS, read
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster, Place
 from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
+from volcanopy.cli.jobs.options import LogOptions
 from volcanopy.cli.jobs.pods import ContainerStatus, Pod, index_of, pods_in_order, pods_of, selector_of
 from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, summary
 from volcanopy.kube.cache.watch import Lines
@@ -32,36 +33,23 @@ _PARALLEL = 8
 """Maximum number of concurrent requests for logs."""
 
 
-@dataclass(frozen=True)
-class LogOptions:
-    """Selection and format of logs; ``prefix`` None means a prefix if there are several logs."""
+def log_path(source: "Source", options: LogOptions, *, follow: bool) -> str:
+    """Return the URL path of a container's log; raises CommandError for an invalid ``--since``."""
+    parameters = {
+        "container": source.container,
+        "follow": "true" if follow else "",
+        "previous": "true" if options.previous else "",
+        "tailLines": "" if options.tail is None else str(options.tail),
+        "sinceSeconds": str(max(1, round(seconds("--since", options.since)))) if options.since else "",
+        "timestamps": "true" if options.timestamps else "",
+    }
+    query = urlencode({key: value for key, value in parameters.items() if value})
+    return f"{PODS.path(source.pod.metadata.namespace, source.pod.metadata.name, 'log')}?{query}"
 
-    task: str = ""
-    index: int | None = None
-    container: str = ""
-    all_containers: bool = False
-    previous: bool = False
-    tail: int | None = None
-    seconds: int | None = None
-    timestamps: bool = False
-    prefix: bool | None = None
 
-    def matches(self, pod: Pod) -> bool:
-        """Return whether a pod of the task is selected."""
-        return self.index is None or index_of(pod) == self.index
-
-    def path(self, pod: Pod, container: str, *, follow: bool) -> str:
-        """Return the URL path of a container's log."""
-        parameters = {
-            "container": container,
-            "follow": "true" if follow else "",
-            "previous": "true" if self.previous else "",
-            "tailLines": "" if self.tail is None else str(self.tail),
-            "sinceSeconds": "" if self.seconds is None else str(self.seconds),
-            "timestamps": "true" if self.timestamps else "",
-        }
-        query = urlencode({key: value for key, value in parameters.items() if value})
-        return f"{PODS.path(pod.metadata.namespace, pod.metadata.name, 'log')}?{query}"
+def is_selected(pod: Pod, options: LogOptions) -> bool:
+    """Return whether a pod of the task is selected."""
+    return options.index is None or index_of(pod) == options.index
 
 
 @dataclass(frozen=True)
@@ -94,8 +82,10 @@ class Source:
         return (self.pod.metadata.uid, self.container, self.status.restart_count)
 
 
-async def logs(cluster: Cluster, place: Place, name: str, options: LogOptions, *, follow: bool) -> None:
+async def logs(cluster: Cluster, place: Place, name: str, options: LogOptions) -> None:
     """Print the logs of the job's pods; raises CommandError when there are none."""
+    if options.since:
+        seconds("--since", options.since)
     async with cluster.client() as client:
         body = await find_object(client, JOBS, place.of(client), name)
         job = read(BatchJob, body)
@@ -103,10 +93,10 @@ async def logs(cluster: Cluster, place: Place, name: str, options: LogOptions, *
         if options.task and options.task not in tasks:
             message = f'--task: job "{job.metadata.name}" has no task "{options.task}", only {", ".join(tasks)}'
             raise CommandError(message)
-        if follow:
+        if options.follow:
             await follow_logs(client, body, options)
             return
-        pods = [pod for pod in await pods_of(client, job, options.task) if options.matches(pod)]
+        pods = [pod for pod in await pods_of(client, job, options.task) if is_selected(pod, options)]
         sources = [source for pod in pods for source in _sources(pod, options)]
         if not sources:
             raise _no_pod(job, options)
@@ -151,7 +141,7 @@ async def _print_all(client: Client, job: BatchJob, sources: Sequence[Source], o
             return CommandError(f'pod "{name}" has not started: {_wait_reason(source)}')
         async with slots:
             try:
-                return await client.get_raw(options.path(source.pod, source.container, follow=False))
+                return await client.get_raw(log_path(source, options, follow=False))
             except ApiError as fault:
                 return CommandError(f'pod "{name}": {fault}')
 
@@ -232,7 +222,7 @@ class _Follower:
 
     def _start(self, pods: WatchedObjects) -> None:
         for pod in pods_in_order(pods.objects.values(), self.job):
-            if not self._options.matches(pod):
+            if not is_selected(pod, self._options):
                 continue
             for source in _sources(pod, self._options):
                 if source.started and source.run not in self._read:
@@ -260,7 +250,7 @@ class _Follower:
 
     async def _lines(self, source: Source) -> AsyncGenerator[bytes, None]:
         """Yield whole lines as they arrive, and the rest at the end."""
-        path = self._options.path(source.pod, source.container, follow=True)
+        path = log_path(source, self._options, follow=True)
         async with self._client.stream(path, stall=WEEK) as stream:
             lines = Lines()
             while True:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from volcanopy.api.batch import BatchJob
@@ -14,7 +13,8 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.kinds import JOBS, key_of
 from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
-from volcanopy.cli.jobs.logs import LogOptions, follow_logs
+from volcanopy.cli.jobs.logs import follow_logs
+from volcanopy.cli.jobs.options import JobOptions, LogOptions
 from volcanopy.cli.jobs.status import FINISHED, phase, summary
 from volcanopy.cli.jobs.wait import Goal, wait_until_job
 from volcanopy.kube.client.kinds import Json
@@ -34,32 +34,8 @@ _OPTIONS = {
 """Options of fields, for messages."""
 
 
-@dataclass(frozen=True)
-class JobOptions:
-    """Options of ``job run``; quantities, variables and labels are ``name=value`` texts."""
-
-    name: str
-    image: str
-    task: str
-    replicas: int
-    minimum: int | None
-    cpu: str
-    memory: str
-    resources: Sequence[str]
-    queue: str
-    priority_class: str
-    environment: Sequence[str]
-    labels: Sequence[str]
-    annotations: Sequence[str]
-    plugins: Sequence[str]
-    restart: str
-    max_retry: int | None
-    ttl: int | None
-    command: Sequence[str]
-
-
-async def run(cluster: Cluster, place: Place, write: WriteOptions, options: JobOptions, *, follow: bool) -> None:
-    """Create the job; with ``follow``, print its logs until it has finished."""
+async def run(cluster: Cluster, place: Place, write: WriteOptions, options: JobOptions) -> None:
+    """Create the job; with ``--follow``, print its logs until it has finished."""
     if options.name and not _NAME.fullmatch(options.name):
         raise CommandError(
             f"--name: {options.name!r} is invalid: use lower case letters, digits and '-', at most 63", 2
@@ -72,7 +48,7 @@ async def run(cluster: Cluster, place: Place, write: WriteOptions, options: JobO
         return
     async with cluster.client() as client:
         created = await changes.create(client, JOBS, place.of(client), body)
-    if follow and not changes.dry_run:
+    if options.follow and not changes.dry_run:
         key = key_of(created)
         await _follow(cluster, key.namespace, key.name)
 
@@ -93,27 +69,26 @@ async def _follow(cluster: Cluster, namespace: str, name: str) -> None:
 
 def manifest(options: JobOptions) -> Json:
     """Return the BatchJob; raises CommandError with the option that is invalid."""
-    amounts = {"cpu": options.cpu, "memory": options.memory, **pairs("--resource", options.resources)}
+    amounts = {"cpu": options.cpu, "memory": options.memory, **pairs("--resource", options.resource)}
     amounts = {name: amount for name, amount in amounts.items() if amount not in {"", "0"}}
     for name, amount in amounts.items():
         _check_amount(name, amount)
     container: Json = {"name": options.task, "image": options.image}
-    if options.command:
-        container["command"] = list(options.command)
-    if options.environment:
-        variables = pairs("--env", options.environment)
+    if options.arguments:
+        container["command"] = list(options.arguments)
+    if variables := pairs("--env", options.env):
         container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     if amounts:
         container["resources"] = {"requests": dict(amounts), "limits": dict(amounts)}
-    template: Json = {"spec": {"restartPolicy": options.restart, "containers": [container]}}
-    marks = {"labels": pairs("--label", options.labels), "annotations": pairs("--annotation", options.annotations)}
+    template: Json = {"spec": {"restartPolicy": options.restart.value, "containers": [container]}}
+    marks = {"labels": pairs("--label", options.label), "annotations": pairs("--annotation", options.annotation)}
     marks = {key: values for key, values in marks.items() if values}
     if marks:
         template = {"metadata": marks, **template}
     task: Json = {"name": options.task, "replicas": options.replicas, "template": template}
     if options.minimum is not None:
         task["minAvailable"] = options.minimum
-    plugins = (plugin.partition("=") for plugin in options.plugins)
+    plugins = (plugin.partition("=") for plugin in options.plugin or ())
     spec: Json = {
         "queue": options.queue,
         "minAvailable": options.minimum,
@@ -135,10 +110,10 @@ def manifest(options: JobOptions) -> Json:
     return copy
 
 
-def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+def pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     """Return ``name=value`` texts as a mapping; raises CommandError for other texts."""
     values = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise CommandError(f"{option}: {text!r} is invalid: use name=value", 2)

@@ -16,7 +16,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
-    from volcanopy.cli.commands.job import JobFilter
+    from volcanopy.cli.jobs.options import JobFilter
 
 _MAX_PODS = 50
 """Maximum number of pods in a description; succeeded ones are left out first."""

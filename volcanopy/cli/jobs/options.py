@@ -1,0 +1,110 @@
+"""Options of ``job list``, ``job run`` and ``job logs``."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from volcanopy.cli.framework.name_completion import names_of
+from volcanopy.cli.framework.options import QUEUE
+
+
+class Restart(StrEnum):
+    """Restart policies of containers."""
+
+    Never = "Never"
+    OnFailure = "OnFailure"
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Filters of jobs."""
+
+    queue: Annotated[list[str] | None, QUEUE] = None
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only jobs in this phase. Repeatable.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """Fields of a job of equal pods; resources, variables, labels and annotations are ``name=value`` texts."""
+
+    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="Image of the container.")]
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND ARGS...]", help="Command of the container.", show_default=False),
+    ] = None
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the job; by default job-xxxxx.")] = ""
+    replicas: Annotated[int, typer.Option("-r", "--replicas", min=1, help="Number of pods.")] = 1
+    minimum: Annotated[
+        int | None,
+        typer.Option("-m", "--min", min=1, metavar="N", help="Pods that must start together; by default all."),
+    ] = None
+    cpu: Annotated[str, typer.Option("--cpu", metavar="QUANTITY", help="CPU request and limit of a pod.")] = "1"
+    memory: Annotated[str, typer.Option("--memory", metavar="QUANTITY", help="Memory request and limit of a pod.")] = (
+        "100Mi"
+    )
+    resource: Annotated[
+        list[str] | None,
+        typer.Option("--resource", metavar="NAME=QUANTITY", help="Request and limit of another resource. Repeatable."),
+    ] = None
+    queue: Annotated[
+        str,
+        typer.Option("-q", "--queue", metavar="NAME", help="Queue of the job.", autocompletion=names_of("queue")),
+    ] = ""
+    priority_class: Annotated[
+        str, typer.Option("--priority-class", metavar="NAME", help="PriorityClass of the job.")
+    ] = ""
+    task: Annotated[str, typer.Option("--task", metavar="NAME", help="Name of the task, part of pod names.")] = "main"
+    env: Annotated[
+        list[str] | None, typer.Option("-e", "--env", metavar="NAME=VALUE", help="Environment variable. Repeatable.")
+    ] = None
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="NAME=VALUE", help="Label of job and pods. Repeatable.")
+    ] = None
+    annotation: Annotated[
+        list[str] | None,
+        typer.Option("--annotation", metavar="NAME=VALUE", help="Annotation of job and pods. Repeatable."),
+    ] = None
+    plugin: Annotated[
+        list[str] | None, typer.Option("--plugin", metavar="NAME[=ARGS]", help="Job plugin, such as svc. Repeatable.")
+    ] = None
+    restart: Annotated[Restart, typer.Option("--restart", help="Restart policy of containers.")] = Restart.Never
+    max_retry: Annotated[
+        int | None, typer.Option("--max-retry", min=0, metavar="N", help="Number of restarts that fail the job.")
+    ] = None
+    ttl: Annotated[
+        int | None, typer.Option("--ttl", min=0, metavar="SECONDS", help="Time until a finished job is deleted.")
+    ] = None
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print the logs until the job finishes; fail if the job fails.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """Selection and format of logs."""
+
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the job finishes.")] = False
+    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of this task.")] = ""
+    index: Annotated[int | None, typer.Option("--index", min=0, metavar="N", help="Only the pod with this index.")] = (
+        None
+    )
+    container: Annotated[
+        str, typer.Option("-c", "--container", metavar="NAME", help="Name of the container; by default the first.")
+    ] = ""
+    all_containers: Annotated[bool, typer.Option("--all-containers", help="All containers of each pod.")] = False
+    previous: Annotated[bool, typer.Option("-p", "--previous", help="Logs before the last restart.")] = False
+    tail: Annotated[
+        int | None, typer.Option("--tail", min=0, metavar="N", help="Number of last lines of each log.")
+    ] = None
+    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Maximum age of lines, such as 10m.")] = ""
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Time of each line.")] = False
+    prefix: Annotated[
+        bool | None,
+        typer.Option(
+            "--prefix/--no-prefix", help="Pod of each line; by default with several logs.", show_default=False
+        ),
+    ] = None
