@@ -205,6 +205,17 @@ def test_wrong_usage_is_one_sentence(words: list[str], said: str, server: FakeAp
     assert refused.status == (1 if words[1] == "submit" else 2)
 
 
+def test_a_malformed_object_does_not_fail_the_whole_table(server: FakeApiServer, tmp_path: Path) -> None:
+    malformed = a_job("broken", "Running") | {"status": {"running": "two"}}
+    server.has(DEFAULT, a_job("a", "Running"), malformed, a_job("z", "Running"))
+    listed = run_in_process("job", "list", kubeconfig=server.kubeconfig(tmp_path))
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["NAME", "a", "z"]
+    assert listed.err == (
+        'volcanopy: warning: BatchJob "broken" cannot be read: Expected `int`, got `str` - at `$.status.running`: left out\n'
+    )
+    assert listed.status == 0
+
+
 def test_a_missing_name_gets_suggestions(server: FakeApiServer, tmp_path: Path) -> None:
     server.has(DEFAULT, a_job("training", "Running"), a_job("training-2", "Running"), a_job("other", "Running"))
     server.has("/apis/batch.volcanopy.io/v1alpha1/batchjobs")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from volcanopy.api import names
 from volcanopy.api.core import PodGroup
 from volcanopy.cli.framework.description import Description
-from volcanopy.cli.framework.kinds import POD_GROUPS, PODS, read
+from volcanopy.cli.framework.kinds import POD_GROUPS, PODS, readable
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.cli.jobs.pods import Pod, pod_rows
@@ -99,11 +99,7 @@ async def describe(client: Client, group: PodGroup) -> str:
         lines.table("Nodes", ("NODES", "REASON"), [(count, text) for text, count in sorted(explanation.nodes.items())])
     name = group.metadata.name
     listing = await client.list(PODS, group.metadata.namespace)
-    pods = [
-        pod
-        for pod in (read(Pod, body) for body in listing.items)
-        if pod.metadata.annotations.get(names.GROUP_NAME) == name
-    ]
+    pods = [pod for pod in readable(Pod, listing.items) if pod.metadata.annotations.get(names.GROUP_NAME) == name]
     rows = pod_rows(sorted(pods, key=lambda pod: pod.metadata.name), lines.now)
     lines.table("Pods", ("NAME", "TASK", "READY", "STATUS", "RESTARTS", "NODE", "AGE"), rows)
     lines.conditions(status.conditions)

@@ -6,40 +6,67 @@ A flow is done in its final phase, a cron job when one of its jobs has completed
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.live import Live
 
-from volcanopy.api import names
-from volcanopy.cli.render import ENDED, HEADINGS, JobRow, job_row, job_table, plain_table
+from volcanopy.api.batch_read import BatchJob, CronBatchJob, JobFlow
+from volcanopy.cli.flows import phase as flow_phase
+from volcanopy.cli.framework.kinds import CRON_JOBS, FLOWS, JOBS
+from volcanopy.cli.framework.tables import Column, TableForm, phase_style, reason_column
+from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, queue, summary, total
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.kinds import Json, Kind
 
-JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, dict)
-FLOWS: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)
-CRON_JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
+ENDED = FINISHED | {SUSPENDED}
+"""Phases of a job in which nothing of it runs."""
 _TICK = 0.5
 """Seconds between updates of the table when nothing changes but the ages."""
+
+
+def seconds(job: BatchJob, now: datetime) -> float:
+    """Return the age of a job, or its duration once it has ended."""
+    state, created = job.status.state, job.metadata.creation_timestamp
+    end = state.last_transition_time if phase(job) in ENDED else None
+    return max(0.0, ((end or now) - (created or now)).total_seconds())
+
+
+TABLE = TableForm(
+    (
+        Column("JOB", lambda job, _: job.metadata.key),
+        Column("PHASE", lambda job, _: phase(job), style=phase_style),
+        Column("RUNNING", lambda job, _: str(job.status.running)),
+        Column("SUCCEEDED", lambda job, _: str(job.status.succeeded)),
+        Column("FAILED", lambda job, _: str(job.status.failed)),
+        Column("PODS", lambda job, _: str(total(job))),
+        Column("QUEUE", lambda job, _: queue(job)),
+        Column("TIME", lambda job, now: f"{seconds(job, now):.0f}s"),
+        reason_column(message),
+    )
+)
 
 
 class Progress:
     """Shows every job of a cluster until all have ended."""
 
     def __init__(self, client: Client, console: Console) -> None:
-        self._reflector = Reflector(client, JOBS)
-        self._owners = (Reflector(client, FLOWS), Reflector(client, CRON_JOBS))
+        self._reflector = Reflector(client, JOBS.of(BatchJob))
+        self._flows = Reflector(client, FLOWS.of(JobFlow))
+        self._crons = Reflector(client, CRON_JOBS.of(CronBatchJob))
         self._console = console
-        self._jobs: dict[str, Json] = {}
+        self._jobs: dict[str, BatchJob] = {}
         self._printed: dict[str, str] = {}
         self._changed = asyncio.Event()
 
     async def follow(self) -> None:
         """Show the jobs that exist and those created meanwhile, until all have ended."""
+        owners: tuple[Reflector[Any], ...] = (self._flows, self._crons)
         async with asyncio.TaskGroup() as tasks:
-            watching = [tasks.create_task(owner.run(lambda _: self._changed.set())) for owner in self._owners]
+            watching = [tasks.create_task(owner.run(lambda _: self._changed.set())) for owner in owners]
             watching.append(tasks.create_task(self._reflector.run(self._take)))
-            for reflector in (*self._owners, self._reflector):
+            for reflector in (*owners, self._reflector):
                 await reflector.synced.wait()
             if self._console.is_terminal:
                 await self._follow_live()
@@ -51,29 +78,26 @@ class Progress:
 
     def show_end(self) -> None:
         """Print the final table of all jobs."""
-        rows = self._rows()
         if self._console.is_terminal:
-            self._console.print(job_table(rows))
+            self._console.print(TABLE.rich(self._rows(), datetime.now(UTC)))
         else:
-            self._print(plain_table(HEADINGS, [row.cells for row in rows]))
+            self._print(TABLE.plain(self._rows(), datetime.now(UTC)))
 
     def unfinished(self) -> str:
         """Return the jobs that have not ended with their messages, as a clause."""
-        owners = [_state(owner) for owner in self._unfinished_owners()]
-        jobs = _listed(row for row in self._rows() if not row.ended)
-        return "; ".join([*owners, *([jobs] if jobs else [])]) or "all jobs are done"
+        jobs = _listed(job for job in self._rows() if phase(job) not in ENDED)
+        return "; ".join([*self._unfinished_owners(), *jobs]) or "all jobs are done"
 
     def failed(self) -> str:
         """Return the jobs that have not completed with their messages, as a clause; empty if there are none."""
-        flows, _ = self._owners
-        failed = [_state(flow) for flow in flows.objects.values() if _flow_phase(flow) == "Failed"]
-        jobs = _listed(row for row in self._rows() if row.ended and row.phase != "Completed")
-        return "; ".join([*failed, *([jobs] if jobs else [])])
+        failed = [_flow_state(flow) for flow in self._flows.objects.values() if flow_phase(flow) == "Failed"]
+        jobs = _listed(job for job in self._rows() if phase(job) in ENDED - {"Completed"})
+        return "; ".join([*failed, *jobs])
 
     async def _follow_live(self) -> None:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
-                live.update(job_table(self._rows()), refresh=True)
+                live.update(TABLE.rich(self._rows(), datetime.now(UTC)), refresh=True)
                 if self._all_ended():
                     return
                 await self._next_change(_TICK)
@@ -86,61 +110,57 @@ class Progress:
         except TimeoutError:
             return
 
-    def _take(self, changes: Sequence[Change[Json]]) -> None:
+    def _take(self, changes: Sequence[Change[BatchJob]]) -> None:
         for change in changes:
-            key = f"{change.object['metadata']['namespace']}/{change.object['metadata']['name']}"
-            self._jobs[key] = _deleted(change.object) if change.type is ChangeType.DELETED else change.object
+            job = _deleted(change.object) if change.type is ChangeType.DELETED else change.object
+            self._jobs[job.metadata.key] = job
             if not self._console.is_terminal:
-                self._print_change(key)
+                self._print_change(job)
         self._changed.set()
 
-    def _print_change(self, key: str) -> None:
+    def _print_change(self, job: BatchJob) -> None:
         """Print a job whose phase is new, or that is pending for another reason."""
-        row = job_row(self._jobs[key], datetime.now(UTC))
-        change = f"{row.phase} {row.reason}" if row.phase == "Pending" else row.phase
-        if row.reason and self._printed.get(key) != change:
+        key, reason = job.metadata.key, job.status.state.reason
+        change = f"{phase(job)} {reason}" if phase(job) == "Pending" else phase(job)
+        if reason and self._printed.get(key) != change:
             self._printed[key] = change
-            self._print(row.line)
+            self._print(f"{key} {summary(job)}")
 
     def _print(self, text: str) -> None:
         print(text, file=self._console.file, flush=True)
 
-    def _rows(self) -> list[JobRow]:
-        now = datetime.now(UTC)
-        return [job_row(self._jobs[key], now) for key in sorted(self._jobs)]
+    def _rows(self) -> list[BatchJob]:
+        return [self._jobs[key] for key in sorted(self._jobs)]
 
     def _all_ended(self) -> bool:
-        return not self._unfinished_owners() and all(row.ended for row in self._rows())
+        return not self._unfinished_owners() and all(phase(job) in ENDED for job in self._jobs.values())
 
-    def _unfinished_owners(self) -> list[Json]:
-        """Return the flows that are not done, and the cron jobs without a completed job."""
-        flows, crons = self._owners
-        unfinished = [flow for flow in flows.objects.values() if _flow_phase(flow) not in {"Succeed", "Failed"}]
-        return unfinished + [
-            cron for cron in crons.objects.values() if not (cron.get("status") or {}).get("lastSuccessfulTime")
-        ]
+    def _unfinished_owners(self) -> list[str]:
+        """Return the flows that are not done, and the cron jobs without a completed job, as clauses."""
+        flows = [flow for flow in self._flows.objects.values() if flow_phase(flow) not in {"Succeed", "Failed"}]
+        crons = [cron for cron in self._crons.objects.values() if cron.status.last_successful_time is None]
+        return [*map(_flow_state, flows), *map(_cron_state, crons)]
 
 
-def _flow_phase(flow: Json) -> str:
-    return str(((flow.get("status") or {}).get("state") or {}).get("phase", ""))
+def _flow_state(flow: JobFlow) -> str:
+    return _clause(f"flow {flow.metadata.name} is {flow_phase(flow)}", flow.status.state.message)
 
 
-def _state(owner: Json) -> str:
-    """Return the state of a flow or cron job as a clause."""
-    meta, status = owner["metadata"], owner.get("status") or {}
-    message = (status.get("state") or {}).get("message") or status.get("message")
-    what = f"flow {meta['name']} is {_flow_phase(owner) or 'Pending'}" if owner["kind"] == FLOWS.kind else ""
-    return (what or f"cron job {meta['name']} has no completed job") + (f" ({message})" if message else "")
+def _cron_state(cron: CronBatchJob) -> str:
+    return _clause(f"cron job {cron.metadata.name} has no completed job", cron.status.message)
 
 
-def _listed(rows: Iterable[JobRow]) -> str:
-    return "; ".join(f"{row.job} is {row.phase}" + (f" ({row.message})" if row.message else "") for row in rows)
+def _listed(jobs: Iterable[BatchJob]) -> list[str]:
+    return [_clause(f"{job.metadata.key} is {phase(job)}", message(job)) for job in jobs]
 
 
-def _deleted(job: Json) -> Json:
+def _clause(text: str, reason: str) -> str:
+    return f"{text} ({reason})" if reason else text
+
+
+def _deleted(job: BatchJob) -> BatchJob:
     """Return a deleted job: as it ended, or as terminated."""
-    state = (job.get("status") or {}).get("state") or {}
-    if state.get("phase") in ENDED:
+    if phase(job) in ENDED:
         return job
-    ended = {**state, "phase": "Terminated", "message": "the job was deleted"}
-    return {**job, "status": {**(job.get("status") or {}), "state": ended}}
+    state = replace(job.status.state, phase="Terminated", message="the job was deleted")
+    return replace(job, status=replace(job.status, state=state))

@@ -10,7 +10,7 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.explain.job import JobFacts, Lease
 from volcanopy.cli.explain.queue import QueueFacts
 from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, QUEUES, read
+from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, QUEUES, read, readable
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.jobs.pods import pods_of
 from volcanopy.cli.jobs.status import queue as queue_of
@@ -93,7 +93,7 @@ async def queue_facts(client: Client, name: str) -> QueueFacts:
     if listing is None:
         above, below = await _ancestors(reads, client, queue), None
     else:
-        queues = [read(core.Queue, body) for body in listing.items]
+        queues = readable(core.Queue, listing.items)
         above, below = ancestors(queue, queues), descendants(queue.metadata.name, queues)
     groups = await _groups(reads, client, {each.metadata.name for each in (queue, *(below or ()))})
     return QueueFacts(queue=queue, ancestors=above, descendants=below, groups=groups, unread=tuple(reads.unread))
@@ -124,5 +124,5 @@ async def _groups(reads: Reads, client: Client, queues: set[str]) -> list[core.P
             return None
         reads.unread.append(f'you may read pod groups of namespace "{namespace}" only: others are not included')
         listing = own
-    groups = [read(core.PodGroup, body) for body in listing.items]
+    groups = readable(core.PodGroup, listing.items)
     return [group for group in groups if (group.spec.queue or names.DEFAULT_QUEUE) in queues]

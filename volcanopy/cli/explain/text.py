@@ -13,7 +13,7 @@ from volcanopy.cli.explain.report import (
     counted,
     listed,
 )
-from volcanopy.cli.render import plain_table
+from volcanopy.cli.framework.tables import plain_table
 
 
 class Part(NamedTuple):

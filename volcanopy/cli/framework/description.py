@@ -6,7 +6,7 @@ from typing import Any
 
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import current_time, since
-from volcanopy.cli.framework.kinds import EVENTS, read
+from volcanopy.cli.framework.kinds import EVENTS, readable
 from volcanopy.cli.framework.tables import table_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden
@@ -142,7 +142,7 @@ async def events_of(client: Client, *objects: Meta) -> list[Event] | None:
             listing = await client.list(EVENTS, namespace, field_selector=f"involvedObject.uid={metadata.uid}")
         except Forbidden:
             return None
-        events += (read(Event, body) for body in listing.items)
+        events += readable(Event, listing.items)
     return sorted(events, key=lambda event: (event.time.timestamp() if event.time else 0.0, event.metadata.name))
 
 

@@ -1,6 +1,9 @@
 """Kinds of objects that commands handle, their names on the command line, and the reading of their bodies."""
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,6 +53,23 @@ def read(model: type[T], body: Json) -> T:
         return msgspec.convert(body, model)
     except msgspec.ValidationError as fault:
         raise CommandError(f'{model.__name__} "{key_of(body).name}" cannot be read: {fault}') from None
+
+
+def readable(model: type[T], bodies: Iterable[Json]) -> list[T]:
+    """Return the read models of objects. One that cannot be read is left out, with a warning on standard error."""
+    items = []
+    for body in bodies:
+        try:
+            items.append(read(model, body))
+        except CommandError as error:
+            _warn(f"warning: {error}: left out")
+    return items
+
+
+@cache
+def _warn(message: str) -> None:
+    """Print a warning, once however often an object is read."""
+    print(f"volcanopy: {message}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

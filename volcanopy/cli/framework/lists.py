@@ -10,9 +10,8 @@ from volcanopy.cli.framework.durations import current_time
 from volcanopy.cli.framework.kinds import key_of, read
 from volcanopy.cli.framework.objects import PartialError, find_object, for_each, list_objects, select_objects
 from volcanopy.cli.framework.options import Format, Selection, ShowOptions
-from volcanopy.cli.framework.tables import TableForm, View
+from volcanopy.cli.framework.tables import TableForm, View, plain_table
 from volcanopy.cli.framework.watch import Changes, WatchedObjects, watch_objects
-from volcanopy.cli.render import plain_table
 from volcanopy.kube.cache.watch import ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
@@ -96,7 +95,7 @@ def show_objects(
         document = documents.whole(view.kind, bodies[0]) if single else documents.as_list(view.kind, bodies)
         sys.stdout.write(documents.text(document, show.output))
     else:
-        tables.print_table(form or _form(view, show), bodies, current_time())
+        tables.print_table(form or _form(view, show), view.items(bodies), current_time())
 
 
 def _form(view: View, show: ShowOptions, *, namespaces: bool = False) -> TableForm:
@@ -107,7 +106,7 @@ def _matching(view: View, query: Query, bodies: Sequence[Json]) -> list[Json]:
     """Return the objects that pass the filter, in order."""
     matches = query.matches
     if matches is not None:
-        bodies = [body for body in bodies if matches(read(view.model, body))]
+        bodies = [body for body in bodies if any(map(matches, view.items([body])))]
     return sorted(bodies, key=_order)
 
 
@@ -139,7 +138,7 @@ async def _live(watched: WatchedObjects, view: View, query: Query, form: TableFo
     with Live(console=tables.console(), auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             bodies = _matching(view, query, list(watched.objects.values()))
-            live.update(form.rich(bodies, current_time()), refresh=True)
+            live.update(form.rich(view.items(bodies), current_time()), refresh=True)
             await watched.changed(_REFRESH)
 
 
@@ -154,7 +153,9 @@ class _Printer:
         """Print a batch; deleted objects are printed in their last state."""
         matches = self._query.matches
         bodies = [
-            change.object for change in changes if matches is None or matches(read(self._view.model, change.object))
+            change.object
+            for change in changes
+            if matches is None or any(map(matches, self._view.items([change.object])))
         ]
         if all(change.type is ChangeType.ADDED for change in changes):
             bodies.sort(key=_order)
@@ -171,7 +172,7 @@ class _Printer:
 
     def _rows(self, bodies: Sequence[Json]) -> None:
         """Print rows below the earlier ones: columns get wider, never narrower."""
-        rows = self._form.cells(bodies, current_time())
+        rows = self._form.cells(self._view.items(bodies), current_time())
         headings = [column.heading for column in self._form.columns]
         without_headings = self._widths or not self._form.headings
         self._widths = [

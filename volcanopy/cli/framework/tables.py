@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework.durations import since
-from volcanopy.cli.framework.kinds import read
-from volcanopy.cli.render import COLOURS, plain_table
+from volcanopy.cli.framework.kinds import readable
 from volcanopy.kube.client.kinds import Json, Kind
 
 if TYPE_CHECKING:
@@ -45,32 +44,34 @@ class View:
     model: type[Any]
     columns: tuple[Column, ...]
 
+    def items(self, bodies: Iterable[Json]) -> list[Any]:
+        """Return the read models of objects, without those that cannot be read."""
+        return readable(self.model, bodies)
+
     def table(self, *, wide: bool = False, namespaces: bool = False, headings: bool = True) -> "TableForm":
         """Return the columns to show; ``namespaces`` adds a column for objects of several namespaces."""
         columns = tuple(column for column in self.columns if wide or not column.wide)
         columns = (NAMESPACE, *columns) if namespaces and self.kind.namespaced else columns
-        return TableForm(self.model, columns, headings)
+        return TableForm(columns, headings)
 
 
 @dataclass(frozen=True)
 class TableForm:
-    """Columns of one table."""
+    """Columns of one table, whose rows are read models."""
 
-    model: type[Any]
     columns: tuple[Column, ...]
     headings: bool = True
 
-    def cells(self, bodies: Iterable[Json], now: datetime) -> list[list[str]]:
+    def cells(self, items: Iterable[Any], now: datetime) -> list[list[str]]:
         """Return the texts, a list for each object."""
-        objects = (read(self.model, body) for body in bodies)
-        return [[column.cell(item, now) for column in self.columns] for item in objects]
+        return [[column.cell(item, now) for column in self.columns] for item in items]
 
-    def plain(self, bodies: Iterable[Json], now: datetime) -> str:
+    def plain(self, items: Iterable[Any], now: datetime) -> str:
         """Return the table for a pipe: without colour, nothing truncated or wrapped."""
-        text = plain_table([column.heading for column in self.columns], self.cells(bodies, now))
+        text = plain_table([column.heading for column in self.columns], self.cells(items, now))
         return text if self.headings else text.partition("\n")[2]
 
-    def rich(self, bodies: Iterable[Json], now: datetime) -> "Table":
+    def rich(self, items: Iterable[Any], now: datetime) -> "Table":
         """Return the table for a terminal."""
         from rich.table import Table
         from rich.text import Text
@@ -78,7 +79,7 @@ class TableForm:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold", show_header=self.headings)
         for column in self.columns:
             table.add_column(column.heading, no_wrap=not column.sentence, overflow="fold")
-        for row in self.cells(bodies, now):
+        for row in self.cells(items, now):
             pairs = zip(self.columns, row, strict=True)
             table.add_row(*(Text(cell, style=column.style(cell) if column.style else "") for column, cell in pairs))
         return table
@@ -96,6 +97,14 @@ class TableForm:
         return sum(widths) + _GAP * len(widths)
 
 
+COLOURS = {
+    "Pending": "yellow",
+    "Running": "cyan",
+    "Completed": "green",
+    "Failed": "red",
+    "Terminated": "red",
+    "Aborted": "red",
+}
 NAMESPACE = Column("NAMESPACE", lambda item, _: str(item.metadata.namespace))
 NAME = Column("NAME", lambda item, _: str(item.metadata.name))
 AGE = Column("AGE", lambda item, now: since(item.metadata.creation_timestamp, now))
@@ -128,12 +137,21 @@ def console(min_width: int = 0) -> "Console":
     return Console(width=max(terminal_width(), min_width), highlight=False)
 
 
-def print_table(form: TableForm, bodies: Sequence[Json], now: datetime) -> None:
+def print_table(form: TableForm, items: Sequence[Any], now: datetime) -> None:
     """Print a table to standard output."""
     if not coloured():
-        print(form.plain(bodies, now), flush=True)
+        print(form.plain(items, now), flush=True)
         return
-    console(form.width(form.cells(bodies, now))).print(form.rich(bodies, now), soft_wrap=False)
+    console(form.width(form.cells(items, now))).print(form.rich(items, now), soft_wrap=False)
+
+
+def plain_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table for pipes: aligned columns without colour and frame, nothing cut off."""
+    lines = [list(headings), *(list(row) for row in rows)]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(headings))]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -10,7 +10,7 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import PodSpec
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import since
-from volcanopy.cli.framework.kinds import PODS, read
+from volcanopy.cli.framework.kinds import PODS, readable
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 
@@ -103,7 +103,7 @@ def index_of(pod: Pod) -> int:
 def pods_in_order(bodies: Iterable[Json], job: BatchJob) -> list[Pod]:
     """Return the pods that this job owns, not an earlier one of its name, in the order of tasks and indexes."""
     tasks = {task.name: number for number, task in enumerate(job.spec.tasks)}
-    pods = (read(Pod, body) for body in bodies)
+    pods = readable(Pod, bodies)
     own = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)]
     return sorted(own, key=lambda pod: (tasks.get(task_of(pod), len(tasks)), index_of(pod), pod.metadata.name))
 

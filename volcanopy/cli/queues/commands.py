@@ -10,7 +10,7 @@ from volcanopy.cli.framework.bus_commands import send_command
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.durations import WEEK
-from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, read
+from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, read, readable
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
 from volcanopy.cli.framework.wait import DELETED, Objects, wait_for_selection, wait_until
@@ -147,7 +147,7 @@ async def wait_until_queue(client: Client, body: Json, goal: Goal, timeout: floa
     """Wait until this queue reaches the goal."""
 
     def count(body: Json, objects: Objects) -> int:
-        return unfinished(read(Queue, body), [read(Queue, other) for other in objects.values()])
+        return unfinished(read(Queue, body), readable(Queue, objects.values()))
 
     def reached(body: Json, objects: Objects) -> bool:
         return state(read(Queue, body)) in goal.states or (goal.empty and count(body, objects) == 0)

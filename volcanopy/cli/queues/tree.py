@@ -13,7 +13,7 @@ from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.explain.text import Line, Part
-from volcanopy.cli.framework.kinds import QUEUES, read
+from volcanopy.cli.framework.kinds import QUEUES, read, readable
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import terminal_width
@@ -58,7 +58,7 @@ class Branch:
 async def print_tree(cluster: Cluster, top: str, resource: str, output: str) -> None:
     """Draw the tree below ``top`` (all queues if empty), or print it as a document."""
     async with cluster.client() as client:
-        queues = [read(Queue, body) for body in (await client.list(QUEUES)).items]
+        queues = readable(Queue, (await client.list(QUEUES)).items)
         if top:
             top = read(Queue, await find_object(client, QUEUES, None, top)).metadata.name
     tree = branches(queues, top)

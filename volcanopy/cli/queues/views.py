@@ -6,7 +6,7 @@ from volcanopy.api.core import Queue, QueueLimit, Subjects
 from volcanopy.cli.explain.cluster_reads import queue_facts
 from volcanopy.cli.explain.queue import queue_report
 from volcanopy.cli.framework.description import Description, amounts
-from volcanopy.cli.framework.kinds import QUEUES, read
+from volcanopy.cli.framework.kinds import QUEUES, read, readable
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
@@ -71,7 +71,7 @@ async def query(client: Client, namespace: str | None, selector: str, filters: "
     if not filters.below:
         return Query(namespace, selector)
     top = read(Queue, await find_object(client, QUEUES, None, filters.below)).metadata.name
-    queues = [read(Queue, body) for body in (await client.list(QUEUES)).items]
+    queues = readable(Queue, (await client.list(QUEUES)).items)
     names = {queue.metadata.name for queue in descendants(top, queues)}
     matches = lambda queue: queue.metadata.name in names  # noqa: E731
     return Query(namespace, selector, matches=matches, title=f'queues below "{top}"')

@@ -75,7 +75,7 @@ async def _listed(client: Client, kind: Kind[Any]) -> list[Any]:
 async def _optional(client: Client, kind: Kind[Any], hidden: list[str]) -> list[Any]:
     for version in (kind.version, *OLDER.get(kind.group, ())):
         try:
-            return await _listed(client, Kind(kind.group, version, kind.kind, kind.plural, kind.namespaced, kind.type))
+            return await _listed(client, kind.in_version(version))
         except NotFound:
             continue
         except Forbidden:

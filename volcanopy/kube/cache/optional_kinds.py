@@ -88,7 +88,7 @@ class OptionalReflector(Generic[T]):
     async def _served(self) -> Kind[T] | None:
         kind = self.kind
         for version in (kind.version, *OLDER.get(kind.group, ())):
-            candidate = Kind(kind.group, version, kind.kind, kind.plural, kind.namespaced, kind.type)
+            candidate = kind.in_version(version)
             try:
                 await self._client.get_raw(f"{candidate.path()}?limit=1")
             except NotFound:

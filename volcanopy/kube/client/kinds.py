@@ -6,6 +6,7 @@ where the whole object is needed (:attr:`Kind.raw`).
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, field
 
+S = TypeVar("S")
 T = TypeVar("T")
 Json = dict[str, Any]
 
@@ -100,10 +102,18 @@ class Kind(Generic[T]):
         """``group/version``, or the version alone in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    def of(self, shape: builtins.type[S]) -> Kind[S]:
+        """Return the same resource with objects of another type."""
+        return Kind(self.group, self.version, self.kind, self.plural, self.namespaced, shape)
+
+    def in_version(self, version: str) -> Kind[T]:
+        """Return the same resource in another version of its group."""
+        return Kind(self.group, version, self.kind, self.plural, self.namespaced, self.type)
+
     @property
     def raw(self) -> Kind[Json]:
         """The same resource with whole objects, as dicts."""
-        return Kind(self.group, self.version, self.kind, self.plural, self.namespaced, dict)
+        return self.of(dict)
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the URL path of an object, of one of its subresources, or (without a name) of the collection.
