@@ -1,10 +1,14 @@
-"""Changes to the cluster, applied or as a dry run, with the line or document printed for each."""
+"""Changes to the cluster, applied or as a dry run, with the line or document printed for each.
+
+A Command object requests an action of a controller. It names its target by uid and is owned by it: it cannot reach a later
+object of the same name, and is deleted with its target.
+"""
 
 import sys
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework import documents
-from volcanopy.cli.framework.kinds import key_of, resource
+from volcanopy.cli.framework.kinds import COMMANDS, key_of, resource, word
 from volcanopy.cli.framework.options import Document, DryRun, WriteOptions
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.kinds import Json, Kind
@@ -86,3 +90,37 @@ class Changes:
             name = body["metadata"].get("name") or f"{body['metadata'].get('generateName', '')}<generated>"
             print(f"{resource(kind)}/{name} {result}{_SUFFIX[self.write.dry_run]}", flush=True)
         self._printed += 1
+
+
+async def send_command(
+    client: Client,
+    changes: Changes,
+    kind: Kind[Json],
+    target: Json,
+    namespace: str,
+    *,
+    verb: str,
+    action: str,
+    result: str,
+    message: str,
+) -> Json | None:
+    """Create a Command for the target and print ``result``; returns the Command, None in a dry run."""
+    name = key_of(target).name
+    reference = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": target["metadata"]["uid"]}
+    command: Json = {
+        "apiVersion": COMMANDS.api_version,
+        "kind": COMMANDS.kind,
+        "metadata": {
+            "generateName": f"{name}-{verb}-",
+            "namespace": namespace,
+            "ownerReferences": [reference],
+        },
+        "action": action,
+        "target": reference,
+        "reason": "Requested",
+        "message": message or f"requested by a user: volcanopy {word(kind)} {verb}",
+    }
+    if not changes.client_only:
+        command = await client.create(COMMANDS, namespace, command, options=changes.options)
+    changes.report(kind, target, result)
+    return None if changes.dry_run else command

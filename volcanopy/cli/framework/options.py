@@ -89,11 +89,10 @@ class Cluster:
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[Client]":
         """Open a client; raises NoAnswer at once when no server listens there."""
-        from volcanopy.cli.framework.connection import check_connection
         from volcanopy.kube.client.api_client import Client
 
         connection = self.connection()
-        await check_connection(connection)
+        await connection.check()
         async with Client(connection, field_manager="volcanopy-cli") as client:
             yield client
 

@@ -6,8 +6,7 @@ from volcanopy.api.batch import Phase
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.lifecycle import Action
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.bus_commands import send_command
-from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.changes import Changes, send_command
 from volcanopy.cli.framework.kinds import JOBS, read
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions

@@ -7,7 +7,7 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import WEEK
 from volcanopy.cli.framework.kinds import JOBS, read
 from volcanopy.cli.framework.options import Cluster, Place, Selection
-from volcanopy.cli.framework.wait import DELETED, wait_for_selection, wait_until
+from volcanopy.cli.framework.watch import DELETED, wait_for_selection, wait_until
 from volcanopy.cli.jobs.status import FINISHED, phase, phase_named, summary
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json

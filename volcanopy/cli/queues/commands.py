@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from volcanopy.api import names
 from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.framework.bus_commands import send_command
-from volcanopy.cli.framework.changes import Changes
+from volcanopy.cli.framework.changes import Changes, send_command
 from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.durations import WEEK
 from volcanopy.cli.framework.kinds import COMMANDS, QUEUES, key_of, read, readable
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
-from volcanopy.cli.framework.wait import DELETED, Objects, wait_for_selection, wait_until
-from volcanopy.cli.framework.watch import watch_objects
+from volcanopy.cli.framework.watch import DELETED, Objects, wait_for_selection, wait_until, watch_objects
 from volcanopy.cli.queues.hierarchy import CLOSED, parent_of, state, unfinished
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound

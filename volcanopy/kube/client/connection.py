@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from volcanopy.kube.client.errors import NoCluster, describe
+from volcanopy.kube.client.errors import NoAnswer, NoCluster, describe
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.request_counts import RequestCounts
 
@@ -29,6 +30,9 @@ EXPIRY_MARGIN = 30.0
 """Seconds before its expiry at which a token is replaced."""
 MIN_PERIOD = 2.0
 """Least seconds between two renewals, however many requests fail with 401 at once."""
+
+CHECK_TIMEOUT = 5.0
+"""Seconds in which a running server accepts a connection."""
 
 Headers = CIMultiDictProxy[str]
 
@@ -138,6 +142,29 @@ class Connection:
     server_name: str | None = None
     request_counts: RequestCounts = field(default_factory=RequestCounts, compare=False, repr=False)
     """The requests of all clients of this connection."""
+
+    async def check(self) -> None:
+        """Return when the server accepts connections, or behind a proxy at once; raises NoAnswer.
+
+        It fails at the first attempt, for commands that should not wait for the retries that a service needs.
+        """
+        if self.proxy:
+            return
+        url = urlsplit(self.url)
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT):
+                _, writer = await asyncio.open_connection(url.hostname, url.port or (80 if self.ssl is None else 443))
+        except TimeoutError:
+            reason = f"no connection within {CHECK_TIMEOUT:g} s"
+        except ConnectionRefusedError:
+            reason = "connection refused"
+        except OSError as fault:
+            reason = fault.strerror or describe(fault)
+        else:
+            writer.close()
+            return
+        context = f" (context {self.context})" if self.context else ""
+        raise NoAnswer(f"{self.url}{context}", reason, maybe_applied=False)
 
     @staticmethod
     def load(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
