@@ -20,7 +20,7 @@ import yaml
 from tests.cli.test_plan import volcanopy
 from tests.e2e.world import EXAMPLES, batch_job
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.local import run, up
+from volcanopy.cli.local_cluster.commands import run, up
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json

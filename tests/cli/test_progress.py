@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Console
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.progress import TABLE, seconds
+from volcanopy.cli.local_cluster.progress import TABLE, seconds
 
 NOW = datetime(2030, 1, 1, 0, 1, 0, tzinfo=UTC)
 

@@ -80,7 +80,7 @@ def local_up(
     persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
 ) -> None:
     """Start a cluster on this machine until Ctrl-C."""
-    from volcanopy.cli.local import up
+    from volcanopy.cli.local_cluster.commands import up
 
     up(nodes=nodes, cluster=cluster, kubeconfig=kubeconfig, port=port, persist=persist, config=scheduler_config)
 
@@ -96,7 +96,7 @@ def local_run(
     timeout: Annotated[float, typer.Option(min=0.1, help="Maximum time for the jobs in seconds.")] = 300.0,
 ) -> None:
     """Start a cluster, run the jobs of manifests, and stop it."""
-    from volcanopy.cli.local import run
+    from volcanopy.cli.local_cluster.commands import run
 
     run(files=files, nodes=nodes, cluster=cluster, timeout=timeout, config=scheduler_config)
 

@@ -33,14 +33,14 @@ class PodFilter:
 POD = Resource(
     "pod",
     "pods of jobs",
-    "volcanopy.cli.pods",
+    "volcanopy.cli.views.pods",
     filter=PodFilter,
     list_examples=("list --job training", "list -A --queue research -o wide --watch"),
 )
 POD_GROUP = Resource(
     "podgroup",
     "pod groups",
-    "volcanopy.cli.podgroups",
+    "volcanopy.cli.views.podgroups",
     details="pods, conditions and events",
     example="my-group",
     filter=QueueFilter,
@@ -49,7 +49,7 @@ POD_GROUP = Resource(
 JOB_FLOW = Resource(
     "jobflow",
     "job flows",
-    "volcanopy.cli.flows",
+    "volcanopy.cli.views.flows",
     details="the phase of each of their jobs",
     deletion=" and their jobs",
     example="pipeline",
@@ -57,7 +57,7 @@ JOB_FLOW = Resource(
 JOB_TEMPLATE = Resource(
     "jobtemplate",
     "job templates",
-    "volcanopy.cli.templates",
+    "volcanopy.cli.views.templates",
     details="their tasks and jobs",
     deletion=" and keep the jobs created from them",
     example="fetch",

@@ -16,9 +16,9 @@ import yaml
 from rich.console import Console
 
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
-from volcanopy.cli.progress import Progress
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
