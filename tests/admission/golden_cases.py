@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from volcanopy.admission.context import Context, Edit
+from volcanopy.admission.context import AdmissionPolicy, Context, Edit
 from volcanopy.admission.feasibility import maximal
-from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.review import review
 from volcanopy.admission.submitter import submitter_in

@@ -8,9 +8,8 @@ import pytest
 
 from tests.admission.golden_cases import world
 from tests.admission.test_flows import cron
-from volcanopy.admission.context import Context, DryRun, DryRunResult
+from volcanopy.admission.context import AdmissionPolicy, Context, DryRun, DryRunResult
 from volcanopy.admission.pod_dry_run import dry_run_findings, dry_runs
-from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.review import validate

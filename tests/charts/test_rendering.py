@@ -9,8 +9,8 @@ import yaml
 
 from tests.charts.chart_processes import mount
 from tests.charts.rendering import CHART, NAMESPACE, Json, RenderError, one, render, run_helm
-from volcanopy.admission import policy
-from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission import context as policy
+from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api.scheduling import Subjects
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework import config

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tests.docs.pages import ROOT, Block, commands, like
-from volcanopy.admission import policy
+from volcanopy.admission import context as policy
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.framework.config import parse
 

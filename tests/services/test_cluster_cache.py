@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcanopy.admission.context import PolicyError
 from volcanopy.admission.feasibility import maximal
-from volcanopy.admission.policy import PolicyError
 from volcanopy.api import names
 from volcanopy.api.core import Node, PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType

@@ -9,8 +9,7 @@ import pytest
 from tests.services.service_cluster import NAMESPACES, Cluster, task
 from tests.services.test_admission import admission
 from tests.services.test_admission_rules import acting, job, queue
-from volcanopy.admission.context import DryRun, DryRunResult
-from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.context import AdmissionPolicy, DryRun, DryRunResult
 from volcanopy.api.model import Json
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client

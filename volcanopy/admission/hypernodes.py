@@ -7,7 +7,6 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.api.model import (
-    InvalidObjectError,
     LabelSelector,
     Problem,
     duplicate,
@@ -22,11 +21,7 @@ from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 
 def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
     """Yield the problems of a HyperNode that is created or updated."""
-    try:
-        hyper_node = HyperNode.read(request.object or {}, unknown="forbid")
-    except InvalidObjectError as error:
-        yield from error.problems
-        return
+    hyper_node = request.read(HyperNode)
     known = context.hyper_nodes
     seen: set[str] = set()
     for number, member in enumerate(hyper_node.spec.members):

@@ -13,11 +13,9 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.admission.context import Context, DryRun, DryRunResult
-from volcanopy.admission.policy import AdmissionPolicy
-from volcanopy.admission.request import Request, at
+from volcanopy.admission.context import AdmissionPolicy, Context, DryRun, DryRunResult
+from volcanopy.admission.request import Request, at, size_problems
 from volcanopy.admission.response import AdmissionWarning, Findings, with_severity
-from volcanopy.admission.size_limits import size_problems
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.cron import CronBatchJob

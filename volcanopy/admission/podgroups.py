@@ -1,18 +1,18 @@
-"""Validation of PodGroups: queue, minimum resources, network topology and sub-groups."""
+"""Validation of PodGroups (queue, minimum resources, topology, sub-groups), and of pods that belong to no job."""
 
 from collections.abc import Iterator
 
-from volcanopy.admission.access import entry_problems
+from volcanopy.admission.access import entry_problems, group_of
 from volcanopy.admission.context import Context
-from volcanopy.admission.feasibility import extreme_problems, group_findings
-from volcanopy.admission.queue_limits import MAX_RESOURCES, quantity_problems
+from volcanopy.admission.feasibility import extreme_problems, group_findings, pod_findings, pod_request
+from volcanopy.admission.jobs import budget_problems, pod_warnings
+from volcanopy.admission.limits import MAX_RESOURCES, limit_findings, quantity_problems, queued_problems
 from volcanopy.admission.queue_tree import amounts_of
-from volcanopy.admission.request import Request, at
+from volcanopy.admission.request import Request, annotations, at
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.submitter import belongs_to_job, submitter
-from volcanopy.admission.user_limits import limit_findings, queued_problems
 from volcanopy.api import names
-from volcanopy.api.model import InvalidObjectError, Problem, duplicate, invalid, too_many
+from volcanopy.api.model import Problem, duplicate, invalid, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
 from volcanopy.api.scheduling import NetworkTopology, PodGroup, PodGroupSpec
 
@@ -23,11 +23,7 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem |
     if isinstance(resources, dict) and len(resources) > MAX_RESOURCES:
         yield too_many("spec.minResources", len(resources), MAX_RESOURCES)
         return
-    try:
-        group = PodGroup.read(request.object or {}, unknown="forbid")
-    except InvalidObjectError as error:
-        yield from error.problems
-        return
+    group = request.read(PodGroup)
     spec = group.spec
     needs = amounts_of(spec.min_resources or {})
     yield from quantity_problems("spec.minResources", spec.min_resources or {})
@@ -84,3 +80,27 @@ def _warnings(spec: PodGroupSpec) -> Iterator[Problem]:
         if spec.min_member and pods > spec.min_member:
             detail = f"{pods} pods in {policy.min_sub_groups} sub-groups are more than minMember ({spec.min_member})"
             yield invalid(f"spec.subGroupPolicy[{number}].minSubGroups", policy.min_sub_groups, detail)
+
+
+def is_scheduled_here(request: Request, context: Context) -> bool:
+    """Return whether the pod names one of volcanopy's schedulers."""
+    return at(request.object, "spec", "schedulerName") in context.policy.scheduler_names
+
+
+def validate_pod(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
+    """Yield the problems of a pod that is created. The API server validates the pod itself."""
+    if not is_scheduled_here(request, context):
+        return
+    notes, spec = annotations(request.object), at(request.object, "spec")
+    yield from budget_problems(notes)
+    yield from extreme_problems("spec", pod_request(spec))
+    path, queue = f"metadata.annotations[{names.POD_QUEUE_NAME}]", notes.get(names.POD_QUEUE_NAME, "")
+    if group := group_of(request.object):
+        pod_group = (context.pod_groups or {}).get(f"{request.namespace}/{group}")
+        if pod_group is None:
+            return
+        path, queue = f"metadata.annotations[{names.GROUP_NAME}]", pod_group.spec.queue
+    name = queue or context.policy.default_queue
+    yield from entry_problems(path, name, submitter(request, context.policy), request.namespace, context)
+    yield from map(AdmissionWarning, pod_warnings(spec, "spec", context))
+    yield from pod_findings(spec, context)

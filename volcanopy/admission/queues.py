@@ -1,4 +1,8 @@
-"""Validation of Queues that are created, updated or deleted, in the tree of queues after the change."""
+"""Validation of Queues that are created, updated or deleted, in the tree of queues after the change.
+
+The last part validates borrowing and lending limits, stop policy and priority offset, and the annotations with path and
+weights for hierarchical fairness.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,23 +10,21 @@ import msgspec
 
 from volcanopy.admission.access import administration_problems
 from volcanopy.admission.context import Context, Edit
-from volcanopy.admission.hierarchy_annotations import path_problems
-from volcanopy.admission.queue_limits import (
+from volcanopy.admission.limits import (
     MAX_RESOURCES,
     amount_problems,
     limit_problems,
     limit_warnings,
     same_limits,
 )
-from volcanopy.admission.queue_policy import policy_problems
 from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
-from volcanopy.admission.request import Request, at
+from volcanopy.admission.request import Request, annotations, at
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.api import names
 from volcanopy.api.core import Queue as KnownQueue
-from volcanopy.api.model import InvalidObjectError, Json, Problem, forbidden, invalid, not_found, quoted, too_many
+from volcanopy.api.model import Json, Problem, forbidden, invalid, not_found, quoted, too_many
 from volcanopy.api.quantity import text
-from volcanopy.api.scheduling import Queue, QueueSpec
+from volcanopy.api.scheduling import Queue, QueueSpec, StopPolicy
 
 
 def validate_queue(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
@@ -31,11 +33,7 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem | Adm
     if long_lists := list(_long_lists(manifest)):
         yield from long_lists
         return
-    try:
-        queue = Queue.read(manifest, unknown="forbid")
-    except InvalidObjectError as error:
-        yield from error.problems
-        return
+    queue = request.read(Queue)
     invalid_amounts = list(_amounts(queue.spec))
     yield from invalid_amounts
     if not invalid_amounts:
@@ -230,3 +228,100 @@ def _excesses(before: KnownQueue | None, after: KnownQueue, context: Context) ->
     for key, (over, problem) in worse.items():
         if over > already.get(key, (0, None))[0]:
             yield problem
+
+
+BORROWING, LENDING = "spec.borrowingLimit", "spec.lendingLimit"
+
+
+def policy_problems(queue: Queue) -> Iterator[Problem | AdmissionWarning]:
+    """Yield values that are not valid or have no effect."""
+    spec = queue.spec
+    problems = [
+        *amount_problems(BORROWING, spec.borrowing_limit or {}),
+        *amount_problems(LENDING, spec.lending_limit or {}),
+    ]
+    yield from problems
+    if queue.metadata.name == names.ROOT_QUEUE:
+        yield from _root_policy(spec)
+    elif not problems:
+        yield from map(AdmissionWarning, _warnings(spec))
+
+
+def _root_policy(spec: QueueSpec) -> Iterator[Problem]:
+    if spec.stop_policy is not StopPolicy.NONE:
+        detail = "the root queue must not be stopped: stop its child queues"
+        yield invalid("spec.stopPolicy", spec.stop_policy.value, detail)
+    for path, value in (
+        (BORROWING, spec.borrowing_limit),
+        (LENDING, spec.lending_limit),
+        ("spec.priorityOffset", spec.priority_offset),
+    ):
+        if value:
+            yield forbidden(path, "must not be set for the root queue")
+
+
+def _warnings(spec: QueueSpec) -> Iterator[Problem]:
+    deserved, capability = amounts_of(spec.deserved or {}), amounts_of(spec.capability or {})
+    guarantee = amounts_of(spec.guarantee.resource if spec.guarantee else {})
+    for name, units in amounts_of(spec.lending_limit or {}).items():
+        path, value = f"{LENDING}[{name}]", text(name, units)
+        if name not in deserved:
+            detail = f"applies only if the deserved share is computed from weights: {name} is not in spec.deserved"
+            yield invalid(path, value, detail)
+        elif units > deserved[name]:
+            yield invalid(path, value, f"exceeds the deserved share ({text(name, deserved[name])}): all of it is lent")
+        elif units > deserved[name] - guarantee.get(name, 0):
+            lendable = text(name, deserved[name] - guarantee[name])
+            detail = f"exceeds deserved minus guarantee ({lendable}): guaranteed resources are never lent"
+            yield invalid(path, value, detail)
+    for name, units in amounts_of(spec.borrowing_limit or {}).items():
+        path, value = f"{BORROWING}[{name}]", text(name, units)
+        total = deserved.get(name, 0) + units
+        if name in deserved and name in capability and total > capability[name]:
+            detail = f"deserved plus borrowing limit ({text(name, total)}) exceeds the capability"
+            yield invalid(path, value, f"{detail} ({text(name, capability[name])}): the capability applies")
+        elif name not in deserved:
+            detail = f"applies to the deserved share computed from weights, else 0: {name} is not in spec.deserved"
+            yield invalid(path, value, detail)
+
+
+def with_root(manifest: Json) -> Json:
+    """Return the queue with a path that begins at the root, if both path and weights are set."""
+    notes, metadata = annotations(manifest), at(manifest, "metadata")
+    path, weights = notes.get(names.HIERARCHY, ""), notes.get(names.HIERARCHY_WEIGHTS, "")
+    if not path or not weights or path.split("/")[0] == names.ROOT_QUEUE or not isinstance(metadata, dict):
+        return manifest
+    notes |= {names.HIERARCHY: f"{names.ROOT_QUEUE}/{path}", names.HIERARCHY_WEIGHTS: f"1/{weights}"}
+    return {**manifest, "metadata": {**metadata, "annotations": notes}}
+
+
+def path_problems(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield the problems of the path and its weights."""
+    notes = annotations(request.object)
+    path, weights = notes.get(names.HIERARCHY, ""), notes.get(names.HIERARCHY_WEIGHTS, "")
+    if not path and not weights:
+        return
+    steps, given = path.split("/") if path else [], weights.split("/") if weights else []
+    path_key, weights_key = (f"metadata.annotations[{key}]" for key in (names.HIERARCHY, names.HIERARCHY_WEIGHTS))
+    if len(steps) != len(given):
+        detail = f'must have one weight for each element of path "{path}" ({len(steps)}), has {len(given)}'
+        yield invalid(weights_key, weights, detail)
+    for weight in given:
+        if not _is_positive(weight):
+            yield invalid(weights_key, weight, "weights must be numbers greater than 0")
+    if not all(steps):
+        yield invalid(path_key, path, "must not have empty elements, as in root/a/b")
+        return
+    for other in sorted(context.queues or {}):
+        existing = (context.queues or {})[other].metadata.annotations.get(names.HIERARCHY, "")
+        if other != request.name and path and existing.startswith(f"{path}/"):
+            yield invalid(path_key, path, f'must be a leaf of the hierarchy: queue "{other}" has path "{existing}"')
+            return
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return 0 < number < float("inf")

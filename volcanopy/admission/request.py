@@ -1,11 +1,12 @@
-"""Request of an AdmissionReview: the operation, the object and the user."""
+"""Request of an AdmissionReview: the operation, the object with its size limits, and the user."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from volcanopy.api.model import Json
+from volcanopy.api.model import Json, Model, Problem, too_many
 
+M = TypeVar("M", bound=Model)
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -50,6 +51,10 @@ class Request:
     def key(self) -> tuple[str, str, str]:
         """Group, kind and operation."""
         return self.group, self.kind, self.operation
+
+    def read(self, model: type[M]) -> M:
+        """Return the object as its full model. Raises InvalidObjectError, whose problems the review reports."""
+        return model.read(self.object or {}, unknown="forbid")
 
     def with_object(self, manifest: Json) -> "Request":
         """Return the request with another object."""
@@ -105,3 +110,38 @@ def _text(value: Any) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+MAX_VALUES = 10_000
+MAX_ENTRIES = 1024
+MAX_DEPTH = 32
+_SKIPPED = frozenset({"template", "volumeClaim", "managedFields", "jobSpec", "status"})
+"""Fields that are validated by the API server's schema only, and the status, which controllers write."""
+_UNLIMITED = frozenset({"annotations", "labels"})
+
+
+def size_problems(manifest: Json) -> Iterator[Problem]:
+    """Yield the first size limit that the object exceeds, without its pod templates."""
+    left = MAX_VALUES
+    level: list[tuple[str, Any]] = [("", manifest)]
+    for _ in range(MAX_DEPTH):
+        onward: list[tuple[str, Any]] = []
+        for path, value in level:
+            key = path.rpartition(".")[2]
+            if key in _SKIPPED:
+                continue
+            if isinstance(value, (dict, list)) and len(value) > MAX_ENTRIES and key not in _UNLIMITED:
+                yield too_many(path[:200], len(value), MAX_ENTRIES)
+                return
+            if isinstance(value, dict) and key not in _UNLIMITED:
+                onward += [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
+            elif isinstance(value, list):
+                onward += [(path, item) for item in value]
+            left -= len(value) if isinstance(value, (dict, list)) else 0
+            if left < 0:
+                yield Problem("", f"Too many: must have at most {MAX_VALUES} values outside of pod templates")
+                return
+        level = [(path, value) for path, value in onward if isinstance(value, (dict, list))]
+        if not level:
+            return
+    yield Problem(level[0][0][:200], f"Invalid value: must have at most {MAX_DEPTH} levels of nesting")

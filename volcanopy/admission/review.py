@@ -7,18 +7,15 @@ depends on other objects or cannot be expressed in CEL.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from volcanopy.admission.access import pod_with_queue, with_queue
 from volcanopy.admission.context import Context
-from volcanopy.admission.hierarchy_annotations import with_root
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
 from volcanopy.admission.jobs import with_task_names
 from volcanopy.admission.pod_dry_run import dry_run_findings
-from volcanopy.admission.podgroups import validate_pod_group
-from volcanopy.admission.pods import is_scheduled_here, validate_pod
-from volcanopy.admission.queue_assignment import pod_with_queue, with_queue
-from volcanopy.admission.queues import validate_queue, validate_queue_deletion
-from volcanopy.admission.request import Request
+from volcanopy.admission.podgroups import is_scheduled_here, validate_pod, validate_pod_group
+from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
+from volcanopy.admission.request import Request, size_problems
 from volcanopy.admission.response import AdmissionResponse, AdmissionWarning, Findings, patch_between
-from volcanopy.admission.size_limits import size_problems
 from volcanopy.admission.submitter import submitter, submitter_problems, with_submitter
 from volcanopy.admission.workloads import (
     validate_command,
@@ -29,7 +26,7 @@ from volcanopy.admission.workloads import (
     validate_template,
 )
 from volcanopy.api import names
-from volcanopy.api.model import Json, Problem
+from volcanopy.api.model import InvalidObjectError, Json, Problem
 
 Validate = Callable[[Request, Context], Findings]
 Mutate = Callable[[Request, Context], Json]
@@ -92,7 +89,10 @@ def _findings(request: Request, context: Context) -> Iterator[Problem | Admissio
             return
         if request.key in _WITH_SUBMITTER and (request.kind != "Pod" or is_scheduled_here(request, context)):
             yield from submitter_problems(request, context.policy)
-    yield from validator(request, context)
+    try:
+        yield from validator(request, context)
+    except InvalidObjectError as error:
+        yield from error.problems
     yield from dry_run_findings(context.dry_runs, context.policy)
 
 

@@ -8,7 +8,7 @@ controllers, the submitter recorded in a PodGroup that is owned by a BatchJob is
 import json
 from collections.abc import Mapping
 
-from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.admission.request import Request, User, account_user, annotations, at
 from volcanopy.api import names
 from volcanopy.api.model import Json, Problem, forbidden

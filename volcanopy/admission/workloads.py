@@ -1,23 +1,34 @@
-"""Validation of BatchJobs, CronBatchJobs, JobFlows, JobTemplates and Commands against the state of the cluster."""
+"""Validation of BatchJobs, CronBatchJobs, JobFlows, JobTemplates and Commands beyond their schemas."""
 
 from collections.abc import Iterator
-from typing import TypeVar
 
-from volcanopy.admission.access import administration_problems, entry_problems, submission_problems
+from volcanopy.admission.access import administration_problems, assigned_queue, entry_problems, submission_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.feasibility import gang_of, job_findings
-from volcanopy.admission.flows import cron_problems, flow_problems, template_problems
-from volcanopy.admission.jobs import budget_problems, job_problems
-from volcanopy.admission.queue_assignment import assigned_queue
+from volcanopy.admission.jobs import budget_problems, job_problems, job_warnings, parsed_job_problems, queue_warnings
+from volcanopy.admission.limits import limit_findings, queued_problems
 from volcanopy.admission.request import Request, annotations, at
 from volcanopy.admission.response import AdmissionWarning
 from volcanopy.admission.submitter import submitter
-from volcanopy.admission.user_limits import limit_findings, queued_problems
-from volcanopy.admission.warnings import job_warnings, queue_warnings
-from volcanopy.api.batch import BatchJob, BatchJobSpec
-from volcanopy.api.cron import CronBatchJob
-from volcanopy.api.flow import JobTemplate
-from volcanopy.api.model import InvalidObjectError, Problem
+from volcanopy.api.batch import BatchJob, BatchJobSpec, dependency_cycle
+from volcanopy.api.cron import CronBatchJob, Schedule, ScheduleError
+from volcanopy.api.flow import JobFlow, JobTemplate
+from volcanopy.api.model import (
+    UNKNOWN_FIELD,
+    InvalidObjectError,
+    Json,
+    ObjectMeta,
+    Problem,
+    duplicate,
+    invalid,
+    not_found,
+    quoted,
+    too_long,
+)
+
+_MAX_JOB_NAME = 60
+_MAX_CRON_NAME = 52
+_JOB_FIELDS = {field.alias or name for name, field in BatchJobSpec.model_fields.items()}
 
 
 def validate_job(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
@@ -28,13 +39,14 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem | Admis
         return
     queue = name or context.policy.default_queue
     yield from entry_problems("spec.queue", queue, user, request.namespace, context)
-    job = _parsed(BatchJob, request)
-    if job is None:
-        return
+    try:
+        spec = request.read(BatchJob).spec
+    except InvalidObjectError:
+        return  # reported above
     yield from queued_problems("spec.queue", queue, user, context)
-    yield from map(AdmissionWarning, job_warnings(job.spec, context))
-    yield from job_findings(job.spec, context)
-    yield from limit_findings("spec.queue", queue, gang_of(job.spec), user, context)
+    yield from map(AdmissionWarning, job_warnings(spec, context))
+    yield from job_findings(spec, context)
+    yield from limit_findings("spec.queue", queue, gang_of(spec), user, context)
 
 
 def validate_job_update(request: Request, context: Context) -> Iterator[Problem]:
@@ -44,17 +56,31 @@ def validate_job_update(request: Request, context: Context) -> Iterator[Problem]
 
 
 def validate_cron(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
-    """Yield the problems of a cron job, whose submitter must be permitted to submit its jobs."""
-    yield from cron_problems(request.object or {}, context.check_plugins)
-    cron = _parsed(CronBatchJob, request)
-    if cron is None:
-        return
-    spec, user = cron.spec.job_template.spec, submitter(request, context.policy)
+    """Yield the problems of a cron job and its jobs, which its submitter must be permitted to submit."""
+    cron = request.read(CronBatchJob)
+    name, spec = cron.metadata.name, cron.spec.job_template.spec
+    if len(name) > _MAX_CRON_NAME:
+        yield too_long("metadata.name", name, _MAX_CRON_NAME)
+    yield from _schedule(cron)
+    for problem in _job(f"{name}-{'0' * 8}", spec, context):
+        yield Problem(f"spec.jobTemplate.{problem.path}", problem.message)
+    user = submitter(request, context.policy)
     path = "spec.jobTemplate.spec.queue"
     queue = spec.queue if "queue" in spec.model_fields_set else assigned_queue(user, request.namespace, context)
     yield from submission_problems(path, queue, user, request.namespace, context)
     yield from map(AdmissionWarning, queue_warnings(path, queue, context))
     yield from _template_warnings(spec, context, "spec.jobTemplate.")
+
+
+def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
+    if "TZ=" in cron.spec.schedule:
+        yield invalid("spec.schedule", cron.spec.schedule, "must not contain a time zone: use timeZone")
+        return
+    for schedule, time_zone in ((cron.spec.schedule, None), ("@daily", cron.spec.time_zone)):
+        try:
+            Schedule(schedule, time_zone)
+        except ScheduleError as error:
+            yield Problem(f"spec.{error.field}", str(error))
 
 
 def validate_flow(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
@@ -70,14 +96,52 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem | Admi
             yield from map(AdmissionWarning, queue_warnings(path, queue, context))
 
 
+def flow_problems(manifest: Json) -> Iterator[Problem]:
+    """Yield every problem of a flow. Its templates may be created later and are not checked."""
+    try:
+        flow = JobFlow.read(manifest, unknown="forbid")
+    except InvalidObjectError as error:
+        yield from error.problems
+        return
+    known = [step.name for step in flow.spec.flows]
+    dependencies = []
+    for number, step in enumerate(flow.spec.flows):
+        path, job_name = f"spec.flows[{number}]", f"{flow.metadata.name}-{step.name}"
+        if known.index(step.name) != number:
+            yield duplicate(f"{path}.name", step.name)
+        if len(job_name) > _MAX_JOB_NAME:
+            yield too_long(f"{path}.name", job_name, _MAX_JOB_NAME, "shorten the name of the flow or job")
+        for position, target in enumerate(step.depends_on.targets if step.depends_on else ()):
+            if target in known:
+                dependencies.append((step.name, target))
+            else:
+                fix = f"jobs of the flow are {quoted(sorted(set(known)))}"
+                yield not_found(f"{path}.dependsOn.targets[{position}]", "job", target, fix)
+        for field in sorted(set(step.patch.job_spec) - _JOB_FIELDS) if step.patch else ():
+            yield Problem(f"{path}.patch.jobSpec.{field}", UNKNOWN_FIELD)
+    if path := dependency_cycle(dependencies):
+        yield Problem("spec.flows", f"Invalid value: dependsOn has a cycle: {path}")
+
+
 def validate_template(request: Request, context: Context) -> Iterator[Problem | AdmissionWarning]:
-    """Yield the problems of a job template."""
-    yield from template_problems(request.object or {}, context.check_plugins)
-    template = _parsed(JobTemplate, request)
-    if template is not None:
-        if "queue" in template.spec.model_fields_set:
-            yield from map(AdmissionWarning, queue_warnings("spec.queue", template.spec.queue, context))
-        yield from _template_warnings(template.spec, context, "")
+    """Yield the problems of a job template and its jobs."""
+    template = request.read(JobTemplate)
+    yield from _job(template.metadata.name, template.spec, context)
+    if "queue" in template.spec.model_fields_set:
+        yield from map(AdmissionWarning, queue_warnings("spec.queue", template.spec.queue, context))
+    yield from _template_warnings(template.spec, context, "")
+
+
+def _job(name: str, spec: BatchJobSpec, context: Context) -> Iterator[Problem]:
+    metadata = ObjectMeta(name=name or "job", namespace="default")
+    return parsed_job_problems(BatchJob(metadata=metadata, spec=spec), context.check_plugins)
+
+
+def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[AdmissionWarning]:
+    yield from map(AdmissionWarning, job_warnings(spec, context, prefix))
+    for finding in job_findings(spec, context):
+        problem = finding if isinstance(finding, Problem) else finding.problem
+        yield AdmissionWarning(Problem(f"{prefix}{problem.path}", problem.message))
 
 
 def validate_command(request: Request, context: Context) -> Iterator[Problem]:
@@ -89,21 +153,3 @@ def validate_command(request: Request, context: Context) -> Iterator[Problem]:
     verb = {"OpenQueue": "open", "CloseQueue": "close"}.get(str(at(request.object, "action")), "command")
     for problem in administration_problems(name, request.user, context, f'{verb} queue "{name}"'):
         yield Problem("target.name", problem.message)
-
-
-def _template_warnings(spec: BatchJobSpec, context: Context, prefix: str) -> Iterator[AdmissionWarning]:
-    yield from map(AdmissionWarning, job_warnings(spec, context, prefix))
-    for finding in job_findings(spec, context):
-        problem = finding if isinstance(finding, Problem) else finding.problem
-        yield AdmissionWarning(Problem(f"{prefix}{problem.path}", problem.message))
-
-
-_T = TypeVar("_T", BatchJob, CronBatchJob, JobTemplate)
-
-
-def _parsed(model: type[_T], request: Request) -> _T | None:
-    """Return the parsed object, or None if it is not valid, which has been reported."""
-    try:
-        return model.read(request.object or {}, unknown="forbid")
-    except InvalidObjectError:
-        return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from volcanopy.admission.policy import PolicyError
+from volcanopy.admission.context import PolicyError
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.logs import configure
 from volcanopy.kube.client.connection import Connection

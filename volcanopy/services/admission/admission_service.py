@@ -17,8 +17,8 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.admission.pod_dry_run import dry_runs
-from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionResponse
 from volcanopy.admission.review import Context, mutate, validate

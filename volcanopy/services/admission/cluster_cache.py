@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcanopy.admission.context import Context, MakePod, PluginCheck
+from volcanopy.admission.context import AdmissionPolicy, Context, MakePod, PluginCheck
 from volcanopy.admission.feasibility import maximal
-from volcanopy.admission.policy import AdmissionPolicy
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.api import names
 from volcanopy.api.batch_read import QueuedJob

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcanopy.admission.policy import AdmissionPolicy, PolicyError, parse
+from volcanopy.admission.context import AdmissionPolicy, PolicyError, parse
 from volcanopy.services.process.watched_file import RereadFile
 
 

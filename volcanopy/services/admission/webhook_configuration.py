@@ -4,7 +4,7 @@ import base64
 import contextlib
 from dataclasses import dataclass, field
 
-from volcanopy.admission.policy import AdmissionPolicy
+from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api import names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
