@@ -61,12 +61,12 @@ def test_numa_policies_require_whole_cpus(made: Json, expected: list[str]) -> No
         (
             [task("a", replicas=4)],
             {"minAvailable": 5},
-            "spec.minAvailable: Invalid value: 5: must not be greater than the sum of task replicas (4)",
+            "spec.minAvailable: Invalid value: 5: must not be greater than the sum of task replicas (4): lower it or raise replicas",
         ),
         (
             [task(replicas=2, minAvailable=3)],
             {},
-            "spec.tasks[0].minAvailable: Invalid value: 3: must not be greater than replicas (2)",
+            "spec.tasks[0].minAvailable: Invalid value: 3: must not be greater than replicas (2): lower it or raise replicas",
         ),
         ([task()], {"policies": [{"event": "PodFailed", "action": "Foo"}]}, "spec.policies[0].action: "),
         ([task()], {"policies": [{"exitCode": 3, "action": "Foo"}]}, "spec.policies[0].action: "),

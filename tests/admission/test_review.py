@@ -114,12 +114,14 @@ def after(name: str, *others: str) -> Json:
         (job(task(), task()), ['spec.tasks[1].name: Duplicate value: "a"']),
         (
             job(task(replicas=2), minAvailable=5),
-            ["spec.minAvailable: Invalid value: 5: must not be greater than the sum of task replicas (2)"],
+            [
+                "spec.minAvailable: Invalid value: 5: must not be greater than the sum of task replicas (2): lower it or raise replicas"
+            ],
         ),
         (
             job(task(replicas=2, minAvailable=3)),
             [
-                "spec.tasks[0].minAvailable: Invalid value: 3: must not be greater than replicas (2)",
+                "spec.tasks[0].minAvailable: Invalid value: 3: must not be greater than replicas (2): lower it or raise replicas",
             ],
         ),
         (

@@ -89,7 +89,7 @@ def test_a_run_accepts_several_files_and_creates_missing_objects(
             2,
             "nothing to run: no BatchJob, JobFlow, CronBatchJob",
         ),
-        (batch_job("wrong", 1, "1", minAvailable=2), 1, "must not be greater than the sum of task replicas"),
+        (batch_job("wrong", 1, "1", minAvailable=2), 2, "2: must not be greater than the sum of task replicas (1)"),
         (batch_job("wrong", 1, "1", queue="nowhere"), 1, "spec.queue"),
         ({**batch_job("wrong", 1, "1"), "apiVersion": "batch/v1"}, 1, "does not serve kind BatchJob of batch/v1"),
     ],
@@ -117,7 +117,7 @@ def test_on_a_terminal_the_jobs_are_a_table_in_colour(tmp_path: Path) -> None:
         shown = b"".join(_pieces(ours))
         assert process.wait(timeout=60) == 0
     assert b"\x1b[32mCompleted\x1b[0m" in shown
-    assert shown.rstrip().endswith(b"1 pod succeeded")
+    assert shown.rstrip().endswith(b"1 pod succeeded\x1b[0m")
 
 
 def _pieces(terminal: int) -> Iterator[bytes]:

@@ -29,8 +29,14 @@ async def submit(cluster: Cluster, spec: Json, name: str = "j") -> None:
 
 WRONG: list[tuple[Json, str]] = [
     ({"tasks": []}, "spec.tasks"),
-    ({"minAvailable": 9}, "spec.minAvailable: Invalid value: must not be greater than the sum of task replicas"),
-    ({"minSuccess": 9}, "spec.minSuccess: Invalid value: must not be greater than the sum of task replicas"),
+    (
+        {"minAvailable": 9},
+        "spec.minAvailable: Invalid value: must not be greater than the sum of task replicas: lower it or raise replicas",
+    ),
+    (
+        {"minSuccess": 9},
+        "spec.minSuccess: Invalid value: must not be greater than the sum of task replicas: lower it or raise replicas",
+    ),
     ({"minSuccess": 0}, "spec.minSuccess"),
     ({"maxRetry": "3"}, "spec.maxRetry"),
     ({"minAvailble": 1}, 'unknown field "spec.minAvailble"'),

@@ -80,12 +80,14 @@ def budget_problems(annotations: Mapping[str, str]) -> Iterator[Problem]:
 
 def _amounts(spec: BatchJobSpec) -> Iterator[Problem]:
     if spec.min_available > spec.replicas:
-        detail = f"must not be greater than the sum of task replicas ({spec.replicas})"
+        detail = f"must not be greater than the sum of task replicas ({spec.replicas}): lower it or raise replicas"
         yield invalid("spec.minAvailable", spec.min_available, detail)
     for number, task in enumerate(spec.tasks):
         if task.needed > task.replicas:
             path = f"spec.tasks[{number}].minAvailable"
-            yield invalid(path, task.needed, f"must not be greater than replicas ({task.replicas})")
+            yield invalid(
+                path, task.needed, f"must not be greater than replicas ({task.replicas}): lower it or raise replicas"
+            )
 
 
 def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:

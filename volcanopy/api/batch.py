@@ -152,7 +152,7 @@ class TaskSpec(Model):
     rules = (
         Rule(
             "!has(self.minAvailable) || self.minAvailable <= self.replicas",
-            "must not be greater than replicas",
+            "must not be greater than replicas: lower it or raise replicas",
             ".minAvailable",
         ),
         Rule(
@@ -219,12 +219,12 @@ class BatchJobSpec(Model):
     rules = (
         Rule(
             "!has(self.minAvailable) || self.minAvailable <= self.tasks.map(t, t.replicas).sum()",
-            "must not be greater than the sum of task replicas",
+            "must not be greater than the sum of task replicas: lower it or raise replicas",
             ".minAvailable",
         ),
         Rule(
             "!has(self.minSuccess) || self.minSuccess <= self.tasks.map(t, t.replicas).sum()",
-            "must not be greater than the sum of task replicas",
+            "must not be greater than the sum of task replicas: lower it or raise replicas",
             ".minSuccess",
         ),
         Rule(

@@ -181,6 +181,15 @@ class Model(BaseModel):
                 cls.__name__, map(_problem, error.errors(include_url=False)[:MOST_PROBLEMS])
             ) from None
 
+    @classmethod
+    def problems(cls, data: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """Return every problem of a JSON object that a user wrote; none if it matches the model."""
+        try:
+            cls.read(data, unknown="forbid")
+        except InvalidObjectError as error:
+            return error.problems
+        return ()
+
     def write(self) -> Json:
         """Return the object as JSON, without fields that are not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -17,7 +17,7 @@ from volcanopy.api.batch import BatchJob
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.lifecycle import Command
-from volcanopy.api.model import InvalidObjectError, Json, Model, Problem
+from volcanopy.api.model import InvalidObjectError, Json, Model
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode, NumaTopology
 from volcanopy.cli.errors import CommandError
@@ -126,7 +126,7 @@ def _remove_server_fields(metadata: Any) -> None:
 def _remove_unknown_fields(conversion: Conversion, model: type[Model]) -> None:
     """Remove the fields that the model does not have; note what else is invalid."""
     for _ in range(200):
-        problems = _problems(conversion.body, model)
+        problems = model.problems(conversion.body)
         unknown = [problem.path for problem in problems if problem.message.startswith("Unknown field")]
         for path in unknown:
             _remove(conversion.body, path)
@@ -135,14 +135,6 @@ def _remove_unknown_fields(conversion: Conversion, model: type[Model]) -> None:
             for problem in problems:
                 conversion.note(problem.path, f"{problem.message}")
             return
-
-
-def _problems(body: Json, model: type[Model]) -> tuple[Problem, ...]:
-    try:
-        model.read(body, unknown="forbid")
-    except InvalidObjectError as error:
-        return error.problems
-    return ()
 
 
 def _remove(body: Any, path: str) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volcanopy.admission.jobs import job_problems
+from volcanopy.api.batch import BatchJob
 from volcanopy.api.crd import RESOURCES
-from volcanopy.api.model import InvalidObjectError
 from volcanopy.cli.errors import CommandError, cluster_error
 from volcanopy.cli.framework.changes import Changes
 from volcanopy.cli.framework.objects import for_each
@@ -42,7 +43,7 @@ async def apply_files(
     if not any(manifest.kind == kind for manifest in manifests):
         raise CommandError(f"no {kind} in {', '.join(files)}", 2)
     for manifest in manifests:
-        _validate(manifest)
+        validate(manifest)
     changes = Changes(write)
     if changes.client_only:
         for manifest in manifests:
@@ -60,17 +61,16 @@ def _rank(manifest: Manifest) -> int:
     return _FIRST.index(manifest.kind) if manifest.kind in _FIRST else len(_FIRST)
 
 
-def _validate(manifest: Manifest) -> None:
-    """Raise CommandError where an object of a kind of ours is invalid."""
+def validate(manifest: Manifest) -> None:
+    """Raise CommandError where an object of a kind of ours is invalid, whatever the cluster contains."""
     models = (resource.model for resource in RESOURCES if resource.kind == manifest.kind)
     version = manifest.body["apiVersion"]
     model = next((model for model in models if model.model_fields["api_version"].default == version), None)
     if model is None:
         return
-    try:
-        model.read(manifest.body, unknown="forbid")
-    except InvalidObjectError as fault:
-        raise CommandError(f"{manifest.place}: {'; '.join(map(str, fault.problems))}", 2) from None
+    problems = job_problems(manifest.body, lambda _: ()) if model is BatchJob else model.problems(manifest.body)
+    if text := "; ".join(map(str, problems)):
+        raise CommandError(f"{manifest.place}: {text}", 2)
 
 
 def _print_only(manifest: Manifest, namespace: str | None, changes: Changes) -> None:

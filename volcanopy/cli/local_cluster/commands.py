@@ -16,6 +16,7 @@ import yaml
 from rich.console import Console
 
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
@@ -56,6 +57,8 @@ def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float, c
     manifests = read(files)
     if not any(manifest.kind in _RUNNABLE for manifest in manifests):
         raise CommandError(f"{', '.join(files)}: nothing to run: no {', '.join(_RUNNABLE)}", 2)
+    for manifest in manifests:
+        validate(manifest)
     _until_done(_run(nodes, objects, manifests, timeout, config))
 
 
