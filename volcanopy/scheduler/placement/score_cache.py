@@ -28,12 +28,15 @@ class ScoreCache:
     """The cached answers of one session, for the nodes of ``rows``."""
 
     def __init__(self, ledger: Ledger, hooks: Hooks, rows: Rows) -> None:
-        self._ledger, self._hooks, self._rows = ledger, hooks, rows
+        self._ledger, self._hooks = ledger, hooks
         self._entries: dict[Hashable, NodeScores] = {}
         self._table = ScoreTable(ledger, hooks, self._refresh)
+        every: Rows = np.arange(len(ledger.snapshot.nodes))
+        self._rows = rows if len(rows) < len(every) else every
         self._within: Mask | None = None
-        if len(rows) < len(ledger.snapshot.nodes):
-            self._within = np.zeros(len(ledger.snapshot.nodes), dtype=np.bool_)
+        """Which nodes are in ``rows``; None for all."""
+        if len(rows) < len(every):
+            self._within = np.zeros(len(every), dtype=np.bool_)
             self._within[rows] = True
 
     def entry(self, task: TaskView) -> NodeScores:
@@ -91,14 +94,12 @@ class ScoreCache:
         score = self._hooks.node_order(entry.tasks, view)[0]
         fits = (self._ledger.free_of(rows) >= entry.request).all(axis=0)
         rejections = self._hooks.predicate(entry.task, view)
-        if rejections:
-            now, later = feasible(rejections, len(rows))
-            entry.feasible[rows] = later
-            fits &= now
+        now, later = feasible(rejections, len(rows)) if rejections else (fits, np.ones(len(rows), dtype=np.bool_))
+        ranked = np.where(fits & now, score, INFEASIBLE)
+        if rows is self._rows and self._within is None:
+            entry.feasible, entry.score, entry.ranked = later, score, ranked
         else:
-            entry.feasible[rows] = True
-        entry.score[rows] = score
-        entry.ranked[rows] = np.where(fits, score, INFEASIBLE)
+            entry.feasible[rows], entry.score[rows], entry.ranked[rows] = later, score, ranked
 
 
 def feasible(rejections: Sequence[NodeRejection], count: int) -> tuple[Mask, Mask]:

@@ -23,9 +23,11 @@ from volcanopy.scheduler.model.snapshot import NONE
 INFEASIBLE = -np.inf
 LEAST, MOST = 4, 256
 """The smallest and the largest number of shapes in a table."""
+_REPEATS = 4
+"""Each further use of a shape outside is worth the work of building a table of so many shapes."""
 _NODES = 4
 """If more nodes than this changed since the last use, the table is dropped."""
-_STATES = 4096
+_STATES = 8192
 """The number of node states whose scores are kept."""
 _BLOCK = 16
 """The number of nodes that share a maximum."""
@@ -62,9 +64,10 @@ class ScoreTable:
         self._ledger, self._hooks, self._refresh = ledger, hooks, refresh
         self._members: list[NodeScores] = []
         self._candidates: dict[int, NodeScores] = {}
+        self._repeats = 0
         self._columns: _Columns | None = None
         self._changes = 0
-        self._states: dict[bytes, tuple[Floats, Mask]] = {}
+        self._states: dict[bytes, tuple[Floats, Floats]] = {}
 
     def refresh(self, entry: NodeScores) -> bool:
         """Update an entry that is in the table; return whether it is."""
@@ -80,18 +83,17 @@ class ScoreTable:
         return self._columns.best(entry.column)
 
     def add(self, entry: NodeScores) -> None:
-        """Take an up-to-date entry into the table, once there are enough of them."""
+        """Take an up-to-date entry into the table, once shapes outside come up again so often that building is worth it."""
         if entry.column != NONE:
             return
         self._update()
         number = len(self._members) + len(self._candidates)
-        if id(entry) in self._candidates:  # all shapes had their turn
-            if number >= LEAST:
+        if id(entry) in self._candidates:
+            self._repeats += 1
+            if number >= LEAST and self._repeats > number // _REPEATS:
                 self._build()
         elif number < MOST and self._is_eligible(entry):
             self._candidates[id(entry)] = entry
-            if len(self._candidates) >= max(LEAST, len(self._members) // 2):
-                self._build()
 
     def _is_eligible(self, entry: NodeScores) -> bool:
         hooks = self._hooks
@@ -102,7 +104,7 @@ class ScoreTable:
         for entry in self._candidates.values():
             self._refresh(entry)
         self._members += self._candidates.values()
-        self._candidates = {}
+        self._candidates, self._repeats = {}, 0
         self._changes = len(self._ledger.touched)
         self._columns = _Columns(self._members)
         self._tasks = TasksView([entry.task for entry in self._members])
@@ -127,21 +129,21 @@ class ScoreTable:
             self._columns.put(node, *self._scores(node))
         return True
 
-    def _scores(self, node: int) -> tuple[Floats, Mask]:
-        """(S,): the score of a node for each member, and whether the member fits into its free resources."""
+    def _scores(self, node: int) -> tuple[Floats, Floats]:
+        """(S,): the score of a node for each member, and the same with INFEASIBLE where its free resources do not suffice."""
         state = self._ledger.state_of(node)
         known = self._states.get(state)
         if known is None:
             rows = self._ledger.single(node)
             view = NodesView(self._ledger, rows)
             scores: Floats = self._hooks.node_order(self._tasks, view)[:, 0]
-            fits = np.array((self._requests <= self._ledger.free_of(rows)).all(axis=0), dtype=np.bool_)
-            known = scores, fits
+            fits: Mask = np.logical_and.reduce(self._requests <= self._ledger.free_of(rows), axis=0)
+            known = scores, np.where(fits, scores, INFEASIBLE)
             if (
                 not view.rows_read
             ):  # the scores follow from the columns: they are those of every node with equal columns
                 if len(self._states) == _STATES:
-                    self._states.clear()
+                    del self._states[next(iter(self._states))]
                 self._states[state] = known
         return known
 
@@ -151,6 +153,7 @@ class _Columns:
 
     def __init__(self, members: list[NodeScores]) -> None:
         self._feasible: Mask = np.stack([entry.feasible for entry in members], axis=1)
+        self._for_all: Mask = np.logical_and.reduce(self._feasible, axis=1)
         self._score: Floats = np.stack([entry.score for entry in members], axis=1)
         nodes, blocks = len(self._score), -(-len(self._score) // _BLOCK)
         self._ranked: Floats = np.full((blocks * _BLOCK, len(members)), INFEASIBLE, dtype=np.float64)
@@ -160,10 +163,10 @@ class _Columns:
             entry.column, entry.feasible, entry.score = column, self._feasible[:, column], self._score[:, column]
             entry.ranked = self._ranked[:nodes, column]
 
-    def put(self, node: int, scores: Floats, fits: Mask) -> None:
-        """Set what one node is to each member."""
+    def put(self, node: int, scores: Floats, ranked: Floats) -> None:
+        """Set what one node is to each member; ``ranked`` does not consider the predicates yet."""
         self._score[node] = scores
-        self._ranked[node] = np.where(fits & self._feasible[node], scores, INFEASIBLE)
+        self._ranked[node] = ranked if self._for_all[node] else np.where(self._feasible[node], ranked, INFEASIBLE)
         block = node // _BLOCK
         np.maximum.reduce(self._ranked[block * _BLOCK : (block + 1) * _BLOCK], axis=0, out=self._highest[block])
 

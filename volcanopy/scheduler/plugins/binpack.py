@@ -39,7 +39,7 @@ class Binpack(Plugin[BinpackArguments]):
     def open(self) -> None:
         """Order the weights as the resources are ordered."""
         weights = {"cpu": self.args.cpu, "memory": self.args.memory, **self.args.resources}
-        self._strategies = Strategies.of(self.cluster.axis, weights)
+        self._strategies = Strategies.of(self.cluster.axis, weights, best=100.0 * self.args.weight)
 
     def scope(self, task: TaskView) -> Scope:
         """The score follows from the columns of the node."""
@@ -47,4 +47,4 @@ class Binpack(Plugin[BinpackArguments]):
 
     def node_order(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The allocated fraction of the node with the task on it, weighted over resources; 0 where the task does not fit."""
-        return weighted_mean(tasks, nodes, self._strategies, 100.0 * self.args.weight)
+        return weighted_mean(tasks, nodes, self._strategies)

@@ -80,8 +80,7 @@ class NodeOrder(Plugin[NodeOrderArguments]):
         """The weighted sum of the scores."""
         args = self.args
         constants, parts = tasks.once(self, self._traits_of_block)
-        total: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
-        total += constants
+        total: Floats = constants + np.zeros(len(nodes))
         if args.balanced_resource:
             total += args.balanced_resource * balanced_allocation(tasks, nodes)
         if args.least_requested:

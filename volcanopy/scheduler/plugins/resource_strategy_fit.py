@@ -155,7 +155,7 @@ class ResourceStrategyFit(Plugin[ResourceStrategyFitArguments]):
         return scores
 
     def _fit(self, task: TaskView, nodes: NodesView) -> Floats:
-        scores: Floats = weighted_mean(TasksView([task]), nodes, self._strategies(task), 100.0)[0]
+        scores: Floats = weighted_mean(TasksView([task]), nodes, self._strategies(task))[0]
         return scores
 
     def _strategies(self, task: TaskView) -> Strategies:

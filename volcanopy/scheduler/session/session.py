@@ -6,6 +6,7 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -133,8 +134,9 @@ class Session:
         jobs = self.snapshot.tasks.job[ordered]
         grouped = np.argsort(jobs, kind="stable")
         ordered, jobs = ordered[grouped], jobs[grouped]
-        cuts = np.flatnonzero(np.diff(jobs)) + 1
-        return {int(self.snapshot.tasks.job[part[0]]): part for part in np.split(ordered, cuts) if len(part)}
+        own, starts = np.unique(jobs, return_index=True)
+        bounds = [*starts.tolist(), len(jobs)]
+        return {job: ordered[start:end] for job, (start, end) in zip(own.tolist(), pairwise(bounds), strict=True)}
 
     def statement(self) -> Statement:
         """Return a new statement: operations that are carried out together or not at all."""

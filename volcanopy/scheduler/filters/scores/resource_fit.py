@@ -16,14 +16,14 @@ GPU = "nvidia.com/gpu"
 def least_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
     """(S, N): 0 to 100, the more cpu and memory are idle with the task on the node."""
     room = nodes.allocatable.values[:2, None]
-    idle = room - _requested(tasks, nodes)
+    idle = (room - nodes.nonzero[:, None]) - tasks.nonzero
     return _mean_percentage(np.maximum(idle, 0, out=idle), room)
 
 
 def most_allocated(tasks: TasksView, nodes: NodesView) -> Ints:
     """(S, N): 0 to 100, the more cpu and memory are allocated with the task on the node."""
     room = nodes.allocatable.values[:2, None]
-    return _mean_percentage(np.minimum(_requested(tasks, nodes), room), room)
+    return _mean_percentage(np.minimum(nodes.nonzero[:, None] + tasks.nonzero, room), room)
 
 
 def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
@@ -58,11 +58,6 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
 def _balanced_resources(tasks: TasksView) -> tuple[bool, bool]:
     """Whether any task requests GPUs, and whether each requests cpu or memory."""
     return bool(tasks.request[GPU].any()), bool(tasks.request.values[:2].any(axis=0).all())
-
-
-def _requested(tasks: TasksView, nodes: NodesView) -> Ints:
-    """(2, S, N): cpu and memory requested on the node with the task there."""
-    return nodes.nonzero[:, None] + tasks.nonzero
 
 
 def _mean_percentage(part: Ints, room: Ints) -> Ints:

@@ -7,53 +7,68 @@ from typing import Any
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """What makes a node good, by one resource."""
+
+    position: int
+    """The position of the resource on the axis."""
+    weight: int
+    """At least 1."""
+    least: bool
+    """Whether a node is better the less of the resource is allocated, or the more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Strategies:
-    """What makes a node good: K resources, in order."""
+    """What makes a node good: a strategy for each resource that counts."""
 
-    dims: slice | Rows
-    """The positions of the resources on the axis."""
-    weights: Ints
-    """(K, 1, 1)."""
-    least: Mask | None
-    """(K, 1, 1): for which a node is better the less is allocated; None if for none."""
+    resources: tuple[Strategy, ...]
+    """In the order of the axis."""
+    best: float
+    """The score of the best node."""
 
     @classmethod
-    def of(cls, axis: Axis, weights: Mapping[str, int], least: Container[str] = ()) -> "Strategies":
+    def of(
+        cls, axis: Axis, weights: Mapping[str, int], least: Container[str] = (), best: float = 100.0
+    ) -> "Strategies":
         """The strategies by name; resources that are not on the axis or have no weight are left out."""
         names = [name for name in axis.names if weights.get(name, 0) > 0]
-        dims: Rows = np.array([axis.index[name] for name in names], dtype=np.intp)
-        adjacent = len(dims) > 0 and dims[-1] - dims[0] == len(dims) - 1
-        column = [[[weights[name]]] for name in names]
-        return cls(
-            slice(int(dims[0]), int(dims[-1]) + 1) if adjacent else dims,  # a slice is no copy
-            np.array(column, dtype=np.int64).reshape(-1, 1, 1),
-            np.array([[[name in least]] for name in names]) if any(name in least for name in names) else None,
-        )
+        return cls(tuple(Strategy(axis.index[name], weights[name], name in least) for name in names), best)
 
-    def of_tasks(self, tasks: TasksView) -> "_Weights":
+    def of_tasks(self, tasks: TasksView) -> "list[_Part]":
         """What follows from the tasks alone."""
-        request: Ints = tasks.request.values[self.dims]
-        weights = (self.weights * (request > 0)).astype(np.float64)
-        total = np.maximum(weights.sum(axis=0), 1.0)
-        return _Weights(request, weights, total, bool(weights.all()))
+        requests = [(each, tasks.request.values[each.position]) for each in self.resources]
+        total = sum(((request > 0) * each.weight for each, request in requests), start=np.zeros((len(tasks), 1)))
+        scale = self.best / np.maximum(total, 1)
+        return [
+            _Part(
+                each.position,
+                each.least,
+                request.astype(np.float64),
+                (request > 0) * each.weight * scale,
+                None if request.all() else request == 0,
+            )
+            for each, request in requests
+            if request.any()
+        ]
 
 
 @dataclass(frozen=True, eq=False)
-class _Weights:
-    """Of a block of S tasks."""
+class _Part:
+    """The part of one resource in the scores of S tasks."""
 
-    request: Ints
-    """(K, S, 1)."""
-    weights: Floats
-    """(K, S, 1): 0 for resources that a task does not request."""
-    total: Floats
-    """(S, 1): their sum, at least 1."""
-    all_count: bool
-    """Whether each task requests each resource."""
+    position: int
+    least: bool
+    request: Floats
+    """(S, 1)."""
+    weight: Floats
+    """(S, 1): what the resource adds to the score of the best node; 0 for tasks that do not request it."""
+    unrequested: Mask | None
+    """(S, 1): the tasks that do not request it; None if all do."""
 
 
 def gathered(values: Any, prefix: str) -> Any:
@@ -73,22 +88,33 @@ def gathered(values: Any, prefix: str) -> Any:
     return {**{key: value for key, value in values.items() if not key.startswith(prefix)}, prefix: weights}
 
 
-def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies, scale: float) -> Floats:
-    """(S, N): the weighted mean of the allocated (or else idle) fractions of a node with the task on it, times ``scale``.
+def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) -> Floats:
+    """(S, N): the weighted mean of the allocated (or else idle) fractions of a node with the task on it, from 0 to ``best``.
 
     Resources that a task does not request or a node does not have do not count; 0 where the task does not fit.
     """
-    of_tasks = tasks.once(strategies, strategies.of_tasks)
-    room = nodes.allocatable.values[strategies.dims, None]
-    used = nodes.used.values[strategies.dims, None] + of_tasks.request
-    if not of_tasks.all_count or np.count_nonzero(room) < room.size:
-        used *= (of_tasks.weights > 0) & (room > 0)
-        room = np.maximum(room, 1)
-    least = strategies.least
-    part = used if least is None else np.where(least, (room - used) * (used > 0), used)
-    fractions: Floats = part / room
-    fractions *= of_tasks.weights
-    scores: Floats = np.add.reduce(fractions, axis=0)
-    scores *= scale / of_tasks.total
-    scores *= np.logical_and.reduce(used <= room, axis=0)
+    scores: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
+    misfit: Mask | None = None
+    for part in tasks.once(strategies, strategies.of_tasks):
+        room = amounts(nodes.allocatable.values[part.position])
+        fraction = amounts(nodes.used.values[part.position]) + part.request
+        if np.count_nonzero(room) < room.size:
+            room = np.where(room > 0, room, np.inf)
+        fraction /= room
+        beyond = fraction > 1.0
+        if part.unrequested is not None:
+            beyond &= ~part.unrequested
+        misfit = beyond if misfit is None else misfit | beyond
+        if part.least:
+            fraction = np.where(room < np.inf, 1.0 - fraction, 0.0)
+        fraction *= part.weight
+        scores += fraction
+    if misfit is not None:
+        scores[misfit] = 0.0
     return scores
+
+
+def amounts(column: Ints) -> Floats:
+    """One resource of N nodes as (N,) floats; that of a single node without an axis, which numpy broadcasts twice as fast."""
+    values = column.astype(np.float64)
+    return values if len(values) > 1 else values.reshape(())
