@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from tests.kube.applier_setup import Rig, applier_rig
 from tests.kube.cluster import Cluster
+from volcanopy.api.core import QueueUser
 from volcanopy.kube.apply.status_writer import Timing
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.scheduler.model.plan import SetQueue
@@ -18,6 +19,7 @@ WHOLE = SetQueue(
     "2.67",
     {"cpu": "-42.512345"},
     datetime(2030, 1, 1, 12, 30, 15, 250000, UTC),
+    (QueueUser(name="ana", share="0.25", fair_share="0.2", credit="-31.5"), QueueUser(name="bo", share="0.15")),
 )
 
 
@@ -29,7 +31,7 @@ async def test_a_queue_status_is_one_write_and_reads_back_equal(cluster: Cluster
     assert status.allocated == WHOLE.allocated
     assert (status.deserved, status.guaranteed, status.borrowed) == (WHOLE.deserved, WHOLE.guaranteed, WHOLE.borrowed)
     assert (status.waiting, status.share, status.state) == (WHOLE.waiting, "2.67", "Open")
-    assert (status.credit, status.credit_time) == (WHOLE.credit, WHOLE.credit_time)
+    assert (status.credit, status.credit_time, status.users) == (WHOLE.credit, WHOLE.credit_time, WHOLE.users)
     assert rig.script.count("patch", "queues") == 1
 
 

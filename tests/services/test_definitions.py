@@ -256,6 +256,7 @@ async def test_the_other_kinds_are_validated(cluster: Cluster) -> None:
             "spec.capability.cpu",
         ),
         (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"dequeueStrategy": "lifo"}), "spec.dequeueStrategy"),
+        (queues, named(names.SCHEDULING_V1BETA1, "Queue", spec={"jobOrder": "random"}), "spec.jobOrder"),
         (groups, named(names.SCHEDULING_V1BETA1, "PodGroup", spec={"minMember": -1}), "spec.minMember"),
         (groups, named(names.SCHEDULING_V1BETA1, "PodGroup", spec={"networkTopology": BOTH}), "mutually exclusive"),
         (nodes, named(names.TOPOLOGY_V1ALPHA1, "HyperNode", spec={"tier": 1, "members": []}), "spec.members"),

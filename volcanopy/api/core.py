@@ -341,6 +341,7 @@ class QueueSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     parent: str = ""
     affinity: dict[str, Any] | None = None
     dequeue_strategy: str = "traverse"
+    job_order: str = "configured"
     borrowing_limit: Quantities = field(default_factory=dict)
     lending_limit: Quantities = field(default_factory=dict)
     priority_offset: int = 0
@@ -352,6 +353,15 @@ class QueueSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     type: str = ""
     submitters: Subjects | None = None
     administrators: Subjects | None = None
+
+
+class QueueUser(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Share of a user in a queue with jobOrder fair."""
+
+    name: str
+    share: str = "0"
+    fair_share: str = "0"
+    credit: str = "0"
 
 
 class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -366,6 +376,7 @@ class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     share: str = ""
     credit: dict[str, str] = field(default_factory=dict)
     credit_time: datetime | None = None
+    users: tuple[QueueUser, ...] = ()
     pending: int = 0
     inqueue: int = 0
     running: int = 0

@@ -31,6 +31,9 @@ ServiceAccountName = Annotated[
 Credit = Annotated[str, Field(max_length=32, pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
 """A number of seconds with an optional fraction, as text."""
 
+Fraction = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")]
+"""A part of a whole, as text."""
+
 
 class NetworkTopology(Model):
     """Network topology constraint of pods that run together."""
@@ -266,11 +269,27 @@ class QueueSpec(Model):
     dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
     """Order of admission: fifo (a job that cannot start blocks the jobs behind it) or traverse (it is skipped). Defaults to
     traverse."""
+    job_order: Literal["configured", "fifo", "priority", "fair"] = "configured"
+    """Order of the jobs in the queue: configured (by the plugins of the scheduler configuration), fifo (oldest first), priority
+    (highest first) or fair (users share the queue equally). Defaults to configured."""
     submitters: Subjects | None = None
     """Subjects that may submit jobs. Inherited from the nearest ancestor that sets it; if none does, every user may submit."""
     administrators: Subjects | None = None
     """Subjects that may change and delete the queue and its descendants, in addition to the administrators of its ancestors.
     If none is set, every user may."""
+
+
+class QueueUser(Model):
+    """Share of a user in a queue with jobOrder fair."""
+
+    name: str = Field(max_length=1024)
+    """Name of the user. Empty for jobs without a known submitter."""
+    share: Fraction = "0"
+    """Dominant share of the user's jobs: highest part of the cluster allocated to them over all resources, such as `0.25`."""
+    fair_share: Fraction = "0"
+    """Part of the cluster that would be allocated to the user if users shared the queue equally."""
+    credit: Credit = "0"
+    """What the user was allocated below the fair share, less what was allocated above it, in seconds of the whole cluster."""
 
 
 class QueueState(StrEnum):
@@ -305,6 +324,12 @@ class QueueStatus(Model):
     Halves every day. Queues with credit are scheduled earlier, so that shares hold over time."""
     credit_time: Time | None = None
     """Time at which the credit was computed."""
+    users: list[QueueUser] = Field(
+        default_factory=list,
+        max_length=256,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    """Shares of the users of a queue with jobOrder fair."""
     pending: Int32 = Field(default=0, ge=0)
     """Number of PodGroups in phase Pending."""
     inqueue: Int32 = Field(default=0, ge=0)

@@ -14,6 +14,7 @@ A world is a few lines, one object per line::
     hypernode rack tier=1: n1 n2
     job   f topology=hard:1: 4 x cpu=1
     queue q3 fifo maxrunning=2 limit.user.ana+bo.cpu=4 limit.user.*.running=1 limit.group.phd.cpu=8
+    queue q4 order=fair
     job   g queue=q3 user=ana groups=phd+staff: 1 x cpu=1
 
 Amounts are Kubernetes quantities. Defaults: a node has capacity for 110 pods and 64Gi, a job
@@ -276,6 +277,7 @@ def _queue(line: _Line) -> core.Queue:
             max_queued_jobs=submitter_notation.number(values, "maxqueued"),
             limits=submitter_notation.limits(values),
             dequeue_strategy="fifo" if "fifo" in line.flags else "traverse",
+            job_order=values.get("order", "configured"),
         ),
         status=core.QueueStatus(state="Closed" if "closed" in line.flags else "Open"),
     )

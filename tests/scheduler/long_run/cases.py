@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.scheduler.long_run.measures import Case
@@ -119,6 +120,23 @@ SHARE_CASES = (
     shares("capacity, deserved 1:2:3", config(share=CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
     shares("capacity, deserved 1:2:3, reclaim", config(EVICT, CAPACITY), queues=DESERVED, expected=DESERVED_SHARES),
 )
+USERS = {"q/ana": 1, "q/bo": 1, "q/cy": 1}
+
+
+def users(name: str, *streams: Stream, **more: Any) -> Case:
+    """Return a case that measures the shares of three users of one fair queue."""
+    named = tuple(
+        replace(stream, queue="q", user=user) for stream, user in zip(streams, ("ana", "bo", "cy"), strict=True)
+    )
+    return shares(name, streams=named, queues="queue q order=fair", expected=USERS, **more)
+
+
+USER_CASES = (
+    users("users of a fair queue", *BUSY),
+    users("users of a fair queue, one with few long jobs", *BUSY[:2], Stream("q", pods=(1,), minutes=(40, 60))),
+    users("users of a fair queue, one with gangs of 8 x 2 cpu", *BUSY[:2], Stream("q", pods=(8,), cpu=("2",))),
+    users("users of a fair queue, one with pods of 8 cpu", *SINGLE_PODS[:2], Stream("q", pods=(1,), cpu=("8",))),
+)
 RESERVATION = config(first=["reservation"])
 GANG_CASES = (
     _large("a gang of the whole cluster"),
@@ -130,4 +148,4 @@ GANG_CASES = (
     _large("a gang of half the cluster, priority, preempt", config(EVICT), pods=4, priority=100),
     _large("a gang of three quarters of the cluster", pods=6),
 )
-CASES = {case.name: case for case in (*SHARE_CASES, *GANG_CASES)}
+CASES = {case.name: case for case in (*SHARE_CASES, *USER_CASES, *GANG_CASES)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.long_run.cases import CASES, GANG_CASES, SHARE_CASES
+from tests.scheduler.long_run.cases import CASES, GANG_CASES, SHARE_CASES, USER_CASES
 from tests.scheduler.long_run.measures import Case, Measures, measure
 
 GANGS, PODS = "the heaviest queue has gangs of 16 x 2 cpu", "the heaviest queue has pods of 8 cpu"
@@ -94,7 +94,7 @@ def named(cases: Iterable[Case], check: str) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", named(SHARE_CASES, "shares"))
+@pytest.mark.parametrize("name", named((*SHARE_CASES, *USER_CASES), "shares"))
 def test_shares_are_within_two_points_of_the_weights(name: str) -> None:
     measures = measured(name)
     assert measures.shares == pytest.approx(measures.expected, abs=2.0)
@@ -135,6 +135,6 @@ def test_reservations_cost_little_utilisation(name: str) -> None:
     assert measured(name).utilisation >= alone.utilisation - 5
 
 
-@pytest.mark.parametrize("name", ["flat queues", f"{PODS}, reclaim"])
+@pytest.mark.parametrize("name", ["flat queues", f"{PODS}, reclaim", USER_CASES[1].name])
 def test_restarts_change_nothing(name: str) -> None:
     assert measure(replace(CASES[name], restarts=tuple(range(0, 240, 13)))) == measured(name)

@@ -66,6 +66,13 @@ class SpecOptions:
         Literal["fifo", "traverse"] | None,
         typer.Option("--dequeue-strategy", help="fifo: a blocked head job blocks the queue; traverse: it does not."),
     ] = None
+    job_order: Annotated[
+        Literal["configured", "fifo", "priority", "fair"] | None,
+        typer.Option(
+            "--job-order",
+            help="configured: by the plugins; fifo: oldest job first; priority: highest first; fair: users share equally.",
+        ),
+    ] = None
     type: Annotated[str | None, typer.Option("--type", metavar="WORD", help="Label without effect on scheduling.")] = (
         None
     )

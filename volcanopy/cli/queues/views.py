@@ -109,6 +109,11 @@ async def describe(client: Client, queue: Queue) -> str:
     headings = ("NAME", "ALLOCATED", "DESERVED", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
     lines.table("Resources", headings, rows)
     lines.table("Limits", ("FOR", "RESOURCES", "RUNNING JOBS", "QUEUED JOBS"), map(_limit, spec.limits))
+    users = [
+        (user.name or "<unknown>", *map(_percent, (user.share, user.fair_share)), _seconds(user.credit))
+        for user in status.users
+    ]
+    lines.table("Users", ("NAME", "SHARE", "FAIR SHARE", "CREDIT"), users)
     counts = ", ".join(f"{count} {phase}" for phase in COUNTS if (count := getattr(status, phase)))
     lines.line("Pod Groups", counts or "none")
     waiting = report.waiting[:_MAX_WAITING]
@@ -133,6 +138,7 @@ def _settings(queue: Queue) -> dict[str, Any]:
         "Priority Fence": "priority_fence",
         "Reclaimable": "reclaimable",
         "Dequeue Strategy": "dequeue_strategy",
+        "Job Order": "job_order",
         "Max Running Jobs": "max_running_jobs",
         "Max Queued Jobs": "max_queued_jobs",
         "Type": "type",
@@ -167,6 +173,10 @@ def _subjects(subjects: Subjects | None) -> str:
 def _seconds(text: str) -> str:
     """Return a credit, in seconds of the whole cluster, to one digit."""
     return f"{observed_queue_status.seconds(text):.1f} s"
+
+
+def _percent(text: str) -> str:
+    return f"{100 * observed_queue_status.seconds(text):.1f} %"
 
 
 def _limit(limit: QueueLimit) -> tuple[str, ...]:

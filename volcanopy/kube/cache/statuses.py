@@ -123,6 +123,7 @@ def queue_status(status: core.QueueStatus, effect: SetQueue) -> core.QueueStatus
         share=effect.share,
         credit=dict(effect.credit),
         credit_time=effect.credit_time,
+        users=effect.users,
     )
 
 
@@ -141,6 +142,7 @@ def with_scheduler_fields(status: core.QueueStatus, expected: core.QueueStatus) 
         share=expected.share,
         credit=expected.credit,
         credit_time=expected.credit_time,
+        users=expected.users,
     )
 
 

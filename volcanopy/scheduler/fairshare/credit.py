@@ -17,6 +17,7 @@ import math
 
 import numpy as np
 
+from volcanopy.scheduler.model.observed_queue_status import seconds
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import Snapshot
 
@@ -31,6 +32,19 @@ def queue_credit(snapshot: Snapshot) -> Floats:
     remaining = np.exp2(-elapsed / HALF_LIFE)
     current: Floats = queues.credit * remaining + _rates(snapshot) * (1.0 - remaining) * (HALF_LIFE / math.log(2))
     return current
+
+
+def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
+    """The credit of each user in the status of a queue, by name, at the time of the snapshot; as :func:`queue_credit`."""
+    observed, since = snapshot.queues.objects[queue], float(snapshot.queues.credit_time[queue])
+    if observed is None or not since:
+        return {}
+    remaining = 2 ** (-max(snapshot.now.timestamp() - since, 0.0) / HALF_LIFE)
+    gained = (1.0 - remaining) * (HALF_LIFE / math.log(2))
+    return {
+        user.name: seconds(user.credit) * remaining + (seconds(user.fair_share) - seconds(user.share)) * gained
+        for user in observed.status.users
+    }
 
 
 def _rates(snapshot: Snapshot) -> Floats:

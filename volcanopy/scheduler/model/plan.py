@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from volcanopy.api import core
 from volcanopy.scheduler.model.messages import short
 
 
@@ -124,7 +127,8 @@ class SetQueue:
 
     ``share`` is the allocated part of the deserved share, of the resource where that is most; empty, as are ``deserved`` and
     ``borrowed``, where no plugin computes deserved shares. ``credit`` is what the queue was allocated below its deserved share
-    until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.fairshare.credit`).
+    until ``credit_time``, in seconds of the whole cluster by resource (:mod:`volcanopy.scheduler.fairshare.credit`); ``users``
+    are the shares of users where these share the queue equally.
     """
 
     queue: str
@@ -136,6 +140,7 @@ class SetQueue:
     share: str = ""
     credit: Mapping[str, str] = field(default_factory=dict)
     credit_time: datetime | None = None
+    users: tuple[core.QueueUser, ...] = ()
 
     def __str__(self) -> str:
         allocated = ", ".join(f"{name} {text}" for name, text in self.allocated.items()) or "nothing"
@@ -217,11 +222,12 @@ def _entry(effect: Effect) -> dict[str, Any]:
             entry |= {"running": running, "succeeded": succeeded, "failed": failed}
             if condition is not None:
                 entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
-        case SetQueue(queue, allocated, deserved, guaranteed, borrowed, waiting, share, credit):
+        case SetQueue(queue, allocated, deserved, guaranteed, borrowed, waiting, share, credit, _, users):
             entry |= {"queue": queue, "allocated": dict(allocated)}
             more = {"deserved": deserved, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
             entry |= {name: dict(amounts) for name, amounts in more.items() if amounts}
             entry |= ({"share": share} if share else {}) | ({"credit": dict(credit)} if credit else {})
+            entry |= {"users": [msgspec.to_builtins(user) for user in users]} if users else {}
         case Explain(job, gate, message, numbers, nodes, unblocked_by, pods, amounts, blocked_by):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
             entry |= ({"unblockedBy": unblocked_by} if unblocked_by else {}) | ({"pods": dict(pods)} if pods else {})

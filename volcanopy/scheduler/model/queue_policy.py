@@ -1,10 +1,11 @@
-"""Optional settings of queues: borrowing and lending limits, priority offsets and fences, and stop policies.
+"""Optional settings of queues: borrowing and lending limits, priority offsets and fences, stop policies and orders of jobs.
 
 Each is None if no queue has it, so that nothing is computed for it.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,19 @@ class Stops:
         return np.asarray(self.drained_by != NO_QUEUE)
 
 
+class JobOrder(IntEnum):
+    """The order of the jobs in a queue."""
+
+    CONFIGURED = 0
+    """By the configured plugins."""
+    FIFO = 1
+    PRIORITY = 2
+    FAIR = 3
+
+
+_ORDERS = {"fifo": JobOrder.FIFO, "priority": JobOrder.PRIORITY, "fair": JobOrder.FAIR}
+
+
 class Terms(NamedTuple):
     """All such settings; None where no queue has them."""
 
@@ -59,11 +73,15 @@ class Terms(NamedTuple):
     offsets: Offsets | None
     stops: Stops | None
     limits: Limits | None = None
+    orders: Rows | None = None
+    """(Q,): the :class:`JobOrder` of each queue."""
 
 
 def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Terms:
     """The settings of these queues; ``lines`` lead from each queue upwards."""
-    return Terms(_lending(axis, queues), _offsets(queues), _stops(queues, lines), limits(axis, queues, lines))
+    return Terms(
+        _lending(axis, queues), _offsets(queues), _stops(queues, lines), limits(axis, queues, lines), _orders(queues)
+    )
 
 
 def _lending(axis: Axis, queues: Sequence[core.Queue | None]) -> Lending | None:
@@ -101,6 +119,12 @@ def _stops(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Stops 
         return np.array(result, dtype=np.intp)
 
     return Stops(nearest(holds), nearest(drains))
+
+
+def _orders(queues: Sequence[core.Queue | None]) -> Rows | None:
+    """Return the order of jobs that each queue sets; None if no queue does."""
+    orders = [_ORDERS.get("" if queue is None else queue.spec.job_order, JobOrder.CONFIGURED) for queue in queues]
+    return np.array(orders, dtype=np.intp) if any(orders) else None
 
 
 def _policy(queue: core.Queue | None) -> str:

@@ -4,17 +4,19 @@ All amounts are of a queue together with its descendants. They are computed for 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
 
-from volcanopy.api import quantity
+from volcanopy.api import core, quantity
 from volcanopy.scheduler.fairshare.credit import queue_credit
+from volcanopy.scheduler.fairshare.user_shares import Accounts, user_statuses, users_differ
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask
-from volcanopy.scheduler.model.snapshot import QueueTable
+from volcanopy.scheduler.model.queue_policy import JobOrder
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE, Index, QueueTable
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
 
@@ -42,6 +44,8 @@ class QueueStatuses:
     credit: Floats
     """(R, Q): the credit at ``now``, in seconds of the whole cluster."""
     now: datetime
+    users: Mapping[int, tuple[core.QueueUser, ...]]
+    """By queue row: the shares of users where users share the queue equally."""
 
     def effects(self) -> list[SetQueue]:
         """Return the changed queue statuses, ordered by name."""
@@ -51,15 +55,16 @@ class QueueStatuses:
         shares = self._hundredths()
         queues = self.queues
         changed = (amounts != queues.reported).any(axis=(0, 1)) | (shares != queues.reported_share)
+        for row, users in self.users.items():
+            changed[row] |= users_differ(queues.objects[row], users)
         rows = [row for row in np.flatnonzero(changed).tolist() if queues.objects[row] is not None]
         effects = []
         for row in sorted(rows, key=queues.names.__getitem__):
-            texts = [self._texts(column) for column in amounts[:, :, row]]
-            allocated, deserved, guaranteed, borrowed, waiting = texts
+            allocated, deserved, guaranteed, borrowed, waiting = (self._texts(column) for column in amounts[:, :, row])
             share = observed_queue_status.share_text(int(shares[row]))
-            credit = self._credits(self.credit[:, row])
-            name = queues.names[row]
-            effects.append(SetQueue(name, allocated, deserved, guaranteed, borrowed, waiting, share, credit, self.now))
+            status = SetQueue(queues.names[row], allocated, deserved, guaranteed, borrowed, waiting, share)
+            credit, users = self._credits(self.credit[:, row]), self.users.get(row, ())
+            effects.append(replace(status, credit=credit, credit_time=self.now, users=users))
         return effects
 
     def _hundredths(self) -> Ints:
@@ -81,13 +86,14 @@ class QueueStatuses:
 def queue_statuses(session: Session) -> QueueStatuses:
     """Return the statuses of all queues at the end of a session."""
     queues, ledger, axis = session.snapshot.queues, session.ledger, session.snapshot.axis
-    allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session))
-    credit, now = queue_credit(session.snapshot), session.snapshot.now
+    of_job, credit = session.snapshot.jobs.queue, queue_credit(session.snapshot)
+    allocated = queues.rolled_up(ledger.queue_allocated - _pipelined(session, of_job, len(queues)))
+    now, users = session.snapshot.now, _users(session)
     shares = session.hooks.queue_shares()
     guaranteed = queues.covering(summable(queues.guarantee.values if shares is None else shares.reserved))
-    waiting = queues.rolled_up(summable(_waiting(session)))
+    waiting = queues.rolled_up(summable(_waiting(session, of_job, len(queues))))
     if shares is None:
-        return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, credit, now)
+        return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, credit, now, users)
     deserved = shares.deserved
     counts = deserved > 0
     # A deserved share without a number of pods does not limit the pods: they are not borrowed.
@@ -95,7 +101,24 @@ def queue_statuses(session: Session) -> QueueStatuses:
     borrowed = np.where(counts, np.maximum(allocated - deserved, 0), 0)
     share = allocated_share(allocated, deserved)
     limit = shares.limit
-    return QueueStatuses(axis, queues, allocated, deserved, limit, guaranteed, borrowed, waiting, share, credit, now)
+    return QueueStatuses(
+        axis, queues, allocated, deserved, limit, guaranteed, borrowed, waiting, share, credit, now, users
+    )
+
+
+def _users(session: Session) -> Mapping[int, tuple[core.QueueUser, ...]]:
+    """Return the shares of users, by the row of the queue, where users share the queue equally."""
+    orders = session.snapshot.queues.terms.orders
+    if orders is None or not (orders == JobOrder.FAIR).any():
+        return {}
+    accounts = Accounts(session.snapshot, orders == JobOrder.FAIR)
+    count = len(accounts.users)
+    allocated = accounts.sums(session.ledger.job_allocated) - _pipelined(session, accounts.of, count)
+    waiting = _waiting(session, accounts.of, count)
+    return {
+        row: user_statuses(session.snapshot, row, accounts, allocated, waiting)
+        for row in np.flatnonzero(orders == JobOrder.FAIR).tolist()
+    }
 
 
 def allocated_share(allocated: Ints, deserved: Ints) -> Floats:
@@ -123,12 +146,15 @@ def _reportable(amounts: Ints) -> Ints:
     return reported
 
 
-def _waiting(session: Session) -> Ints:
-    """(R, Q): the requests of pods without a node, and the rest of the minimal resources of waiting jobs."""
+def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
+    """(R, count): the requests of pods without a node, and the rest of the minimal resources of waiting jobs.
+
+    They are added up by the (J,) ``owner`` of jobs: its queue, or its user. Jobs without one are in no sum.
+    """
     snapshot, ledger = session.snapshot, session.ledger
     jobs, tasks = snapshot.jobs, snapshot.tasks
-    sums = np.zeros_like(ledger.queue_allocated)
-    rows = session.job_rows
+    sums = np.zeros((len(snapshot.axis), count), dtype=np.int64)
+    rows = session.job_rows[owner[session.job_rows] != NONE]
     phase = ledger.phase[rows]
     starting = (phase == "Pending") | (phase == "Inqueue")
     waits = starting | (jobs.counts[Status.PENDING, rows] > 0)
@@ -139,18 +165,20 @@ def _waiting(session: Session) -> Ints:
     requested = jobs.allocated.values[:, rows] + pending
     rest = np.maximum(summable(jobs.min_resources.values[:, rows]) - requested, 0)
     more = np.where(starting & jobs.has_min_resources[rows], rest, 0)
-    np.add.at(sums.T, jobs.queue[rows], (pending - snapshot.gated[:, rows] + more).T)
+    np.add.at(sums.T, owner[rows], (pending - snapshot.gated[:, rows] + more).T)
     moved = np.unique(ledger.moved[:])
     now = ledger.status[moved]
     placed = moved[(tasks.status[moved] == Status.PENDING) & (now != Status.PENDING) & (now != Status.PIPELINED)]
-    np.subtract.at(sums.T, jobs.queue[tasks.job[placed]], snapshot.shapes.request.values.T[tasks.shape[placed]])
+    placed = placed[owner[tasks.job[placed]] != NONE]
+    np.subtract.at(sums.T, owner[tasks.job[placed]], snapshot.shapes.request.values.T[tasks.shape[placed]])
     return sums
 
 
-def _pipelined(session: Session) -> Ints:
-    """(R, Q): the requests of tasks placed on resources that are being freed."""
-    table, jobs = session.snapshot.tasks, session.snapshot.jobs
-    sums = np.zeros_like(session.ledger.queue_allocated)
+def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints:
+    """(R, count): the requests of tasks placed on resources that are being freed, by the (J,) owner of jobs."""
+    table = session.snapshot.tasks
+    sums = np.zeros((len(session.snapshot.axis), count), dtype=np.int64)
     for row in np.flatnonzero(session.ledger.status == Status.PIPELINED).tolist():
-        sums[:, jobs.queue[table.job[row]]] += session.ledger.request(row)
+        if owner[table.job[row]] != NONE:
+            sums[:, owner[table.job[row]]] += session.ledger.request(row)
     return sums

@@ -25,6 +25,7 @@ from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.placement.node_selection import Placement
+from volcanopy.scheduler.session.job_order import JobOrders
 from volcanopy.scheduler.session.mandatory_policies import MANDATORY
 from volcanopy.scheduler.session.queue_limits import QueueLimits
 from volcanopy.scheduler.session.rejections import Rejections
@@ -59,6 +60,8 @@ class Session:
         self.effects: list[Effect] = []
         self.job_rows: Rows = self.cluster.job_rows()
         """The jobs that take part: those with a pod group, in a queue that exists."""
+        orders = snapshot.queues.terms.orders
+        self._orders = None if orders is None else JobOrders(self.ledger, orders, self._waiting, self._configured_keys)
         self.rejections = Rejections()
         self.attempts: Counter[str] = Counter()
         """How often each evicting action searched victims for a job, by the reason of its evictions."""
@@ -79,12 +82,15 @@ class Session:
 
     def waiting_jobs(self) -> list[JobView]:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
+        return [JobView(self.ledger, row) for row in self._waiting().tolist()]
+
+    def _waiting(self) -> Rows:
         counts, rows = self.ledger.job_counts, self.job_rows
-        waiting = rows[(self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)]
+        waiting: Rows = rows[(self.ledger.phase[rows] == "Pending") | (counts[Status.PENDING, rows] > 0)]
         stops = self.snapshot.queues.terms.stops
         if stops is not None:
             waiting = waiting[~stops.held[self.snapshot.jobs.queue[waiting]]]
-        return [JobView(self.ledger, row) for row in waiting.tolist()]
+        return waiting
 
     def queue_key(self, queue: QueueView) -> tuple[object, ...]:
         """Return the sort key of a queue: the plugins' keys (without any, the priorities seen from outside), age, name."""
@@ -100,13 +106,17 @@ class Session:
         return (self.hooks.admission_order(queue), queue.created, queue.name)
 
     def job_key(self, job: JobView) -> tuple[object, ...]:
-        """Return the sort key of a job within its queue: the plugins' keys, age, name."""
+        """Return the sort key of a job within its queue: by the order that the queue sets, the plugins' keys, age, name."""
         return self.keys_of(self.ledger.single(job.row))[0]
 
     def keys_of(self, jobs: Rows) -> list[tuple[object, ...]]:
         """Return the :meth:`job_key` of each of these jobs, given by their rows."""
-        table = self.snapshot.jobs
-        orders = self.hooks.job_keys(jobs)
+        if self._orders is None:
+            return self._configured_keys(jobs)
+        return [(first, *key) for first, key in zip(self._orders.of(jobs), self._configured_keys(jobs), strict=True)]
+
+    def _configured_keys(self, jobs: Rows) -> list[tuple[object, ...]]:
+        table, orders = self.snapshot.jobs, self.hooks.job_keys(jobs)
         return list(zip(orders, table.created[jobs].tolist(), map(str, table.keys[jobs].tolist()), strict=True))
 
     def ordered(self, tasks: Rows) -> Rows:

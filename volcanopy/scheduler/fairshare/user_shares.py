@@ -1,0 +1,98 @@
+"""Shares of users in queues with ``jobOrder: fair``: what each is allocated, and what each would be if users were equal.
+
+The dominant share of a user is the largest part of the cluster, over all resources, that is allocated to the user's jobs in the
+queue. The fair share divides the sum of these parts equally among the users, at most what each is allocated and waits for. So
+what one user lacks others have in excess, and their credits add up to zero.
+"""
+
+import numpy as np
+
+from volcanopy.api import core
+from volcanopy.scheduler.fairshare.credit import user_credits
+from volcanopy.scheduler.model.observed_queue_status import credit_text
+from volcanopy.scheduler.model.queue_shares import divided
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+
+_UNITS = 10**9
+_MOST = 256
+"""Users in a status."""
+
+
+class Accounts:
+    """The users with jobs in some queues: A pairs of a queue and a user."""
+
+    def __init__(self, snapshot: Snapshot, fair: Mask) -> None:
+        """``fair`` (Q,) are the queues."""
+        jobs = snapshot.jobs
+        names = sorted({submitter.user for submitter in jobs.submitters})
+        numbers = {name: number for number, name in enumerate(names)}
+        user_of = np.array([numbers[submitter.user] for submitter in jobs.submitters], dtype=np.int64)
+        rows = np.flatnonzero((jobs.queue != NONE) & fair[jobs.queue])
+        pairs, accounts = np.unique(
+            jobs.queue[rows].astype(np.int64) * len(names) + user_of[jobs.submitter[rows]], return_inverse=True
+        )
+        self.of: Rows = np.full(len(jobs), NONE, dtype=np.intp)
+        """(J,): the account of each job; NONE in other queues."""
+        self.of[rows] = accounts
+        self.users: list[tuple[int, str]] = [(pair // len(names), names[pair % len(names)]) for pair in pairs.tolist()]
+        """The queue's row and the user's name of each account."""
+        self.allocated = self.sums(jobs.allocated.values)
+
+    def sums(self, amounts: Ints) -> Ints:
+        """(R, A): (R, J) amounts of jobs, added up by account."""
+        sums = np.zeros((len(amounts), len(self.users)), dtype=np.int64)
+        rows = np.flatnonzero(self.of != NONE)
+        np.add.at(sums.T, self.of[rows], amounts.T[rows])
+        return sums
+
+
+def dominant_shares(amounts: Ints, total: Ints) -> Floats:
+    """(...): the dominant shares of (R, ...) amounts in an (R,) total."""
+    counts = total > 0
+    parts = (amounts[counts].T / total[counts]).max(axis=-1, initial=0.0)
+    return np.asarray(parts, dtype=np.float64)
+
+
+def fair_shares(allocated: Floats, requested: Floats) -> Floats:
+    """(A,): the sum of what (A,) users are allocated, divided equally, each at most what is allocated and requested."""
+    whole = np.rint(allocated * _UNITS).astype(np.int64)
+    most = whole + np.rint(requested * _UNITS).astype(np.int64)
+    equal = np.ones(len(whole), dtype=np.int64)
+    shares: Floats = divided(int(whole.sum()), equal, np.zeros_like(whole), most) / _UNITS
+    return shares
+
+
+def user_statuses(
+    snapshot: Snapshot, queue: int, accounts: Accounts, allocated: Ints, waiting: Ints
+) -> tuple[core.QueueUser, ...]:
+    """Return the shares of the users of a queue, by name; (R, A) amounts are allocated to accounts and requested by them.
+
+    Users without jobs are kept while they have a credit of a second or more; of more than 256 those with the most credit.
+    """
+    credit_of = user_credits(snapshot, queue)
+    rows = [number for number, (row, _) in enumerate(accounts.users) if row == queue]
+    total = snapshot.total
+    parts = dominant_shares(allocated[:, rows], total)
+    fair = fair_shares(parts, dominant_shares(waiting[:, rows], total))
+    names = [accounts.users[number][1] for number in rows]
+    shares = {name: (part, share) for name, part, share in zip(names, parts.tolist(), fair.tolist(), strict=True)}
+    kept = shares.keys() | {name for name, credit in credit_of.items() if abs(credit) >= 1.0}
+    most = sorted(kept, key=lambda name: (-abs(credit_of.get(name, 0.0)), name))[:_MOST]
+    return tuple(
+        core.QueueUser(
+            name=name,
+            share=credit_text(shares[name][0]) or "0" if name in shares else "0",
+            fair_share=credit_text(shares[name][1]) or "0" if name in shares else "0",
+            credit=credit_text(credit_of.get(name, 0.0)) or "0",
+        )
+        for name in sorted(most)
+    )
+
+
+def users_differ(queue: core.Queue | None, users: tuple[core.QueueUser, ...]) -> bool:
+    """Return whether the shares of users, whatever their credits, differ from those in the status of a queue."""
+    observed = () if queue is None else queue.status.users
+    return [(user.name, user.share, user.fair_share) for user in observed] != [
+        (user.name, user.share, user.fair_share) for user in users
+    ]

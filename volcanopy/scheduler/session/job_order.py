@@ -1,0 +1,78 @@
+"""The order of jobs in queues with ``jobOrder``, before the order of the configured plugins.
+
+- ``fifo``: the oldest job first. ``priority``: the highest priority first.
+- ``fair``: users share the queue equally. The waiting jobs of a user are numbered with the amounts that the user would have
+  allocated before each: what is allocated to the user's jobs, and what the earlier waiting jobs of the user lack to start
+  (fair queueing). The smallest amount is first, as a dominant share of the cluster, less the credit of the user
+  (:mod:`volcanopy.scheduler.fairshare.credit`). So jobs of users alternate, and the position of a job does not change when an
+  earlier one starts.
+
+A job that was given pods in this session and is put back for more comes later by their share.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from volcanopy.scheduler.fairshare.credit import user_credits
+from volcanopy.scheduler.fairshare.user_shares import Accounts, dominant_shares
+from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.model.queue_policy import JobOrder
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
+
+PAYBACK = 600.0
+"""Seconds: a user who lacked a part of the cluster for so long comes first until others have that part more."""
+
+Keys = Callable[[Rows], list[tuple[Any, ...]]]
+"""Returns the keys of job rows by the configured plugins, age and name."""
+
+
+class JobOrders:
+    """The first sort key of jobs in a session: the order that their queue sets."""
+
+    def __init__(self, ledger: Ledger, orders: Rows, waiting: Callable[[], Rows], keys: Keys) -> None:
+        """``orders`` (Q,) has the :class:`JobOrder` of each queue; ``waiting`` returns the waiting jobs."""
+        self._ledger, self._orders, self._waiting, self._keys = ledger, orders, waiting, keys
+        self._tags: Floats | None = None
+
+    def of(self, jobs: Rows) -> list[float]:
+        """Return the key of each of these jobs; 0 in queues that set no order."""
+        snapshot = self._ledger.snapshot
+        table = snapshot.jobs
+        order = self._orders[table.queue[jobs]]
+        keys = np.where(order == JobOrder.FIFO, table.created[jobs], 0.0)
+        keys = np.where(order == JobOrder.PRIORITY, -table.priority[jobs].astype(np.float64), keys)
+        fair: Mask = order == JobOrder.FAIR
+        if fair.any():
+            tags = self._tags = self._fair_tags() if self._tags is None else self._tags
+            given = self._ledger.job_allocated[:, jobs] - table.allocated.values[:, jobs]
+            keys = np.where(fair, tags[jobs] + dominant_shares(np.maximum(given, 0), snapshot.total), keys)
+        values: list[float] = keys.tolist()
+        return values
+
+    def _fair_tags(self) -> Floats:
+        """(J,): of each job, what its user is allocated with the user's earlier waiting jobs, less the user's credit."""
+        snapshot = self._ledger.snapshot
+        table = snapshot.jobs
+        accounts = Accounts(snapshot, self._orders == JobOrder.FAIR)
+        rows = self._waiting()
+        rows = rows[accounts.of[rows] != NONE]
+        phase = table.phase[rows] == "Pending"
+        by_user = zip(accounts.of[rows].tolist(), phase.tolist(), self._keys(rows), rows.tolist(), strict=True)
+        lacking, total = _lacking(snapshot), accounts.allocated.copy()
+        tags = np.zeros(len(table), dtype=np.float64)
+        credit_of = {queue: user_credits(snapshot, queue) for queue, _ in accounts.users}
+        paid_back = [credit_of[queue].get(user, 0.0) / PAYBACK for queue, user in accounts.users]
+        for account, _, _, row in sorted(by_user):
+            tags[row] = float(dominant_shares(total[:, account], snapshot.total)) - paid_back[account]
+            total[:, account] += lacking[:, row]
+        return tags
+
+
+def _lacking(snapshot: Snapshot) -> Ints:
+    """(R, J): what each job lacks to start: of its minimal resources, or else what its pending pods request."""
+    jobs = snapshot.jobs
+    lacking: Ints = np.maximum(jobs.min_resources.values - jobs.allocated.values, 0)
+    return np.where(jobs.has_min_resources, lacking, jobs.pending.values)
