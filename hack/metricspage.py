@@ -22,6 +22,14 @@ Metrics that Volcano has keep its names, with the prefix `volcanopy_` instead of
   only. `scalar_resources` are whole units (`1` is one GPU), not thousandths.
 - The series of a queue end when the queue is deleted.
 - `queue_pod_group_*_count` come from the scheduler.
+
+Evictions per 1,000 started jobs, and the part of all allocated cpu time that evictions lose, over a day:
+
+```text
+1000 * sum(increase(volcanopy_evictions_total[1d])) / sum(increase(volcanopy_job_waiting_seconds_count[1d]))
+sum(increase(volcanopy_evicted_cpu_seconds_total[1d]))
+  / (sum(avg_over_time(volcanopy_queue_allocated_milli_cpu{queue_name="root"}[1d])) / 1000 * 86400)
+```
 """
 
 _GROUPS = (
@@ -29,7 +37,7 @@ _GROUPS = (
         "Scheduling cycles",
         ("e2e_", "cycle_", "open_", "action_", "plugin_", "task_", "schedule_", "pods_bound", "quarantined_"),
     ),
-    ("Evictions", ("total_", "pod_preemption", "pod_reclaim", "eviction", "useful_", "wasted_")),
+    ("Evictions", ("total_", "pod_preemption", "pod_reclaim", "evict", "useful_", "wasted_")),
     ("Waiting jobs", ("unschedule_", "waiting_", "longest_", "job_waiting")),
     ("Queues", ("queue_",)),
     ("API server requests, watches, events", ("api_", "watch_", "cache_", "events_", "writes_", "leader")),

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -310,3 +311,17 @@ async def test_queue_statuses_are_written_up_to_the_root_and_only_on_change(clus
         assert now["cycle_latency_milliseconds_count whole"] >= 40
         assert now["cache_objects pods"] >= 8
         assert now["unschedule_task_count dev"] == 4
+
+
+def test_evictions_lose_the_run_time_of_their_pods() -> None:
+    store = store_of()
+    pods = [replace(store.pods[f"default/a-{number}"]) for number in range(2)]
+    started = [replace(pod, status=replace(pod.status, start_time=NOW - timedelta(seconds=90))) for pod in pods]
+    store.take([Change(ChangeType.MODIFIED, pod) for pod in started])
+    before = served()
+    evicts = [Evict(f"default/a-{number}", "reclaim", "default/a", "", "default/b") for number in range(3)]
+    SchedulerMetrics(store, now=lambda: NOW).decided(Plan((*evicts, Evict("default/gone", "reclaim", "default/gone"))))
+    grown = served() - before
+    assert grown["evictions_total reclaim"] == 4
+    assert grown["evicted_pod_seconds_total reclaim"] == 180  # the start of the third pod is not known yet
+    assert grown["evicted_cpu_seconds_total reclaim"] == 180

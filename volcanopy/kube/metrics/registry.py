@@ -91,6 +91,10 @@ EVICTION_TRANSACTIONS = _ALL.counter(
     "eviction_transactions_total", "Number of jobs for which pods were evicted, once per job and cycle", "action"
 )
 EVICTIONS = _ALL.counter("evictions_total", "Number of evicted pods", "action")
+EVICTED_SECONDS = _ALL.counter("evicted_pod_seconds_total", "Run time of evicted pods, which is lost", "action")
+EVICTED_CPU_SECONDS = _ALL.counter(
+    "evicted_cpu_seconds_total", "Run time of evicted pods times the cpus that they requested, which is lost", "action"
+)
 USEFUL_EVICTIONS = _ALL.counter(
     "useful_evictions_total", "Number of evicted pods whose preemptor or reclaimer has been bound", "action"
 )

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from volcanopy.api import core, names
+from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.metrics.metric_types import Labels
@@ -105,6 +106,7 @@ class SchedulerMetrics(Observer):
         evicts: list[Evict] = plan.of(Evict)
         if evicts:
             _count_evictions(evicts)
+            self._lost(evicts, now)
         self._waiting = plan.of(Explain)
         registry.ATTEMPTS.labels("unschedulable").inc(sum(len(explain.pods) for explain in self._waiting))
         self.outcomes.review()
@@ -121,6 +123,17 @@ class SchedulerMetrics(Observer):
             waited = _since(group.metadata, now)
             registry.JOB_LATENCY.observe(waited * 1000)
             registry.WAITED.labels(gates.get(effect.pod_group, "none")).observe(waited)
+
+    def _lost(self, evicts: list[Evict], now: datetime) -> None:
+        """Count the work that these evictions lose."""
+        for evict in evicts:
+            pod = self._store.pods.get(evict.pod)
+            if pod is None or pod.status.start_time is None:
+                continue
+            seconds = max((now - pod.status.start_time).total_seconds(), 0.0)
+            milli_cpus = pod_requests(resources_of(pod.spec)).get("cpu", 0)
+            registry.EVICTED_SECONDS.labels(evict.reason).inc(seconds)
+            registry.EVICTED_CPU_SECONDS.labels(evict.reason).inc(seconds * milli_cpus / 1000)
 
     def carried_out(self, plan: Plan, failed: Iterable[str], seconds: float) -> None:
         """Measure the results of a plan's effects on pods; ``failed`` are the pods without success."""
