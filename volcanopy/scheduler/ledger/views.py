@@ -3,7 +3,8 @@
 A view is a row number with a property for each column. It shows the ledger as it is at the time of the call.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -13,14 +14,15 @@ from volcanopy.scheduler.model.resources import Ints, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, ShapeTable, Terms
 from volcanopy.scheduler.model.task_status import HOLDING, READY, SCHEDULED, VALID, Status
 
+T = TypeVar("T")
 _READY: list[int] = np.flatnonzero(READY).tolist()
 _VALID: list[int] = np.flatnonzero(VALID).tolist()
 _HOLDING = np.flatnonzero(HOLDING)
 _SCHEDULED = np.flatnonzero(SCHEDULED)
 
 
-class TaskView:
-    """A task: one pod of a job."""
+class RowView:
+    """A row of the tables of tasks, roles, jobs or queues."""
 
     __slots__ = ("_ledger", "row")
 
@@ -28,10 +30,19 @@ class TaskView:
         self._ledger = ledger
         self.row = row
 
-    @property
-    def key(self) -> str:
-        """``namespace/name`` of the pod."""
-        return str(self._ledger.snapshot.tasks.keys[self.row])
+
+def cell(convert: Callable[[Any], T], column: Callable[[Ledger], Any]) -> T:
+    """Return a read-only property of a view: the value of its row in a column, as a Python value."""
+    return cast("T", property(lambda view: convert(column(view._ledger)[view.row])))
+
+
+class TaskView(RowView):
+    """A task: one pod of a job."""
+
+    __slots__ = ()
+
+    key = cell(str, lambda ledger: ledger.snapshot.tasks.keys)
+    """``namespace/name`` of the pod."""
 
     @property
     def pod(self) -> core.Pod:
@@ -44,10 +55,8 @@ class TaskView:
         """The table of all shapes."""
         return self._ledger.snapshot.shapes
 
-    @property
-    def shape(self) -> int:
-        """The number of the task's shape: equal for tasks of equal requests and constraints."""
-        return int(self._ledger.snapshot.tasks.shape[self.row])
+    shape = cell(int, lambda ledger: ledger.snapshot.tasks.shape)
+    """The number of the task's shape: equal for tasks of equal requests and constraints."""
 
     @property
     def spec(self) -> core.PodSpec:
@@ -79,50 +88,24 @@ class TaskView:
         """Whether the task requests nothing."""
         return bool(self._ledger.snapshot.shapes.best_effort[self.shape])
 
-    @property
-    def status(self) -> Status:
-        """The current status."""
-        return Status(int(self._ledger.status[self.row]))
-
-    @property
-    def node(self) -> int:
-        """The row of the task's node, NONE without one."""
-        return int(self._ledger.node[self.row])
-
-    @property
-    def nominated(self) -> int:
-        """The row of the node that the task is nominated to, NONE without one."""
-        return int(self._ledger.snapshot.tasks.nominated[self.row])
-
-    @property
-    def priority(self) -> int:
-        """The task's priority within its job."""
-        return int(self._ledger.snapshot.tasks.priority[self.row])
-
-    @property
-    def created(self) -> float:
-        """When the pod was created, in seconds."""
-        return float(self._ledger.snapshot.tasks.created[self.row])
-
-    @property
-    def ordinal(self) -> int:
-        """The number that the pod's name ends with, NONE if there is none."""
-        return int(self._ledger.snapshot.tasks.ordinal[self.row])
-
-    @property
-    def preemptable(self) -> bool:
-        """Whether the pod may be evicted at all."""
-        return bool(self._ledger.snapshot.tasks.preemptable[self.row])
-
-    @property
-    def gated(self) -> bool:
-        """Whether the pod has a scheduling gate."""
-        return bool(self._ledger.snapshot.tasks.gated[self.row])
-
-    @property
-    def role(self) -> int:
-        """The row of the task's role in its job, NONE without one."""
-        return int(self._ledger.snapshot.tasks.role[self.row])
+    status = cell(Status, lambda ledger: ledger.status)
+    """The current status."""
+    node = cell(int, lambda ledger: ledger.node)
+    """The row of the task's node, NONE without one."""
+    nominated = cell(int, lambda ledger: ledger.snapshot.tasks.nominated)
+    """The row of the node that the task is nominated to, NONE without one."""
+    priority = cell(int, lambda ledger: ledger.snapshot.tasks.priority)
+    """The task's priority within its job."""
+    created = cell(float, lambda ledger: ledger.snapshot.tasks.created)
+    """When the pod was created, in seconds."""
+    ordinal = cell(int, lambda ledger: ledger.snapshot.tasks.ordinal)
+    """The number that the pod's name ends with, NONE if there is none."""
+    preemptable = cell(bool, lambda ledger: ledger.snapshot.tasks.preemptable)
+    """Whether the pod may be evicted at all."""
+    gated = cell(bool, lambda ledger: ledger.snapshot.tasks.gated)
+    """Whether the pod has a scheduling gate."""
+    role = cell(int, lambda ledger: ledger.snapshot.tasks.role)
+    """The row of the task's role in its job, NONE without one."""
 
     @property
     def job(self) -> "JobView | None":
@@ -131,24 +114,15 @@ class TaskView:
         return None if row == NONE else JobView(self._ledger, row)
 
 
-class RoleView:
+class RoleView(RowView):
     """A role: one task template of a job."""
 
-    __slots__ = ("_ledger", "row")
+    __slots__ = ()
 
-    def __init__(self, ledger: Ledger, row: int) -> None:
-        self._ledger = ledger
-        self.row = row
-
-    @property
-    def name(self) -> str:
-        """The template's name."""
-        return self._ledger.snapshot.roles.names[self.row]
-
-    @property
-    def minimum(self) -> int:
-        """How many tasks of it the job needs."""
-        return int(self._ledger.snapshot.roles.minimum[self.row])
+    name = cell(str, lambda ledger: ledger.snapshot.roles.names)
+    """The template's name."""
+    minimum = cell(int, lambda ledger: ledger.snapshot.roles.minimum)
+    """How many tasks of it the job needs."""
 
     @property
     def valid(self) -> int:
@@ -177,19 +151,13 @@ class RoleView:
         return int(self._ledger.role_counts[Status.PIPELINED, self.row])
 
 
-class JobView:
+class JobView(RowView):
     """A job: a pod group and its tasks. The definitions of ready, pipelined and starving are Volcano's."""
 
-    __slots__ = ("_ledger", "row")
+    __slots__ = ()
 
-    def __init__(self, ledger: Ledger, row: int) -> None:
-        self._ledger = ledger
-        self.row = row
-
-    @property
-    def key(self) -> str:
-        """``namespace/name`` of the pod group."""
-        return str(self._ledger.snapshot.jobs.keys[self.row])
+    key = cell(str, lambda ledger: ledger.snapshot.jobs.keys)
+    """``namespace/name`` of the pod group."""
 
     @property
     def group(self) -> core.PodGroup:
@@ -202,30 +170,16 @@ class JobView:
         """The queue that the job is in."""
         return QueueView(self._ledger, int(self._ledger.snapshot.jobs.queue[self.row]))
 
-    @property
-    def priority(self) -> int:
-        """The value of the job's priority class."""
-        return int(self._ledger.snapshot.jobs.priority[self.row])
-
-    @property
-    def created(self) -> float:
-        """When the pod group was created, in seconds."""
-        return float(self._ledger.snapshot.jobs.created[self.row])
-
-    @property
-    def phase(self) -> str:
-        """The pod group's phase, as this session has moved it."""
-        return str(self._ledger.phase[self.row])
-
-    @property
-    def min_available(self) -> int:
-        """How many tasks must run together."""
-        return int(self._ledger.snapshot.jobs.min_available[self.row])
-
-    @property
-    def preemptable(self) -> bool:
-        """Whether the pod group is declared preemptable."""
-        return bool(self._ledger.snapshot.jobs.preemptable[self.row])
+    priority = cell(int, lambda ledger: ledger.snapshot.jobs.priority)
+    """The value of the job's priority class."""
+    created = cell(float, lambda ledger: ledger.snapshot.jobs.created)
+    """When the pod group was created, in seconds."""
+    phase = cell(str, lambda ledger: ledger.phase)
+    """The pod group's phase, as this session has moved it."""
+    min_available = cell(int, lambda ledger: ledger.snapshot.jobs.min_available)
+    """How many tasks must run together."""
+    preemptable = cell(bool, lambda ledger: ledger.snapshot.jobs.preemptable)
+    """Whether the pod group is declared preemptable."""
 
     @property
     def min_resources(self) -> Resources | None:
@@ -278,10 +232,8 @@ class JobView:
         """Tasks that wait for evicted pods to terminate."""
         return int(self._ledger.job_counts[Status.PIPELINED, self.row])
 
-    @property
-    def best_effort_pending(self) -> int:
-        """Pending tasks that request nothing and have no scheduling gate: they can always follow."""
-        return int(self._ledger.job_best_effort[self.row])
+    best_effort_pending = cell(int, lambda ledger: ledger.job_best_effort)
+    """Pending tasks that request nothing and have no scheduling gate: they can always follow."""
 
     @property
     def is_ready(self) -> bool:
@@ -304,39 +256,25 @@ class JobView:
         return rows[np.isin(self._ledger.status[rows], statuses)] if statuses else rows
 
 
-class QueueView:
+class QueueView(RowView):
     """A queue."""
 
-    __slots__ = ("_ledger", "row")
+    __slots__ = ()
 
-    def __init__(self, ledger: Ledger, row: int) -> None:
-        self._ledger = ledger
-        self.row = row
-
-    @property
-    def name(self) -> str:
-        """The queue's name."""
-        return self._ledger.snapshot.queues.names[self.row]
+    name = cell(str, lambda ledger: ledger.snapshot.queues.names)
+    """The queue's name."""
 
     @property
     def object(self) -> core.Queue | None:
         """The queue itself, None where jobs name a queue that does not exist."""
         return self._ledger.snapshot.queues.objects[self.row]
 
-    @property
-    def created(self) -> float:
-        """When the queue was created, in seconds."""
-        return float(self._ledger.snapshot.queues.created[self.row])
-
-    @property
-    def priority(self) -> int:
-        """Larger comes first."""
-        return int(self._ledger.snapshot.queues.priority[self.row])
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the queue accepts jobs."""
-        return bool(self._ledger.snapshot.queues.is_open[self.row])
+    created = cell(float, lambda ledger: ledger.snapshot.queues.created)
+    """When the queue was created, in seconds."""
+    priority = cell(int, lambda ledger: ledger.snapshot.queues.priority)
+    """Larger comes first."""
+    is_open = cell(bool, lambda ledger: ledger.snapshot.queues.is_open)
+    """Whether the queue accepts jobs."""
 
     @property
     def in_turn(self) -> bool:
@@ -349,15 +287,10 @@ class QueueView:
         """The rows of this queue, its parent, the parent's parent and so on."""
         return self._ledger.snapshot.queues.lines[self.row]
 
-    @property
-    def is_parent(self) -> bool:
-        """Whether other queues are below this one."""
-        return bool(self._ledger.snapshot.queues.is_parent[self.row])
-
-    @property
-    def reclaimable(self) -> bool:
-        """Whether other queues may reclaim from this one."""
-        return bool(self._ledger.snapshot.queues.reclaimable[self.row])
+    is_parent = cell(bool, lambda ledger: ledger.snapshot.queues.is_parent)
+    """Whether other queues are below this one."""
+    reclaimable = cell(bool, lambda ledger: ledger.snapshot.queues.reclaimable)
+    """Whether other queues may reclaim from this one."""
 
     @property
     def allocated(self) -> Resources:
