@@ -8,7 +8,7 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import Json, format_time
 from volcanopy.jobcontroller.cron import CronPlan, UpdateCronStatus, reconcile_cron
-from volcanopy.jobcontroller.flow_plan import CommandJob, FlowObserved, FlowPlan, PodProbe
+from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, FlowPlan, PodProbe
 from volcanopy.jobcontroller.flows import reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, UpdateStatus
 

@@ -8,7 +8,7 @@ import pytest
 from tests.jobcontroller.world import job, task
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.lifecycle import Action, Event
-from volcanopy.jobcontroller.policies import JobEvent, Response, respond
+from volcanopy.jobcontroller.lifecycle_events import JobEvent, Response, respond
 
 RESTART = {"event": "PodFailed", "action": "RestartJob"}
 

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from tests.services.service_cluster import Cluster, controller, task
-from volcanopy.jobcontroller.flow_plan import PodProbe
+from volcanopy.jobcontroller.flow_jobs import PodProbe
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind

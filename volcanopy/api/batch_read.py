@@ -86,7 +86,7 @@ class BatchJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class JobState(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Phase of a job, with the reason for it."""
+    """Phase of a job or flow, with the reason for it."""
 
     phase: str = ""
     reason: str = ""
@@ -262,15 +262,6 @@ class JobFlowSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     failure_policy: str = "stop"
 
 
-class FlowState(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Phase of a flow, with the reason for it."""
-
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-
-
 class RunningHistory(ReadModel, frozen=True, kw_only=True, gc=False):
     """Period that a job spent in one phase."""
 
@@ -296,7 +287,7 @@ class FlowJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
 class JobFlowStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """Observed status of a flow."""
 
-    state: FlowState = FlowState()
+    state: JobState = JobState()
     pending_jobs: tuple[str, ...] = ()
     running_jobs: tuple[str, ...] = ()
     completed_jobs: tuple[str, ...] = ()

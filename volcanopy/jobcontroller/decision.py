@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from volcanopy.api.batch import BatchJob, BatchJobStatus, DelayedAction, Phase, Restart
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Command, Event
-from volcanopy.jobcontroller.lifecycle_events import job_events
+from volcanopy.jobcontroller.lifecycle_events import JobEvent, job_events, respond
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
-from volcanopy.jobcontroller.policies import JobEvent, respond
 from volcanopy.jobcontroller.status import Move, entered, with_reason
 
 _ENDING = frozenset({Action.COMPLETE_JOB, Action.TERMINATE_JOB})

@@ -20,8 +20,17 @@ from volcanopy.api.flow import (
     RunningHistory,
 )
 from volcanopy.api.model import Json
-from volcanopy.jobcontroller.flow_jobs import Waiting, attempt_of, job_name, made_of
-from volcanopy.jobcontroller.flow_plan import CommandJob, FlowEffect, FlowObserved, FlowPlan, PodProbe
+from volcanopy.jobcontroller.flow_jobs import (
+    CommandJob,
+    FlowEffect,
+    FlowObserved,
+    FlowPlan,
+    PodProbe,
+    Waiting,
+    attempt_of,
+    job_name,
+    made_of,
+)
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus, status_json
 

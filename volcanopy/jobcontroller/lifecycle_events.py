@@ -1,19 +1,74 @@
-"""Events of a job, derived from its status and the objects that exist.
+"""Events of a job, derived from its status and the objects that exist, and the lifecycle policies that respond to them.
 
 Nothing is remembered: an event is a difference between the last written status and the current objects. A failed pod of the
 current version is a failure without reaction yet, because a reaction increments the version or the retry of the pod. A missing
 pod that the status counts was deleted by others, because pods that the controller deletes are no longer counted. An event
 therefore survives a crash between its cause and the reaction, and is handled once.
+
+The policies of the task precede those of the job, and the first match in a list applies. `*` matches every event except
+PodPending (every pod is pending at first: it needs its own policy with a timeout) and JobUpdated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 
-from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec
+from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskSpec
 from volcanopy.api.core import PodGroup
-from volcanopy.api.lifecycle import Event
+from volcanopy.api.lifecycle import Action, Event, LifecyclePolicy
 from volcanopy.jobcontroller.naming import pod_name
 from volcanopy.jobcontroller.observed import Member
-from volcanopy.jobcontroller.policies import JobEvent
+
+_NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
+
+
+@dataclass(frozen=True)
+class JobEvent:
+    """An event of a job, a task or a pod.
+
+    ``retry`` is the retry count of the pod, ``message`` a human-readable message. With ``old`` it occurred before the
+    job was last stopped, so that only actions that end the job may follow.
+    """
+
+    event: Event
+    task: str = ""
+    partition: str = ""
+    pod: str = ""
+    uid: str = ""
+    exit_codes: tuple[int, ...] = ()
+    retry: int = 0
+    message: str = ""
+    old: bool = False
+
+
+@dataclass(frozen=True)
+class Response:
+    """Action of a policy, and its delay."""
+
+    action: Action
+    delay: timedelta = timedelta(0)
+
+
+def respond(spec: BatchJobSpec, job_event: JobEvent) -> Response | None:
+    """Return the response of the first matching policy of the task, else of the job, if there is one."""
+    task = spec.task(job_event.task) if job_event.task else None
+    for policies in (task.policies if task else (), spec.policies):
+        if policy := _first(policies, job_event):
+            return Response(policy.action, policy.timeout or timedelta(0))
+    return None
+
+
+def _first(policies: Iterable[LifecyclePolicy], job_event: JobEvent) -> LifecyclePolicy | None:
+    return next((policy for policy in policies if _fits(policy, job_event)), None)
+
+
+def _fits(policy: LifecyclePolicy, job_event: JobEvent) -> bool:
+    if policy.exit_code is not None and policy.exit_code in job_event.exit_codes:
+        return True
+    if job_event.event is Event.POD_PENDING and not policy.timeout:
+        return False
+    events = policy.all_events
+    return job_event.event in events or (Event.ANY in events and job_event.event not in _NOT_ANY)
 
 
 def job_events(

@@ -12,7 +12,7 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.jobcontroller.cron import reconcile_cron
-from volcanopy.jobcontroller.flow_plan import FlowObserved
+from volcanopy.jobcontroller.flow_jobs import FlowObserved
 from volcanopy.jobcontroller.flows import reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry

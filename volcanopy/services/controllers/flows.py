@@ -12,7 +12,7 @@ from volcanopy.api import names
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
-from volcanopy.jobcontroller.flow_plan import CommandJob, FlowObserved, PodProbe
+from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, PodProbe
 from volcanopy.jobcontroller.flows import dependents, reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus
 from volcanopy.kube.apply.event_writer import EventRecorder
