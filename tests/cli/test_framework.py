@@ -17,7 +17,6 @@ from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.durations import seconds, since, span
-from volcanopy.cli.framework.kinds import JOBS as KIND
 from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.objects import PartialError, bare_name, for_each
 from volcanopy.cli.framework.options import Cluster, DryRun, Format, Place, WriteOptions
@@ -29,6 +28,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Forbidden
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import JOBS as KIND
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from volcanopy.cli.local_cluster.commands import run, up
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.simulated.nodes import NODES
+from volcanopy.kube.client.raw_kinds import NODES
 
 COMMAND = [sys.executable, "-m", "volcanopy", "local"]
 

@@ -15,10 +15,10 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import NODES
 from volcanopy.local.cluster import Components, LocalCluster
 from volcanopy.local.manifests import Creator
 from volcanopy.local.simulated import nodes
-from volcanopy.local.simulated.nodes import NODES
 
 __all__ = ["kubectl_program", "real_control_plane"]
 

@@ -13,10 +13,10 @@ from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client, Kind
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.leader.lease import LEASES
+from volcanopy.kube.client.raw_kinds import LEASES, NODES
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.manifests import Creator
-from volcanopy.local.simulated.nodes import NODES, manifests
+from volcanopy.local.simulated.nodes import manifests
 
 GANGS = 50
 JOBS: Kind[dict[str, Any]] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)

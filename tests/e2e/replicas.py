@@ -20,7 +20,7 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.leader.lease import LEASES
+from volcanopy.kube.client.raw_kinds import LEASES
 
 LEASE = {"scheduler": "volcanopy-scheduler", "controller": "volcanopy-controller"}
 

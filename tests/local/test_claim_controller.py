@@ -9,9 +9,10 @@ import pytest
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import DEVICE_CLAIMS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from volcanopy.local.apiserver.server import ApiServer
 from volcanopy.local.cluster import connection_to
-from volcanopy.local.simulated.claim_controller import CLAIMS, CLASSES, DEVICE_CLAIMS, PODS, VOLUMES, ClaimController
+from volcanopy.local.simulated.claim_controller import ClaimController
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def volume(name: str, size: str, **said: Any) -> Json:
 
 def claim(name: str, size: str = "1Gi", storage_class: str = "slow") -> Json:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
-    return body(CLAIMS, name, spec={**spec, "storageClassName": storage_class})
+    return body(VOLUME_CLAIMS, name, spec={**spec, "storageClassName": storage_class})
 
 
 def phase(name: str, wanted: str, namespace: str = "default/") -> Callable[[dict[str, Json]], bool]:
@@ -69,8 +70,8 @@ def phase(name: str, wanted: str, namespace: str = "default/") -> Callable[[dict
 async def test_a_claim_is_bound_to_the_smallest_matching_volume(client: Client) -> None:
     for name, size in (("big", "9Gi"), ("right", "2Gi"), ("small", "1Gi")):
         await client.create(VOLUMES, None, volume(name, size))
-    await client.create(CLAIMS, "default", claim("data", "2Gi"))
-    claims = await until(client, CLAIMS, phase("data", "Bound"))
+    await client.create(VOLUME_CLAIMS, "default", claim("data", "2Gi"))
+    claims = await until(client, VOLUME_CLAIMS, phase("data", "Bound"))
     assert claims["default/data"]["spec"]["volumeName"] == "right"
     assert claims["default/data"]["status"]["capacity"] == {"storage": "2Gi"}
     volumes = await until(client, VOLUMES, phase("right", "Bound", ""))
@@ -80,27 +81,27 @@ async def test_a_claim_is_bound_to_the_smallest_matching_volume(client: Client) 
 
 async def test_wait_for_first_consumer_delays_binding(client: Client) -> None:
     """The other claim of a class that does not wait is bound meanwhile: the waiting one was looked at before it."""
-    waits = body(CLASSES, "local", provisioner="disks.example.com", volumeBindingMode="WaitForFirstConsumer")
-    await client.create(CLASSES, None, waits)
-    await client.create(CLASSES, None, body(CLASSES, "fast", provisioner="disks.example.com"))
-    await client.create(CLAIMS, "default", claim("waiting", storage_class="local"))
-    await client.create(CLAIMS, "default", claim("now", storage_class="fast"))
-    claims = await until(client, CLAIMS, phase("now", "Bound"))
+    waits = body(STORAGE_CLASSES, "local", provisioner="disks.example.com", volumeBindingMode="WaitForFirstConsumer")
+    await client.create(STORAGE_CLASSES, None, waits)
+    await client.create(STORAGE_CLASSES, None, body(STORAGE_CLASSES, "fast", provisioner="disks.example.com"))
+    await client.create(VOLUME_CLAIMS, "default", claim("waiting", storage_class="local"))
+    await client.create(VOLUME_CLAIMS, "default", claim("now", storage_class="fast"))
+    claims = await until(client, VOLUME_CLAIMS, phase("now", "Bound"))
     assert claims["default/waiting"]["status"]["phase"] == "Pending"
     notes = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
-    await client.patch(CLAIMS, "default", "waiting", notes)
-    await until(client, CLAIMS, phase("waiting", "Bound"))
+    await client.patch(VOLUME_CLAIMS, "default", "waiting", notes)
+    await until(client, VOLUME_CLAIMS, phase("waiting", "Bound"))
 
 
 async def test_a_provisioned_volume_is_deleted_with_its_claim_and_others_are_released(client: Client) -> None:
-    await client.create(CLASSES, None, body(CLASSES, "fast", provisioner="disks.example.com"))
+    await client.create(STORAGE_CLASSES, None, body(STORAGE_CLASSES, "fast", provisioner="disks.example.com"))
     await client.create(VOLUMES, None, volume("kept", "1Gi", persistentVolumeReclaimPolicy="Retain"))
-    await client.create(CLAIMS, "default", claim("old"))
-    await client.create(CLAIMS, "default", claim("new", storage_class="fast"))
-    await until(client, CLAIMS, phase("old", "Bound"))
-    await until(client, CLAIMS, phase("new", "Bound"))
+    await client.create(VOLUME_CLAIMS, "default", claim("old"))
+    await client.create(VOLUME_CLAIMS, "default", claim("new", storage_class="fast"))
+    await until(client, VOLUME_CLAIMS, phase("old", "Bound"))
+    await until(client, VOLUME_CLAIMS, phase("new", "Bound"))
     for name in ("old", "new"):
-        await client.delete(CLAIMS, "default", name)
+        await client.delete(VOLUME_CLAIMS, "default", name)
     volumes = await until(client, VOLUMES, lambda resource_template: list(resource_template) == ["kept"])
     assert volumes["kept"]["spec"]["claimRef"]["name"] == "old"
     await until(client, VOLUMES, phase("kept", "Released", ""))

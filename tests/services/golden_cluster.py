@@ -26,6 +26,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import (
     CONFIGURATION,
@@ -36,8 +37,7 @@ from volcanopy.services.admission.admission_service import (
 )
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.policy_file import PolicyFile
-from volcanopy.services.admission.queue_edits import CONFIG_MAPS, PAGE
-from volcanopy.services.controllers.effects import JOBS
+from volcanopy.services.admission.queue_edits import PAGE
 from volcanopy.services.controllers.kopf_watches import wait_for_kinds
 
 MAKER = "maker-of-worlds"

@@ -13,8 +13,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.services.controllers.controller_service import run
-from volcanopy.services.controllers.effects import JOBS
 from volcanopy.services.controllers.kopf_watches import wait_for_kinds
 
 CRDS: Kind[Json] = Kind(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.services.service_cluster import Cluster, task
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.services.admission.admission_service import (
     CONFIGURATION,
     MUTATING,
@@ -18,7 +19,6 @@ from volcanopy.services.admission.admission_service import (
     run,
 )
 from volcanopy.services.admission.webhook_configuration import Registration
-from volcanopy.services.controllers.effects import JOBS
 
 
 @asynccontextmanager

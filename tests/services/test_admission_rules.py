@@ -15,9 +15,9 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS
 from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
-from volcanopy.services.admission.queue_edits import CONFIG_MAPS, PAGE
-from volcanopy.services.controllers.effects import JOBS
+from volcanopy.services.admission.queue_edits import PAGE
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES: Kind[Json] = Kind(RBAC, "v1", "ClusterRole", "clusterroles", False, dict)

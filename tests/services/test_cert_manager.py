@@ -6,9 +6,10 @@ from functools import partial
 from tests.services.service_cluster import CRDS, Cluster
 from tests.services.test_certificate_rotation import HOSTS, NOW
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import SECRETS
 from volcanopy.services.admission import cert_manager
 from volcanopy.services.admission.cert_manager import CERTIFICATES, GROUP, INJECT, ISSUERS, NAME
-from volcanopy.services.admission.certificate_rotation import SECRETS, ForeignKeyring, renewed
+from volcanopy.services.admission.certificate_rotation import ForeignKeyring, renewed
 from volcanopy.services.admission.webhook_configuration import Registration
 from volcanopy.services.controllers.kopf_watches import wait_for_kinds
 

@@ -9,11 +9,11 @@ from cryptography.exceptions import InvalidSignature
 
 from tests.services.service_cluster import Cluster
 from volcanopy.api.model import Json
+from volcanopy.kube.client.raw_kinds import SECRETS
 from volcanopy.services.admission.certificate_rotation import (
     CERTIFICATE,
     NEXT,
     SECRET,
-    SECRETS,
     TRUSTED,
     ForeignKeyring,
     Keyring,

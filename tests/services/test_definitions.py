@@ -11,7 +11,7 @@ from volcanopy.api import names
 from volcanopy.kube.client.api_client import Patch
 from volcanopy.kube.client.errors import ApiError, Conflict
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.controllers.effects import JOBS
+from volcanopy.kube.client.raw_kinds import JOBS
 
 PARTED = {"totalPartitions": 2, "partitionSize": 2}
 

@@ -13,8 +13,8 @@ from volcanopy.jobcontroller.flow_jobs import PodProbe
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.controllers.cron_jobs import CRON_JOBS
-from volcanopy.services.controllers.flows import FLOWS, TEMPLATES, probe
+from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, TEMPLATES
+from volcanopy.services.controllers.flows import probe
 
 
 async def template(cluster: Cluster, name: str, **spec: Any) -> None:

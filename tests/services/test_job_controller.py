@@ -9,8 +9,8 @@ from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 from volcanopy.services.controllers.controller_service import run
-from volcanopy.services.controllers.effects import COMMANDS, JOBS
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 

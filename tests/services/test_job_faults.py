@@ -17,10 +17,10 @@ from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NoAnswer, from_response
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.client.request_counts import RequestKey, resource
 from volcanopy.kube.client.transport import Transport
 from volcanopy.services.controllers.controller_service import JobController, JobControllerSettings
-from volcanopy.services.controllers.effects import JOBS
 
 
 class RequestFaults:

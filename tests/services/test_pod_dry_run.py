@@ -15,9 +15,9 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, NoAnswer
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
 from volcanopy.services.admission.pod_dry_run import KEPT, PodDryRuns
-from volcanopy.services.controllers.effects import JOBS
 
 QUOTAS: Kind[Json] = Kind("", "v1", "ResourceQuota", "resourcequotas", True, dict)
 

@@ -11,8 +11,9 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.review import validate
 from volcanopy.api import names
 from volcanopy.api.model import Json
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.services.admission.cluster_cache import QUEUES
-from volcanopy.services.admission.queue_edits import CONFIG_MAPS, KEPT, PAGE, QueueEdits
+from volcanopy.services.admission.queue_edits import KEPT, PAGE, QueueEdits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

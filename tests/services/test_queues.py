@@ -8,13 +8,11 @@ import pytest
 
 from tests.services.service_cluster import Cluster, controller
 from volcanopy.api import names
-from volcanopy.kube.apply.event_writer import EVENTS
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.services.controllers.effects import COMMANDS
-from volcanopy.services.controllers.queues import QUEUES
+from volcanopy.kube.client.raw_kinds import COMMANDS, EVENTS, QUEUES
 
 
 class Queues:

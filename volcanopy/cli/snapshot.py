@@ -15,7 +15,7 @@ from volcanopy.kube.cache import cluster_reader
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
-from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.scheduler.framework.config import DEFAULT, ConfigError, SchedulerConfig, parse
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.process.entry_points import ThirdPartyError, registry
@@ -24,7 +24,6 @@ from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.node_load_sources import LoadError
 from volcanopy.services.scheduler.replay import CycleContext
 
-CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 DEFAULT_MAP = "volcanopy-system/volcanopy-scheduler"
 """ConfigMap of the scheduler's configuration in the chart."""
 KEY = "scheduler.yaml"

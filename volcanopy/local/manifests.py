@@ -9,8 +9,8 @@ from volcanopy.api.crd import crds
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import NAMESPACES
 
-NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 DEFINITIONS: Kind[Json] = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict
 )

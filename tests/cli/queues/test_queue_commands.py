@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cli.run_commands import Outcome, Run, until
-from volcanopy.cli.framework.kinds import QUEUES
+from volcanopy.kube.client.raw_kinds import QUEUES
 
 KIND = "queue.scheduling.volcanopy.io"
 

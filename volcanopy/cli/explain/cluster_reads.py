@@ -10,7 +10,7 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.explain.job import JobFacts, Lease
 from volcanopy.cli.explain.queue import QueueFacts
 from volcanopy.cli.framework.durations import current_time
-from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, QUEUES, read, readable
+from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.jobs.pods import pods_of
 from volcanopy.cli.jobs.status import queue as queue_of
@@ -18,7 +18,7 @@ from volcanopy.cli.queues.hierarchy import ancestors, descendants, parent_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.leader.lease import LEASES
+from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, QUEUES
 
 T = TypeVar("T")
 _DEPTH = 32

@@ -8,10 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.cli.framework import documents
-from volcanopy.cli.framework.kinds import COMMANDS, key_of, resource, word
+from volcanopy.cli.framework.kinds import key_of, resource, word
 from volcanopy.cli.framework.options import Document, DryRun, WriteOptions
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import COMMANDS
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Propagation

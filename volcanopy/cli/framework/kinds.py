@@ -8,22 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from volcanopy.api import names
 from volcanopy.cli.errors import CommandError
 from volcanopy.kube.client.kinds import Json, Kind
 
 T = TypeVar("T")
 
-JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, dict)
-CRON_JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
-POD_GROUPS: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "PodGroup", "podgroups", True, dict)
-QUEUES: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, dict)
-FLOWS: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)
-TEMPLATES: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobTemplate", "jobtemplates", True, dict)
-COMMANDS: Kind[Json] = Kind(names.BUS, "v1alpha1", "Command", "commands", True, dict)
-PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
-NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
-EVENTS: Kind[Json] = Kind("", "v1", "Event", "events", True, dict)
 
 _NOUNS = {
     "BatchJob": "job",

@@ -52,10 +52,10 @@ def _names(ctx: typer.Context, group: str, incomplete: str) -> list[str]:
 
 
 async def _list(group: str, kubeconfig: Path | None, context: str | None, namespace: str | None) -> list[str]:
-    from volcanopy.cli.framework import kinds
     from volcanopy.cli.framework.options import Cluster
+    from volcanopy.kube.client import raw_kinds
 
-    kind = getattr(kinds, _KINDS[group])
+    kind = getattr(raw_kinds, _KINDS[group])
     async with Cluster(kubeconfig, context).client() as client:
         where = (namespace or client.connection.namespace) if kind.namespaced else None
         listing = await client.list(kind, where, deadline=_DEADLINE)

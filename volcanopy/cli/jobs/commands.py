@@ -7,13 +7,14 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.lifecycle import Action
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes, send_command
-from volcanopy.cli.framework.kinds import JOBS, read
+from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
 from volcanopy.cli.jobs.status import phase
 from volcanopy.cli.jobs.wait import Goal, wait_until_job
 from volcanopy.jobcontroller.phases import TRANSITIONS
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import JOBS
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import aiohttp
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import WEEK, seconds
-from volcanopy.cli.framework.kinds import JOBS, PODS, read
+from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster, Place
 from volcanopy.cli.framework.watch import WatchedObjects, watch_objects
@@ -27,6 +27,7 @@ from volcanopy.kube.cache.watch import Lines
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import JOBS, PODS
 from volcanopy.kube.client.transport import no_answer
 
 _PARALLEL = 8

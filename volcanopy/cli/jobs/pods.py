@@ -10,9 +10,10 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import PodSpec
 from volcanopy.api.read_model import Condition, Meta, ReadModel
 from volcanopy.cli.framework.durations import since
-from volcanopy.cli.framework.kinds import PODS, readable
+from volcanopy.cli.framework.kinds import readable
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import PODS
 
 
 class Waiting(ReadModel, frozen=True, kw_only=True, gc=False):

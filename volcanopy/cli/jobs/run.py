@@ -11,13 +11,14 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.quantity import QuantityError, parse
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.kinds import JOBS, key_of
+from volcanopy.cli.framework.kinds import key_of
 from volcanopy.cli.framework.options import Cluster, Place, WriteOptions
 from volcanopy.cli.jobs.logs import follow_logs
 from volcanopy.cli.jobs.options import JobOptions, LogOptions
 from volcanopy.cli.jobs.status import FINISHED, phase, summary
 from volcanopy.cli.jobs.wait import Goal, wait_until_job
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import JOBS
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OPTIONS = {

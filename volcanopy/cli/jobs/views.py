@@ -7,13 +7,14 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.core import Container, PodGroup
 from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.durations import since
-from volcanopy.cli.framework.kinds import JOBS, POD_GROUPS, read
+from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.cli.jobs.pods import Pod, pod_rows, pods_of
 from volcanopy.cli.jobs.status import message, minimum, phase, phase_named, queue, ready, reason, task_minimum, total
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
+from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS
 
 if TYPE_CHECKING:
     from volcanopy.cli.jobs.options import JobFilter

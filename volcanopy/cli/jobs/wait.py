@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.durations import WEEK
-from volcanopy.cli.framework.kinds import JOBS, read
+from volcanopy.cli.framework.kinds import read
 from volcanopy.cli.framework.options import Cluster, Place, Selection
 from volcanopy.cli.framework.watch import DELETED, wait_for_selection, wait_until
 from volcanopy.cli.jobs.status import FINISHED, phase, phase_named, summary
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import JOBS
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.live import Live
 
 from volcanopy.api.batch_read import BatchJob, CronBatchJob, JobFlow
-from volcanopy.cli.framework.kinds import CRON_JOBS, FLOWS, JOBS
 from volcanopy.cli.framework.tables import Column, TableForm, phase_style, reason_column
 from volcanopy.cli.jobs.status import FINISHED, SUSPENDED, message, phase, queue, summary, total
 from volcanopy.cli.views.flows import phase as flow_phase
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS
 
 ENDED = FINISHED | {SUSPENDED}
 """Phases of a job in which nothing of it runs."""

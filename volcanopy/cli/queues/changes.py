@@ -6,13 +6,14 @@ from volcanopy.api import names
 from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.changes import Changes
-from volcanopy.cli.framework.kinds import QUEUES, key_of, read, spec_of
+from volcanopy.cli.framework.kinds import key_of, read, spec_of
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Selection, WriteOptions
 from volcanopy.cli.queues.hierarchy import stop_policy
 from volcanopy.cli.queues.spec_options import SpecOptions
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.merge_patch import merge_patch
+from volcanopy.kube.client.raw_kinds import QUEUES
 
 STOP_POLICIES = {"hold": ("Hold", "held"), "drain": ("HoldAndDrain", "drained"), "resume": ("None", "resumed")}
 """Stop policy and result by command."""

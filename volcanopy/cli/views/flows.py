@@ -2,9 +2,9 @@
 
 from volcanopy.api.batch_read import FlowJobStatus, JobFlow
 from volcanopy.cli.framework.description import Description
-from volcanopy.cli.framework.kinds import FLOWS
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.raw_kinds import FLOWS
 
 _STYLES = {"Succeed": "Completed"}
 

@@ -21,15 +21,15 @@ from msgspec import Struct
 
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, KubeError, NoAnswer, NotFound
-from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.logs import Logger
+from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.kube.client.transport import Clock
 from volcanopy.kube.metrics import registry
 
 log = Logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
-EVENTS: Kind[Json] = Kind("", "v1", "Event", "events", True, dict)
 MESSAGE_LIMIT = 1024
 """Characters of a message that the API server accepts."""
 

@@ -4,61 +4,34 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from volcanopy.api import core, names, topology_read
+from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import devices, policy, storage
+from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.scheduler.model import pod_claims
 
-_SCHEDULING, _, _BETA = names.SCHEDULING_V1BETA1.partition("/")
-
-PODS: Kind[core.Pod] = Kind("", "v1", "Pod", "pods", True, core.Pod)
-NODES: Kind[core.Node] = Kind("", "v1", "Node", "nodes", False, core.Node)
-NAMESPACES: Kind[core.Namespace] = Kind("", "v1", "Namespace", "namespaces", False, core.Namespace)
-PRIORITY_CLASSES: Kind[core.PriorityClass] = Kind(
-    "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, core.PriorityClass
-)
-POD_GROUPS: Kind[core.PodGroup] = Kind(_SCHEDULING, _BETA, "PodGroup", "podgroups", True, core.PodGroup)
-QUEUES: Kind[core.Queue] = Kind(_SCHEDULING, _BETA, "Queue", "queues", False, core.Queue)
-RESOURCE_QUOTAS: Kind[policy.ResourceQuota] = Kind(
-    "", "v1", "ResourceQuota", "resourcequotas", True, policy.ResourceQuota
-)
-DISRUPTION_BUDGETS: Kind[policy.PodDisruptionBudget] = Kind(
-    "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, policy.PodDisruptionBudget
-)
-HYPER_NODES: Kind[topology_read.HyperNode] = Kind(
-    names.TOPOLOGY, names.TOPOLOGY_V1ALPHA1.partition("/")[2], "HyperNode", "hypernodes", False, topology_read.HyperNode
-)
+PODS = raw_kinds.PODS.of(core.Pod)
+NODES = raw_kinds.NODES.of(core.Node)
+NAMESPACES = raw_kinds.NAMESPACES.of(core.Namespace)
+PRIORITY_CLASSES = raw_kinds.PRIORITY_CLASSES.of(core.PriorityClass)
+POD_GROUPS = raw_kinds.POD_GROUPS.of(core.PodGroup)
+QUEUES = raw_kinds.QUEUES.of(core.Queue)
+RESOURCE_QUOTAS = raw_kinds.RESOURCE_QUOTAS.of(policy.ResourceQuota)
+DISRUPTION_BUDGETS = raw_kinds.DISRUPTION_BUDGETS.of(policy.PodDisruptionBudget)
+HYPER_NODES = raw_kinds.HYPER_NODES.of(topology_read.HyperNode)
 """The network topology. Optional."""
-_NODEINFO, _, _NODEINFO_VERSION = names.NODEINFO_V1ALPHA1.partition("/")
-NUMA_TOPOLOGIES: Kind[topology_read.NumaTopology] = Kind(
-    _NODEINFO, _NODEINFO_VERSION, "NumaTopology", "numatopologies", False, topology_read.NumaTopology
-)
+NUMA_TOPOLOGIES = raw_kinds.NUMA_TOPOLOGIES.of(topology_read.NumaTopology)
 """The cpu topology of nodes. Optional."""
 
-VOLUME_CLAIMS: Kind[storage.PersistentVolumeClaim] = Kind(
-    "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, storage.PersistentVolumeClaim
-)
-VOLUMES: Kind[storage.PersistentVolume] = Kind(
-    "", "v1", "PersistentVolume", "persistentvolumes", False, storage.PersistentVolume
-)
-_STORAGE = "storage.k8s.io"
-STORAGE_CLASSES: Kind[storage.StorageClass] = Kind(
-    _STORAGE, "v1", "StorageClass", "storageclasses", False, storage.StorageClass
-)
-CSI_NODES: Kind[storage.CSINode] = Kind(_STORAGE, "v1", "CSINode", "csinodes", False, storage.CSINode)
-CSI_DRIVERS: Kind[storage.CSIDriver] = Kind(_STORAGE, "v1", "CSIDriver", "csidrivers", False, storage.CSIDriver)
-CSI_CAPACITIES: Kind[storage.CSIStorageCapacity] = Kind(
-    _STORAGE, "v1", "CSIStorageCapacity", "csistoragecapacities", True, storage.CSIStorageCapacity
-)
-DEVICE_CLAIMS: Kind[devices.ResourceClaim] = Kind(
-    devices.GROUP, "v1", "ResourceClaim", "resourceclaims", True, devices.ResourceClaim
-)
-DEVICE_SLICES: Kind[devices.ResourceSlice] = Kind(
-    devices.GROUP, "v1", "ResourceSlice", "resourceslices", False, devices.ResourceSlice
-)
-DEVICE_CLASSES: Kind[devices.DeviceClass] = Kind(
-    devices.GROUP, "v1", "DeviceClass", "deviceclasses", False, devices.DeviceClass
-)
+VOLUME_CLAIMS = raw_kinds.VOLUME_CLAIMS.of(storage.PersistentVolumeClaim)
+VOLUMES = raw_kinds.VOLUMES.of(storage.PersistentVolume)
+STORAGE_CLASSES = raw_kinds.STORAGE_CLASSES.of(storage.StorageClass)
+CSI_NODES = raw_kinds.CSI_NODES.of(storage.CSINode)
+CSI_DRIVERS = raw_kinds.CSI_DRIVERS.of(storage.CSIDriver)
+CSI_CAPACITIES = raw_kinds.CSI_CAPACITIES.of(storage.CSIStorageCapacity)
+DEVICE_CLAIMS = raw_kinds.DEVICE_CLAIMS.of(devices.ResourceClaim)
+DEVICE_SLICES = raw_kinds.DEVICE_SLICES.of(devices.ResourceSlice)
+DEVICE_CLASSES = raw_kinds.DEVICE_CLASSES.of(devices.DeviceClass)
 SUPPLIES: tuple[Kind[Any], ...] = (
     VOLUME_CLAIMS,
     VOLUMES,

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound
-from volcanopy.kube.client.kinds import Json, Kind
-
-LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import LEASES
 
 
 class LeaseChanged(KubeError):

@@ -16,18 +16,20 @@ from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import (
+    DEVICE_CLAIM_TEMPLATES,
+    DEVICE_CLAIMS,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+)
 from volcanopy.local.simulated import claim_rules
 from volcanopy.local.simulated.timers import TimedWorkers
 
 log = structlog.get_logger(__name__)
 
 _RESOURCE = "resource.k8s.io"
-PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
-CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
-VOLUMES: Kind[Json] = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, dict)
-CLASSES: Kind[Json] = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", False, dict)
-DEVICE_CLAIMS: Kind[Json] = Kind(_RESOURCE, "v1", "ResourceClaim", "resourceclaims", True, dict)
-TEMPLATES: Kind[Json] = Kind(_RESOURCE, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", True, dict)
 
 NEVER = float("inf")
 _WORKERS = 8
@@ -38,14 +40,14 @@ class ClaimController:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        kinds = (PODS, CLAIMS, VOLUMES, CLASSES, DEVICE_CLAIMS, TEMPLATES)
+        kinds = (PODS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, DEVICE_CLAIMS, DEVICE_CLAIM_TEMPLATES)
         self._reflectors: dict[Kind[Json], Reflector[Json]] = {
             kind: Reflector(client, kind, transform=_claiming_part if kind is PODS else None) for kind in kinds
         }
         self._workers = TimedWorkers("claim", self._process, _WORKERS)
         self._acts: dict[str, Callable[[str], Any]] = {
             PODS.kind: self._pod,
-            CLAIMS.kind: self._claim,
+            VOLUME_CLAIMS.kind: self._claim,
             VOLUMES.kind: self._volume,
             DEVICE_CLAIMS.kind: self._device_claim,
         }
@@ -81,19 +83,21 @@ class ClaimController:
 
     def _concerned(self, kind: Kind[Json], body: Json) -> Iterable[tuple[Kind[Json], str]]:
         key = kind.identify(body).key
-        if kind in {PODS, CLAIMS, VOLUMES, DEVICE_CLAIMS}:
+        if kind in {PODS, VOLUME_CLAIMS, VOLUMES, DEVICE_CLAIMS}:
             yield kind, key
         if kind is PODS:
             yield from ((DEVICE_CLAIMS, claim) for claim in claim_rules.device_claims(body))
-        elif kind is CLAIMS:
+        elif kind is VOLUME_CLAIMS:
             volume = body["spec"].get("volumeName")
             if volume:
                 yield VOLUMES, volume
-        elif kind in {VOLUMES, CLASSES}:
+        elif kind in {VOLUMES, STORAGE_CLASSES}:
             yield from (
-                (CLAIMS, name) for name, claim in self._all(CLAIMS).items() if not claim["spec"].get("volumeName")
+                (VOLUME_CLAIMS, name)
+                for name, claim in self._all(VOLUME_CLAIMS).items()
+                if not claim["spec"].get("volumeName")
             )
-        elif kind is TEMPLATES:
+        elif kind is DEVICE_CLAIM_TEMPLATES:
             yield from ((PODS, name) for name in self._all(PODS))
 
     async def _process(self, key: str) -> float:
@@ -105,7 +109,7 @@ class ClaimController:
 
     async def _claim(self, key: str) -> None:
         """Bind a claim to its volume, to one that matches, or to a new one."""
-        claim = self._all(CLAIMS).get(key)
+        claim = self._all(VOLUME_CLAIMS).get(key)
         if claim is None or claim["metadata"].get("deletionTimestamp"):
             return
         if name := claim["spec"].get("volumeName"):
@@ -113,7 +117,7 @@ class ClaimController:
             if volume is not None and (claim.get("status") or {}).get("phase") != "Bound":
                 await self._bind(claim, volume)
             return
-        storage_class = self._all(CLASSES).get(claim["spec"].get("storageClassName") or "")
+        storage_class = self._all(STORAGE_CLASSES).get(claim["spec"].get("storageClassName") or "")
         waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
         volumes = list(self._all(VOLUMES).values())
         volume = claim_rules.reserved_for(claim, volumes)
@@ -141,8 +145,8 @@ class ClaimController:
         if (volume.get("status") or {}).get("phase") != "Bound":
             await self._client.patch_status(VOLUMES, None, name, {"status": {"phase": "Bound"}})
         namespace, own = claim["metadata"]["namespace"], claim["metadata"]["name"]
-        await self._client.patch(CLAIMS, namespace, own, claim_rules.bound_to(claim, volume))
-        await self._client.patch_status(CLAIMS, namespace, own, {"status": claim_rules.bound_status(volume)})
+        await self._client.patch(VOLUME_CLAIMS, namespace, own, claim_rules.bound_to(claim, volume))
+        await self._client.patch_status(VOLUME_CLAIMS, namespace, own, {"status": claim_rules.bound_status(volume)})
 
     async def _volume(self, name: str) -> None:
         """Delete or release a volume whose claim is gone, according to its policy."""
@@ -151,7 +155,7 @@ class ClaimController:
         if volume is None or not uid:
             return
         reference = volume["spec"]["claimRef"]
-        claim = self._all(CLAIMS).get(f"{reference['namespace']}/{reference['name']}")
+        claim = self._all(VOLUME_CLAIMS).get(f"{reference['namespace']}/{reference['name']}")
         if claim is not None and claim["metadata"]["uid"] == uid:
             return
         if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
@@ -169,13 +173,13 @@ class ClaimController:
             return
         namespace = pod["metadata"]["namespace"]
         for body in claim_rules.ephemeral_claims(pod):
-            if f"{namespace}/{body['metadata']['name']}" not in self._all(CLAIMS):
+            if f"{namespace}/{body['metadata']['name']}" not in self._all(VOLUME_CLAIMS):
                 with contextlib.suppress(AlreadyExists):
-                    await self._client.create(CLAIMS, namespace, body)
+                    await self._client.create(VOLUME_CLAIMS, namespace, body)
         known = list((pod.get("status") or {}).get("resourceClaimStatuses") or [])
         made = []
         for name, template in claim_rules.pending_templates(pod):
-            resource_template = self._all(TEMPLATES).get(f"{namespace}/{template}")
+            resource_template = self._all(DEVICE_CLAIM_TEMPLATES).get(f"{namespace}/{template}")
             if resource_template is not None:
                 body = claim_rules.from_template(pod, name, resource_template)
                 with contextlib.suppress(AlreadyExists):

@@ -12,9 +12,10 @@ from volcanopy.api import core
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
-from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import LEASES, NAMESPACES
 from volcanopy.local.simulated import nodes
-from volcanopy.local.simulated.nodes import LEASE_NAMESPACE, LEASES, NODES
+from volcanopy.local.simulated.nodes import LEASE_NAMESPACE, NODES
 from volcanopy.local.simulated.timers import TimedWorkers
 
 log = structlog.get_logger(__name__)
@@ -24,7 +25,6 @@ LEASE_PERIOD = 10.0
 STATUS_PERIOD = 300.0
 """Seconds between status reports of an unchanged node."""
 _AT_ONCE = 16
-_NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 
 
 class Heartbeats:
@@ -64,7 +64,7 @@ class Heartbeats:
         """Serve the nodes until cancelled."""
         with contextlib.suppress(AlreadyExists):
             made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
-            await self._client.create(_NAMESPACES, None, made)
+            await self._client.create(NAMESPACES, None, made)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._workers.run())
             tasks.create_task(self.reflector.run(self.on_changes))

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from volcanopy.api import core
-from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client import raw_kinds
+from volcanopy.kube.client.kinds import Json
 from volcanopy.local.simulated.pod_status import micro_stamp, stamp
 
 SIMULATED = "sim.volcanopy.io/node"
@@ -14,8 +15,7 @@ LEASE_SECONDS = 40
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 ZONES = 3
 
-NODES: Kind[core.Node] = Kind("", "v1", "Node", "nodes", False, core.Node)
-LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
+NODES = raw_kinds.NODES.of(core.Node)
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 _HEALTH = {

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from msgspec import field
 
 from volcanopy.api import core
-from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client import raw_kinds
+from volcanopy.kube.client.kinds import Json
 from volcanopy.local.simulated import pod_stages
 from volcanopy.local.simulated.pod_stages import Moment, Script, Span, Stages
 
@@ -69,7 +70,7 @@ class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
     status: PodStatus = PodStatus()
 
 
-PODS: Kind[Pod] = Kind("", "v1", "Pod", "pods", True, Pod)
+PODS = raw_kinds.PODS.of(Pod)
 
 Shown = tuple[str, tuple[tuple[str, int], ...]]
 """The part of a status that changes: the phase, and state and restarts of each container."""

@@ -5,7 +5,8 @@ from typing import Any
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.admission.certificate_rotation import SECRETS, Material, decoded
+from volcanopy.kube.client.raw_kinds import SECRETS
+from volcanopy.services.admission.certificate_rotation import Material, decoded
 
 GROUP, VERSION = "cert-manager.io", "v1"
 ISSUERS: Kind[Json] = Kind(GROUP, VERSION, "Issuer", "issuers", True, dict)

@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
-from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import SECRETS
 from volcanopy.services.process.certificates import Authority, ServerCertificate, issue, make_authority
 
 log = structlog.get_logger(__name__)
 
-SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 SECRET = "volcanopy-admission-certificates"
 CERTIFICATE, KEY, TRUSTED, AUTHORITY_KEY, NEXT, NEXT_KEY = (
     "tls.crt",

@@ -26,12 +26,11 @@ from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound
-from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.services.admission.cluster_cache import QUEUES
 
 log = structlog.get_logger(__name__)
 
-CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 PAGE = "volcanopy-queue-edits"
 KEPT = timedelta(seconds=90)
 """Longer than the API server's request timeout (60 s by default) plus the difference of clocks."""

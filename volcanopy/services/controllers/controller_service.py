@@ -24,10 +24,11 @@ from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.services.controllers.controller import Controller, utc_now
 from volcanopy.services.controllers.cron_jobs import CronController
-from volcanopy.services.controllers.effects import COMMANDS, JOBS, JobEffects, reference
+from volcanopy.services.controllers.effects import JobEffects, reference
 from volcanopy.services.controllers.flows import FlowController
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.kopf_watches import KopfWatches, wait_for_kinds

@@ -2,18 +2,15 @@
 
 from datetime import datetime
 
-from volcanopy.api import names
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.cron import UpdateCronStatus, reconcile_cron
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
-from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.controllers.effects import JOBS
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import CRON_JOBS, JOBS
 from volcanopy.services.controllers.job_cache import uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
-
-CRON_JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "CronBatchJob", "cronbatchjobs", True, dict)
 
 
 class CronController(JobOwnerController):

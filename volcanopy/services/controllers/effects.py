@@ -24,6 +24,15 @@ from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import (
+    COMMANDS,
+    CONFIG_MAPS,
+    JOBS,
+    NETWORK_POLICIES,
+    SECRETS,
+    SERVICES,
+    VOLUME_CLAIMS,
+)
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned, delete_same, is_controlled
 from volcanopy.services.controllers.reconcile_metrics import phase_changed, pod_made
@@ -33,18 +42,7 @@ _decisions = logging.getLogger(__name__)
 
 ObjectT = TypeVar("ObjectT", Pod, PodGroup)
 
-JOBS: Kind[Json] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, dict)
-COMMANDS: Kind[Json] = Kind(names.BUS, "v1alpha1", "Command", "commands", True, dict)
-_OBJECTS: dict[str, Kind[Json]] = {
-    kind.kind: kind
-    for kind in (
-        Kind("", "v1", "ConfigMap", "configmaps", True, dict),
-        Kind("", "v1", "Secret", "secrets", True, dict),
-        Kind("", "v1", "Service", "services", True, dict),
-        Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict),
-        Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, dict),
-    )
-}
+_OBJECTS = {kind.kind: kind for kind in (CONFIG_MAPS, SECRETS, SERVICES, VOLUME_CLAIMS, NETWORK_POLICIES)}
 
 
 class JobEffects:

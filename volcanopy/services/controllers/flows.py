@@ -19,8 +19,8 @@ from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, JOBS, TEMPLATES
 from volcanopy.services.controllers.controller import utc_now
-from volcanopy.services.controllers.effects import COMMANDS, JOBS
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
@@ -28,8 +28,6 @@ from volcanopy.services.controllers.reconcile_metrics import flow_changed
 
 log = structlog.get_logger(__name__)
 
-FLOWS: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobFlow", "jobflows", True, dict)
-TEMPLATES: Kind[Json] = Kind(names.FLOW, "v1alpha1", "JobTemplate", "jobtemplates", True, dict)
 
 PROBE_TIMEOUT = 2.0
 """Seconds that a pod has to answer a probe."""

@@ -10,8 +10,8 @@ from volcanopy.kube.apply.event_writer import EventRecorder
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.services.controllers.controller import Controller, utc_now
-from volcanopy.services.controllers.effects import JOBS
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import create_owned, is_controlled
 

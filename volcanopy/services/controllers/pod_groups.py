@@ -30,15 +30,15 @@ from volcanopy.jobcontroller.workload_podgroups import (
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
-from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.controller import utc_now
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.worker import Worker
 
-WORKLOAD_PODS = Kind("", "v1", "Pod", "pods", True, WorkloadPod)
+WORKLOAD_PODS = raw_kinds.PODS.of(WorkloadPod)
 
 SETTLE = 0.02
 """Seconds that a pod waits for other pods of its owner."""

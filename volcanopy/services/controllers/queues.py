@@ -23,15 +23,14 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, QUEUES
 from volcanopy.services.controllers.controller import Controller, utc_now
-from volcanopy.services.controllers.effects import COMMANDS, JOBS
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError, delete_same
 from volcanopy.services.controllers.reconcile_metrics import queue_is_gone
 
 log = structlog.get_logger(__name__)
 
-QUEUES: Kind[Json] = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, dict)
 
 PACE = 0.5
 """Least seconds between two reconciles of a queue because of its contents."""

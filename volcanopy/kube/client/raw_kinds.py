@@ -1,0 +1,43 @@
+"""The kinds that volcanopy reads and writes, with whole objects as dicts; :meth:`Kind.of` gives them another type."""
+
+from volcanopy.api import names
+from volcanopy.kube.client.kinds import Json, Kind
+
+
+def _kind(api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> Kind[Json]:
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, kind, plural, namespaced, dict)
+
+
+JOBS = _kind(names.BATCH_V1ALPHA1, "BatchJob", "batchjobs")
+CRON_JOBS = _kind(names.BATCH_V1ALPHA1, "CronBatchJob", "cronbatchjobs")
+FLOWS = _kind(f"{names.FLOW}/v1alpha1", "JobFlow", "jobflows")
+TEMPLATES = _kind(f"{names.FLOW}/v1alpha1", "JobTemplate", "jobtemplates")
+POD_GROUPS = _kind(names.SCHEDULING_V1BETA1, "PodGroup", "podgroups")
+QUEUES = _kind(names.SCHEDULING_V1BETA1, "Queue", "queues", namespaced=False)
+COMMANDS = _kind(names.BUS_V1ALPHA1, "Command", "commands")
+HYPER_NODES = _kind(names.TOPOLOGY_V1ALPHA1, "HyperNode", "hypernodes", namespaced=False)
+NUMA_TOPOLOGIES = _kind(names.NODEINFO_V1ALPHA1, "NumaTopology", "numatopologies", namespaced=False)
+
+PODS = _kind("v1", "Pod", "pods")
+NODES = _kind("v1", "Node", "nodes", namespaced=False)
+NAMESPACES = _kind("v1", "Namespace", "namespaces", namespaced=False)
+EVENTS = _kind("v1", "Event", "events")
+CONFIG_MAPS = _kind("v1", "ConfigMap", "configmaps")
+SECRETS = _kind("v1", "Secret", "secrets")
+SERVICES = _kind("v1", "Service", "services")
+RESOURCE_QUOTAS = _kind("v1", "ResourceQuota", "resourcequotas")
+VOLUME_CLAIMS = _kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUMES = _kind("v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+NETWORK_POLICIES = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+DISRUPTION_BUDGETS = _kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+PRIORITY_CLASSES = _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+LEASES = _kind("coordination.k8s.io/v1", "Lease", "leases")
+STORAGE_CLASSES = _kind("storage.k8s.io/v1", "StorageClass", "storageclasses", namespaced=False)
+CSI_NODES = _kind("storage.k8s.io/v1", "CSINode", "csinodes", namespaced=False)
+CSI_DRIVERS = _kind("storage.k8s.io/v1", "CSIDriver", "csidrivers", namespaced=False)
+CSI_CAPACITIES = _kind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities")
+DEVICE_CLAIMS = _kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims")
+DEVICE_CLAIM_TEMPLATES = _kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+DEVICE_SLICES = _kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
+DEVICE_CLASSES = _kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
