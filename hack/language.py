@@ -79,6 +79,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "notfound",
         "not found",
         "denied the request",
+        # upstream's: the action and the message of a ValidatingAdmissionPolicy, and of an exec without permission
+        '"deny"',
+        "denied request",
+        "permission denied",
     ),
     **{
         f"charts/volcanopy/crds/{crd}.yaml": (

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: CEL expressions that every matching request must satisfy, evaluated where a binding says so.
+"""ValidatingAdmissionPolicies: CEL expressions that every matching request must satisfy, evaluated where a binding selects it.
 
 Parameters (`paramKind`) are not supported: such a policy is rejected when it is created. There is no `authorizer` variable.
 """
@@ -65,7 +65,7 @@ class Policies:
         return bool(self._bindings)
 
     def read(self) -> None:
-        """Compile what the store holds now."""
+        """Compile the policies and bindings of the store."""
         policies = {}
         for entry in self._store.bucket(POLICIES).entries():
             policies[entry.body["metadata"]["name"]] = _policy(entry.body)
@@ -76,7 +76,7 @@ class Policies:
         ]
 
     def check(self, question: Question) -> None:
-        """Raise the rejection of the first policy that denies; a policy that only warns adds a warning to the answer."""
+        """Raise the rejection of the first policy that is not satisfied; a binding that only warns adds a warning."""
         for binding in self._bindings:
             policy = binding.policy
             if not policy.matching.matches(question, self._store):

@@ -59,7 +59,7 @@ class Discovery:
         return respond(self._cached(path, lambda: self._document(*document)))
 
     def openapi_v2(self, accept: str) -> Response:
-        """`/openapi/v2`: one document for all kinds, in JSON or in the protobuf encoding that kubectl asks for."""
+        """`/openapi/v2`: one document for all kinds, in JSON or in the protobuf encoding that kubectl requests."""
         self._forget_old_pages()
         if "protobuf" in accept:
             page = self._pages.get("/openapi/v2#protobuf")

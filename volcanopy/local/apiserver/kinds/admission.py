@@ -1,4 +1,5 @@
-"""The admission compiled into every API server that matters to a batch system: priorities, lost nodes, service accounts."""
+"""The admission compiled into every API server that matters to a batch system: priorities, lost nodes,
+service accounts, default storage classes."""
 
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.http.status_errors import forbidden
@@ -8,6 +9,9 @@ from volcanopy.local.apiserver.kinds.pods import tolerate_lost_nodes
 from volcanopy.local.apiserver.store.object_store import Body
 
 CLASSES = "priorityclasses.scheduling.k8s.io"
+STORAGE_CLASSES = "storageclasses.storage.k8s.io"
+IS_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+"""Annotation of the storage class of claims that name none."""
 
 
 def admit_create(ctx: Context, kind: Kind, body: Body) -> None:
@@ -18,6 +22,21 @@ def admit_create(ctx: Context, kind: Kind, body: Body) -> None:
         tolerate_lost_nodes(spec)
         if not spec.get("serviceAccountName"):
             spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+    elif kind.bucket == "persistentvolumeclaims":
+        _storage_class(ctx, body)
+
+
+def _storage_class(ctx: Context, claim: Body) -> None:
+    """A claim without a storage class gets the default one, the newest of several."""
+    if "storageClassName" in claim["spec"]:
+        return
+    metadata = [entry.body["metadata"] for entry in ctx.store.bucket(STORAGE_CLASSES).entries()]
+    defaults = [each for each in metadata if (each.get("annotations") or {}).get(IS_DEFAULT_CLASS) == "true"]
+    if defaults:
+        newest = max(each["creationTimestamp"] for each in defaults)
+        claim["spec"]["storageClassName"] = min(
+            each["name"] for each in defaults if each["creationTimestamp"] == newest
+        )
 
 
 def _priority(ctx: Context, body: Body) -> None:

@@ -1,4 +1,4 @@
-"""An OpenAPI v2 document in the protobuf encoding in which kubectl and helm ask for it.
+"""An OpenAPI v2 document in the protobuf encoding that kubectl and helm request.
 
 The field numbers are those of the published message definition `openapi.v2.Document` (OpenAPIv2.proto of gnostic-models).
 """
@@ -13,7 +13,7 @@ import msgspec
 
 __all__ = ["CONTENT_TYPE", "encode"]
 
-# Clients ask for `spec.v2@v1.0`, but "@" is no character of a media type: API servers answer with "." in its place.
+# Clients request `spec.v2@v1.0`, but "@" is no character of a media type: API servers answer with "." in its place.
 CONTENT_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 _TEXT, _INTEGER, _BOOLEAN, _DOUBLE, _ANY, _TEXTS, _ANYS = "text", "integer", "boolean", "double", "any", "texts", "anys"
