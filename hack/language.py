@@ -79,11 +79,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "notfound",
         "not found",
         "denied the request",
-        # upstream's: the action and the message of a ValidatingAdmissionPolicy, and of an exec without permission
-        '"deny"',
+        # upstream's messages of a ValidatingAdmissionPolicy and of an exec without permission
         "denied request",
         "permission denied",
     ),
+    # the action of a ValidatingAdmissionPolicyBinding
+    "volcanopy/local/apiserver/admission_policies.py": ("deny",),
+    "volcanopy/local/apiserver/webhooks/admission_policies.py": ("deny",),
+    "volcanopy/local/apiserver/webhooks/policies.py": ("deny",),
+    "volcanopy/local/apiserver/kinds/admission_configuration.py": ("deny",),
     **{
         f"charts/volcanopy/crds/{crd}.yaml": (
             "you want to",

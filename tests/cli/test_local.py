@@ -20,7 +20,7 @@ import yaml
 from tests.cli.test_plan import volcanopy
 from tests.e2e.world import EXAMPLES, batch_job
 from volcanopy.cli.errors import CommandError
-from volcanopy.cli.local_cluster.commands import run, up
+from volcanopy.cli.local_cluster.commands import Size, run, up
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json
@@ -53,7 +53,7 @@ def test_a_run_fails_if_a_job_fails(tmp_path: Path, capsys: pytest.CaptureFixtur
     good = batch_job("good", 1, "1", duration="100ms")
     bad = batch_job("bad", 1, "1", duration="100ms", exit_code="3")
     with pytest.raises(CommandError, match=r"^not all jobs completed: default/bad is Failed \(.+\)$"):
-        run(files=[manifest(tmp_path, good, bad)], nodes=1, cluster=None, timeout=60)
+        run(files=[manifest(tmp_path, good, bad)], size=Size(1), cluster=None, timeout=60)
     assert "default/good   Completed" in capsys.readouterr().out
 
 
@@ -61,7 +61,7 @@ def test_a_run_fails_if_a_job_fails(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_run_that_times_out_has_the_reason_of_each_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     why = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
     with pytest.raises(CommandError) as stopped:
-        run(files=[manifest(tmp_path, batch_job("large", 4, "5"))], nodes=3, cluster=None, timeout=1.5)
+        run(files=[manifest(tmp_path, batch_job("large", 4, "5"))], size=Size(3), cluster=None, timeout=1.5)
     assert str(stopped.value) == f"timed out after 1.5 s: default/large is Pending ({why})"
     assert f"default/large Pending: {why}" in capsys.readouterr().out
 
@@ -77,7 +77,7 @@ def test_a_run_accepts_several_files_and_creates_missing_objects(
     files = [manifest(tmp_path, job, name="1.yaml"), manifest(tmp_path, queue, name="2.yaml")]
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "big"}, "status": {"capacity": {"cpu": "99"}}}
     (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
-    run(files=files, nodes=3, cluster=tmp_path / "nodes.json", timeout=60)
+    run(files=files, size=Size(3), cluster=tmp_path / "nodes.json", timeout=60)
     assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["lab/j", "Completed"]
 
 
@@ -101,7 +101,7 @@ def test_an_invalid_manifest_is_reported_in_one_sentence_with_its_path(
 ) -> None:
     path = manifest(tmp_path, spoilt)
     with pytest.raises(CommandError) as stopped:
-        run(files=[path], nodes=1, cluster=None, timeout=60)
+        run(files=[path], size=Size(1), cluster=None, timeout=60)
     assert said in str(stopped.value)
     assert str(stopped.value).startswith(path)
     assert stopped.value.status == status
@@ -189,7 +189,7 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
         ]
         for given, status, said in cases:
             usual: dict[str, Any] = {
-                "nodes": 0,
+                "size": Size(0),
                 "cluster": None,
                 "port": 0,
                 "persist": None,

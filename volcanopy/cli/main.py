@@ -67,12 +67,19 @@ class Output(StrEnum):
 
 SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
 Nodes = Annotated[int, typer.Option(min=0, help="Number of simulated nodes.")]
+ProcessNodes = Annotated[
+    int,
+    typer.Option(min=0, help="Number of nodes whose pods run as processes of this machine, which they share out."),
+]
+AllowRoot = Annotated[bool, typer.Option("--allow-root", help="Run the processes of pods as root if you are root.")]
 NodeFile = Annotated[Path | None, typer.Option(help="File with Node manifests to simulate instead.")]
 
 
 @local.command("up")
 def local_up(
     nodes: Nodes = 3,
+    process_nodes: ProcessNodes = 0,
+    allow_root: AllowRoot = False,
     cluster: NodeFile = None,
     kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
@@ -80,9 +87,10 @@ def local_up(
     persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
 ) -> None:
     """Start a cluster on this machine until Ctrl-C."""
-    from volcanopy.cli.local_cluster.commands import up
+    from volcanopy.cli.local_cluster.commands import Size, up
 
-    up(nodes=nodes, cluster=cluster, kubeconfig=kubeconfig, port=port, persist=persist, config=scheduler_config)
+    size = Size(nodes, process_nodes, allow_root)
+    up(size=size, cluster=cluster, kubeconfig=kubeconfig, port=port, persist=persist, config=scheduler_config)
 
 
 @local.command("run")
@@ -91,14 +99,17 @@ def local_run(
         list[str], typer.Argument(metavar="FILE...", help="Manifests: files, folders, or - for standard input.")
     ],
     nodes: Nodes = 3,
+    process_nodes: ProcessNodes = 0,
+    allow_root: AllowRoot = False,
     cluster: NodeFile = None,
     scheduler_config: SchedulerFile = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Maximum time for the jobs in seconds.")] = 300.0,
 ) -> None:
     """Start a cluster, run the jobs of manifests, and stop it."""
-    from volcanopy.cli.local_cluster.commands import run
+    from volcanopy.cli.local_cluster.commands import Size, run
 
-    run(files=files, nodes=nodes, cluster=cluster, timeout=timeout, config=scheduler_config)
+    size = Size(nodes, process_nodes, allow_root)
+    run(files=files, size=size, cluster=cluster, timeout=timeout, config=scheduler_config)
 
 
 @app.command("plan")

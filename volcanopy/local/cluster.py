@@ -23,6 +23,8 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.http.status_errors import bad_request
 from volcanopy.local.apiserver.server import ApiServer, Tls
 from volcanopy.local.manifests import Creator
+from volcanopy.local.process import container_logs as process_logs
+from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings
 from volcanopy.local.simulated import container_logs, nodes
 from volcanopy.local.simulated.claim_controller import ClaimController
 from volcanopy.local.simulated.kubelet import Kubelet
@@ -41,6 +43,14 @@ READY_TIMEOUT = 30.0
 """Seconds in which a component must be ready."""
 STOP_TIMEOUT = 8.0
 """Seconds after which a component is cancelled that does not stop."""
+
+DEFAULT_STORAGE_CLASS: Json = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "volcanopy.io/local",
+}
+"""The storage class of claims that name none: its volumes are made at once, and every node can use them."""
 
 Entry = Callable[[asyncio.Event, asyncio.Event], Awaitable[None]]
 """A component: runs until the first event is set, and sets the second when it is ready."""
@@ -62,6 +72,8 @@ class Parts:
     """Whether all nodes of the cluster are simulated, also those without the label."""
     claims: bool = False
     """Whether to run the controller of PersistentVolumeClaims and ResourceClaims."""
+    process: ProcessSettings | None = None
+    """How pods on process nodes run; None without such nodes."""
 
 
 class Components:
@@ -72,6 +84,9 @@ class Components:
         self.parts = parts or Parts()
         self.client = Client(connection)
         self.kubelet = Kubelet(self.client, stages=self.parts.stages, adopt_all=self.parts.adopt_all)
+        self.process_kubelet = (
+            ProcessKubelet(self.client, self.parts.process) if self.parts.process is not None else None
+        )
         self._running: list[tuple[str, asyncio.Task[None], asyncio.Event]] = []
         self._fault: asyncio.Future[ClusterError] = asyncio.get_running_loop().create_future()
         self._stopping = False
@@ -79,6 +94,8 @@ class Components:
     async def __aenter__(self) -> Self:
         try:
             await self._start("kubelet", self.kubelet.run)
+            if self.process_kubelet is not None:
+                await self._start("process kubelet", self.process_kubelet.run)
             async with asyncio.TaskGroup() as tasks:
                 for name, entry in self._services():
                     tasks.create_task(self._start(name, entry))
@@ -195,7 +212,7 @@ class LocalCluster:
             async with Client(connection) as client:
                 creator = Creator(client)
                 await creator.install_definitions()
-                await creator.create([*self._objects, *self._nodes])
+                await creator.create([DEFAULT_STORAGE_CLASS, *self._objects, *self._nodes])
             self.components = await self._stack.enter_async_context(Components(connection, self._parts))
         except BaseException:
             await self._stack.aclose()
@@ -222,6 +239,11 @@ class LocalCluster:
         """The simulated kubelet, which adds, removes and fails nodes."""
         return self.components.kubelet
 
+    @property
+    def process_kubelet(self) -> ProcessKubelet | None:
+        """The kubelet of process nodes, if there are any."""
+        return self.components.process_kubelet
+
     def kubeconfig(self) -> str:
         """Return a kubeconfig for the administrator (YAML)."""
         return self.server.kubeconfig()
@@ -233,11 +255,14 @@ class LocalCluster:
     # Logs
 
     def _log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
+        process = self.components.process_kubelet
         try:
+            if process is not None and process.nodes.serves(pod["spec"].get("nodeName", "")):
+                return process.log(pod, container, query)
             lines = container_logs.lines(
                 pod, container, self._parts.stages, previous=query.get("previous") in {"true", "1"}
             )
-        except container_logs.NoLogError as fault:
+        except (container_logs.NoLogError, process_logs.NoLogError) as fault:
             raise bad_request(str(fault)) from None
         if query.get("follow") in {"true", "1"} and container_logs.is_running(pod, container):
             return self._follow(pod, container, query, len(lines))

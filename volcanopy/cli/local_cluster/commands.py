@@ -5,9 +5,12 @@ import errno
 import logging
 import os
 import shlex
+import shutil
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.local.apiserver.store.journal import JournalError
 from volcanopy.local.cluster import ClusterError, LocalCluster, Parts
 from volcanopy.local.manifests import CreateError, Creator
+from volcanopy.local.process import machine
+from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.simulated import nodes as simulated
 from volcanopy.services.process.settings import SchedulerSettings
 
@@ -33,9 +38,18 @@ _JOURNAL = b'["=",'
 """First bytes of the file of a persistent cluster."""
 
 
+@dataclass(frozen=True)
+class Size:
+    """The nodes of a cluster: how many are simulated, how many run processes, and whether those may run as root."""
+
+    simulated: int
+    process: int = 0
+    allow_root: bool = False
+
+
 def up(
     *,
-    nodes: int,
+    size: Size,
     cluster: Path | None,
     kubeconfig: Path,
     port: int,
@@ -48,10 +62,11 @@ def up(
     _check_kubeconfig(kubeconfig)
     if persist is not None:
         _check_persist(persist)
-    _until_done(_up(nodes, objects, kubeconfig, port, persist, config))
+    _check_root(size)
+    _until_done(_up(size, objects, kubeconfig, port, persist, config))
 
 
-def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float, config: Path | None = None) -> None:
+def run(*, files: list[str], size: Size, cluster: Path | None, timeout: float, config: Path | None = None) -> None:
     """Run the jobs of files on a new cluster and show their progress. Raises CommandError unless all complete."""
     objects = read([str(cluster)]) if cluster is not None else []
     manifests = read(files)
@@ -59,17 +74,23 @@ def run(*, files: list[str], nodes: int, cluster: Path | None, timeout: float, c
         raise CommandError(f"{', '.join(files)}: nothing to run: no {', '.join(_RUNNABLE)}", 2)
     for manifest in manifests:
         validate(manifest)
-    _until_done(_run(nodes, objects, manifests, timeout, config))
+    _check_root(size)
+    _until_done(_run(size, objects, manifests, timeout, config))
 
 
 async def _up(
-    nodes: int, objects: list[Manifest], kubeconfig: Path, port: int, persist: Path | None, config: Path | None
+    size: Size, objects: list[Manifest], kubeconfig: Path, port: int, persist: Path | None, config: Path | None
 ) -> None:
     interrupted = _interrupts()
-    async with _cluster(nodes, objects, port=port, persist=persist, config=config) as cluster:
+    async with _cluster(size, objects, port=port, persist=persist, config=config) as cluster:
         _write_kubeconfig(kubeconfig, cluster.kubeconfig())
-        count = len(cluster.kubelet.nodes.nodes)
-        print(f"Cluster with {count} simulated nodes is running at {cluster.url}. Stop it with Ctrl-C. To use it:\n")
+        count = len(cluster.kubelet.nodes.nodes) - size.process
+        kinds = f"{count} simulated nodes" + (f" and {size.process} process nodes" if size.process else "")
+        print(f"Cluster with {kinds} is running at {cluster.url}. Stop it with Ctrl-C.")
+        if (process := cluster.process_kubelet) is not None:
+            print(f"Process nodes use {process.isolation.name}: {process.isolation.description}.")
+            print("They run programs with your rights: this is no security boundary.")
+        print("To use it:\n")
         print(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
         print("  kubectl apply -f examples/02-gang\n", flush=True)
         await _first_of(cluster, interrupted)
@@ -77,10 +98,10 @@ async def _up(
 
 
 async def _run(
-    nodes: int, objects: list[Manifest], manifests: list[Manifest], timeout: float, config: Path | None
+    size: Size, objects: list[Manifest], manifests: list[Manifest], timeout: float, config: Path | None
 ) -> None:
     interrupted = _interrupts()
-    async with _cluster(nodes, objects, config=config) as cluster:
+    async with _cluster(size, objects, config=config) as cluster:
         progress = Progress(cluster.client, Console(highlight=False))
         await _create(Creator(cluster.client), manifests)
         following = asyncio.create_task(progress.follow())
@@ -102,13 +123,18 @@ async def _run(
 
 @asynccontextmanager
 async def _cluster(
-    nodes: int, objects: list[Manifest], port: int = 0, persist: Path | None = None, config: Path | None = None
+    size: Size, objects: list[Manifest], port: int = 0, persist: Path | None = None, config: Path | None = None
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
     own = [manifest for manifest in objects if manifest.kind == "Node"]
     bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
-    parts = Parts(scheduler=SchedulerSettings(config=config))
-    cluster = LocalCluster(0 if own else nodes, objects=bodies, port=port, persist=persist, parts=parts)
+    folder = Path(tempfile.mkdtemp(prefix="volcanopy-"))
+    claims = folder / "claims" if persist is None else persist.with_name(f"{persist.name}.claims")
+    process = ProcessSettings(folder, claims) if size.process else None
+    parts = Parts(scheduler=SchedulerSettings(config=config), process=process)
+    if size.process:
+        bodies += machine.manifests(size.process, *machine.machine_size())
+    cluster = LocalCluster(0 if own else size.simulated, objects=bodies, port=port, persist=persist, parts=parts)
     try:
         await cluster.__aenter__()
     except CreateError as error:
@@ -123,6 +149,7 @@ async def _cluster(
         yield cluster
     finally:
         await cluster.__aexit__(None, None, None)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _start_error(fault: OSError, port: int, persist: Path | None) -> CommandError:
@@ -178,6 +205,12 @@ def _interrupts() -> asyncio.Event:
 def _until_done(work: Coroutine[Any, Any, None]) -> None:
     configure(level=logging.WARNING)
     uvloop.run(work)
+
+
+def _check_root(size: Size) -> None:
+    """Check that processes of pods are not started as root by accident. Raises CommandError."""
+    if size.process and os.geteuid() == 0 and not size.allow_root:
+        raise CommandError("--process-nodes: pods would run as root: use another user, or specify --allow-root", 2)
 
 
 def _check_kubeconfig(path: Path) -> None:

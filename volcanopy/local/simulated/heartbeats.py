@@ -28,25 +28,26 @@ _AT_ONCE = 16
 
 
 class Heartbeats:
-    """The nodes of the cluster, and heartbeats of those that are served here.
+    """The nodes of the cluster, and heartbeats of those for which ``is_own`` is true.
 
-    With ``adopt_all`` every node of the cluster is served, otherwise those with the label of simulated nodes. ``arrived``
-    and ``left`` are called with the name of a node that is served from now on, or was deleted.
+    ``arrived`` and ``left`` are called with the name of a node that is served from now on, or was deleted; ``describe``
+    returns the status that a node has from its start.
     """
 
     def __init__(
         self,
         client: Client,
         *,
-        adopt_all: bool,
+        is_own: Callable[[core.Node], bool],
         arrived: Callable[[str], None],
         left: Callable[[str], None],
+        describe: Callable[[core.Node, str, float], Json] = nodes.description,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.nodes: dict[str, core.Node] = {}
         self.failed: set[str] = set()
         self.reflector = Reflector(client, NODES)
-        self._client, self._adopt_all, self._clock = client, adopt_all, clock
+        self._client, self._is_own, self._describe, self._clock = client, is_own, describe, clock
         self._arrived, self._left = arrived, left
         self._workers = TimedWorkers("node", self._heartbeat, 8, clock)
         self._reported: dict[str, float] = {}
@@ -82,7 +83,7 @@ class Heartbeats:
                     self._left(name)
                 continue
             self.nodes[name] = node
-            if name not in self._numbers and (self._adopt_all or nodes.SIMULATED in node.metadata.labels):
+            if name not in self._numbers and self._is_own(node):
                 self._numbers[name] = self._free_number()
                 self._workers.put(name)
                 self._arrived(name)
@@ -110,7 +111,7 @@ class Heartbeats:
             await self._client.update_with_retry(NODES.raw, None, name, _reachable)
         status: Json = {"conditions": nodes.conditions(now, None if nodes.is_ready(node) else now)}
         if name not in self._reported:
-            status = nodes.description(node, self.address(name), now) | status
+            status = self._describe(node, self.address(name), now) | status
         await self._client.patch_status(NODES, None, name, {"status": status}, Patch.STRATEGIC)
         self._reported[name] = now
 

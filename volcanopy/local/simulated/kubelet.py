@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import structlog
 
+from volcanopy.api import core
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
@@ -21,6 +22,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated import pod_stages as stages
 from volcanopy.local.simulated import pod_status
 from volcanopy.local.simulated.heartbeats import Heartbeats
+from volcanopy.local.simulated.nodes import RUNTIME_LABEL, SIMULATED
 from volcanopy.local.simulated.pod_stages import AnnotationError, Moment, Script, Stages
 from volcanopy.local.simulated.pod_status import PODS, Place, Pod, Shown
 from volcanopy.local.simulated.timers import TimedWorkers
@@ -89,7 +91,7 @@ class Kubelet:
         writers: int = 32,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.nodes = Heartbeats(client, adopt_all=adopt_all, arrived=self._arrived, left=self._left, clock=clock)
+        self.nodes = Heartbeats(client, is_own=self._is_own, arrived=self._arrived, left=self._left, clock=clock)
         self.written = 0
         """Status writes so far."""
         self._client, self._usual, self._adopt_all, self._clock = client, stages or Stages(), adopt_all, clock
@@ -120,6 +122,10 @@ class Kubelet:
             ready.set()
 
     # Nodes
+
+    def _is_own(self, node: core.Node) -> bool:
+        labels = node.metadata.labels
+        return SIMULATED in labels or (self._adopt_all and RUNTIME_LABEL not in labels)
 
     async def add_nodes(self, manifests: Iterable[Json]) -> None:
         """Create nodes (see :func:`volcanopy.local.simulated.nodes.manifests`)."""

@@ -9,7 +9,9 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.local.simulated.pod_status import micro_stamp, stamp
 
 SIMULATED = "sim.volcanopy.io/node"
-"""Label of the nodes that a simulated kubelet serves, unless it serves all nodes."""
+"""Label of the nodes that a simulated kubelet serves, unless it serves all nodes without a runtime of their own."""
+RUNTIME_LABEL = "volcanopy.io/runtime"
+"""Label of nodes that another kubelet serves: its value is the name of the runtime."""
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
@@ -19,10 +21,10 @@ NODES = raw_kinds.NODES.of(core.Node)
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 _HEALTH = {
-    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "the simulated kubelet has sufficient memory"),
-    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "the simulated kubelet has no disk pressure"),
-    "PIDPressure": ("False", "KubeletHasSufficientPID", "the simulated kubelet has sufficient PID available"),
-    "Ready": ("True", "KubeletReady", "the simulated kubelet is posting ready status"),
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
 }
 
 

@@ -1,0 +1,97 @@
+"""A cluster with process nodes, once with bubblewrap where it works and once with plain processes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volcanopy.kube.cache.watch import ChangeType, Reflector
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy.local.process import machine
+from volcanopy.local.process.isolation import Bubblewrap, Isolation, PlainProcesses, strongest
+from volcanopy.local.process.kubelet import PODS, ProcessSettings
+
+NAMESPACE = "default"
+RUNTIMES = ("bubblewrap", "plain")
+
+
+class ProcessCluster:
+    """A running cluster with one process node, and what a test asks of it."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.client = cluster.client
+
+    async def create(self, name: str, spec: Json, **metadata: Any) -> Json:
+        """Create a pod bound to the node."""
+        body = {
+            "metadata": {"name": name, **metadata},
+            "spec": {"nodeName": "local-1", "restartPolicy": "Never", **spec},
+        }
+        return await self.client.create(PODS, NAMESPACE, body)
+
+    async def run(self, name: str, *command: str, **container: Any) -> Json:
+        """Run a pod with one container to its end; its status."""
+        await self.create(
+            name, {"containers": [{"name": "main", "image": "none", "command": list(command), **container}]}
+        )
+        return await self.ended(name)
+
+    async def ended(self, name: str) -> Json:
+        """Wait until the phase of a pod is final; its status."""
+        pod = await self.until(name, lambda pod: pod["status"].get("phase") in {"Succeeded", "Failed"})
+        return dict(pod["status"])
+
+    async def until(self, name: str, reached: Any, seconds: float = 30.0) -> Json:
+        """Wait until a pod is as asked."""
+        reflector = Reflector(self.client, PODS, NAMESPACE, field_selector=f"metadata.name={name}")
+        async with asyncio.timeout(seconds):
+            async for changes in reflector.batches():
+                for change in changes:
+                    if change.type is not ChangeType.DELETED and reached(change.object):
+                        return dict(change.object)
+        raise AssertionError("the watch has ended")
+
+    async def deleted(self, name: str, grace: int) -> None:
+        """Delete a pod and wait until it is gone."""
+        reflector = Reflector(self.client, PODS, NAMESPACE, field_selector=f"metadata.name={name}")
+        batches = reflector.batches()
+        await anext(batches)
+        await self.client.delete(PODS, NAMESPACE, name, grace=grace)
+        async with asyncio.timeout(30):
+            async for changes in batches:
+                if any(change.type is ChangeType.DELETED for change in changes):
+                    return
+
+    async def log(self, name: str, container: str = "main", **query: str) -> str:
+        """The log of a container."""
+        text = "&".join(f"{key}={value}" for key, value in {"container": container, **query}.items())
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/log?{text}"
+        return (await self.client.get_raw(path)).decode()
+
+    async def add(self, kind: str, body: Json) -> None:
+        """Create a ConfigMap or a Secret."""
+        plural = f"{kind.lower()}s"
+        await self.client.create(Kind("", "v1", kind, plural, True, dict), NAMESPACE, body)
+
+
+def isolation_named(name: str) -> Isolation:
+    """The isolation, if it can be used here."""
+    if name == "plain":
+        return PlainProcesses()
+    found = strongest()
+    if not isinstance(found, Bubblewrap):
+        pytest.skip("bubblewrap is not installed or may not be used here")
+    return found
+
+
+@pytest.fixture(params=RUNTIMES)
+async def process_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ProcessCluster]:
+    """A cluster without services: one process node only."""
+    settings = ProcessSettings(tmp_path / "run", tmp_path / "claims", isolation_named(request.param), back_off=0.05)
+    parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
+    async with LocalCluster(0, objects=machine.manifests(1, 4, 8 << 30), parts=parts) as cluster:
+        yield ProcessCluster(cluster, tmp_path)

@@ -1,0 +1,89 @@
+"""Views of the machine for containers: mount points, replaced paths, hosts files, addresses."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from volcanopy.local.process.hosts import Entry, address_number, address_text, hosts_text
+from volcanopy.local.process.isolation import replaced_paths, root_arguments
+
+TREE: dict[str, list[tuple[str, str | None]]] = {
+    "/": [("etc", None), ("usr", None), ("bin", "usr/bin")],
+    "/etc": [("hosts", None), ("ssl", None)],
+    "/etc/ssl": [("certs", None)],
+}
+
+
+def entries(folder: str) -> Iterable[tuple[str, str | None]]:
+    return TREE[folder]
+
+
+def exists(path: str) -> bool:
+    parent, _, name = path.rpartition("/")
+    return path == "/" or path in TREE or name in [entry for entry, _ in TREE.get(parent or "/", [])]
+
+
+def test_the_machine_is_bound_as_a_whole_if_all_mount_points_exist() -> None:
+    assert root_arguments(["/etc/hosts", "/usr"], entries, exists) == ["--ro-bind", "/", "/"]
+
+
+def test_a_folder_with_a_missing_mount_point_is_made_anew_from_its_entries() -> None:
+    assert " ".join(root_arguments(["/etc/volcano"], entries, exists)) == (
+        "--ro-bind / / --tmpfs /etc --ro-bind /etc/hosts /etc/hosts --ro-bind /etc/ssl /etc/ssl"
+    )
+
+
+def test_the_root_is_made_anew_for_a_missing_mount_point_in_it() -> None:
+    assert " ".join(root_arguments(["/data"], entries, exists)) == (
+        "--ro-bind /etc /etc --ro-bind /usr /usr --symlink usr/bin /bin"
+    )
+
+
+def test_a_mount_point_below_another_is_made_in_that_volume() -> None:
+    assert root_arguments(["/usr", "/usr/deep/missing"], entries, exists) == ["--ro-bind", "/", "/"]
+
+
+def test_nested_folders_are_made_from_the_outside_in() -> None:
+    arguments = root_arguments(["/etc/volcano", "/etc/ssl/own"], entries, exists)
+    assert [arguments[index + 1] for index, option in enumerate(arguments) if option == "--tmpfs"] == [
+        "/etc",
+        "/etc/ssl",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced"),
+    [
+        ("/data", "/real"),
+        ("/data/x.txt", "/real/x.txt"),
+        ("--out=/data/x:/data", "--out=/real/x:/real"),
+        ("/database", "/database"),
+        ("/my/data", "/my/data"),
+        ("/data.csv", "/data.csv"),
+        ("cat /data", "cat /real"),
+    ],
+)
+def test_paths_of_mounts_are_replaced_where_they_stand_alone(text: str, replaced: str) -> None:
+    assert replaced_paths(text, {"/data": "/real"}) == replaced
+
+
+def test_the_hosts_file_has_the_names_of_all_pods_and_of_their_service() -> None:
+    text = hosts_text(
+        [Entry("127.1.0.2", "lab", "job-w-1", "job-w-1", "job"), Entry("127.1.0.3", "lab", "solo", "h", "")]
+    )
+    assert text.splitlines()[2:] == [
+        "127.1.0.2\tjob-w-1.job.lab.svc.cluster.local job-w-1.job.lab.svc job-w-1.job.lab job-w-1.job job-w-1"
+        " job.lab.svc.cluster.local job.lab.svc job.lab job",
+        "127.1.0.3\th solo",
+    ]
+
+
+def test_addresses_are_on_the_loopback_network_and_count_up() -> None:
+    assert [address_text(number) for number in (0, 1, 256, 65536)] == [
+        "127.1.0.0",
+        "127.1.0.1",
+        "127.1.1.0",
+        "127.2.0.0",
+    ]
+    assert all(address_number(address_text(number)) == number for number in (0, 1, 300, 70_000))
+    assert [address_number(address) for address in ("127.0.0.1", "10.0.0.1", "x")] == [-1, -1, -1]

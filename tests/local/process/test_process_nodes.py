@@ -1,0 +1,258 @@
+"""Pods on process nodes: programs run, end, restart, stop and leave nothing behind."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local.process.conftest import ProcessCluster
+from volcanopy.kube.client.errors import KubeError
+
+SHELL = ("sh", "-c")
+
+
+def terminated(status: dict[str, Any], name: str = "main") -> dict[str, Any]:
+    states = (*status.get("initContainerStatuses", ()), *status["containerStatuses"])
+    return next(dict(state["state"]["terminated"]) for state in states if state["name"] == name)
+
+
+def is_running(pod: dict[str, Any]) -> bool:
+    statuses = pod["status"].get("containerStatuses", ())
+    return bool(statuses) and all("running" in status["state"] for status in statuses)
+
+
+async def test_a_program_runs_and_its_output_is_the_log(process_cluster: ProcessCluster) -> None:
+    status = await process_cluster.run(
+        "p", *SHELL, "echo one; echo two >&2; printf three", env=[{"name": "A", "value": "b"}]
+    )
+    assert (status["phase"], terminated(status)["exitCode"], terminated(status)["reason"]) == (
+        "Succeeded",
+        0,
+        "Completed",
+    )
+    assert await process_cluster.log("p") == "one\ntwo\nthree\n"
+    assert await process_cluster.log("p", tailLines="1") == "three\n"
+    first, *_ = (await process_cluster.log("p", timestamps="true")).splitlines()
+    assert first.endswith("Z one")
+
+
+async def test_exit_codes_and_signals_are_those_of_the_program(process_cluster: ProcessCluster) -> None:
+    assert terminated(await process_cluster.run("code", *SHELL, "exit 3"))["exitCode"] == 3
+    assert terminated(await process_cluster.run("signal", *SHELL, "kill -KILL $$$$"))["exitCode"] == 137
+
+
+async def test_a_program_that_does_not_exist_is_a_start_error(process_cluster: ProcessCluster) -> None:
+    status = await process_cluster.run("p", "no-such-program", "--x")
+    state = terminated(status)
+    assert (status["phase"], state["reason"], state["exitCode"]) == ("Failed", "StartError", 127)
+    assert state["message"] == 'failed to start container: exec: "no-such-program": executable file not found in $PATH'
+
+
+async def test_a_container_without_a_command_says_that_images_are_not_run(process_cluster: ProcessCluster) -> None:
+    state = terminated(await process_cluster.run("p"))
+    assert state["reason"] == "StartError"
+    assert "no command: images are not run on process nodes" in state["message"]
+
+
+async def test_volumes_are_at_their_paths(process_cluster: ProcessCluster) -> None:
+    await process_cluster.add("ConfigMap", {"metadata": {"name": "c"}, "data": {"a.txt": "from-map"}})
+    await process_cluster.add("Secret", {"metadata": {"name": "s"}, "data": {"key": "aGlkZGVu"}})
+    script = (
+        "cat /conf/a.txt /secret/key /info/name; echo; echo kept > /data/result; echo x > /scratch/y && cat /scratch/y"
+    )
+    volumes = [
+        {"name": "conf", "configMap": {"name": "c"}},
+        {"name": "secret", "secret": {"secretName": "s"}},
+        {"name": "info", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "results"}},
+        {"name": "scratch", "emptyDir": {}},
+    ]
+    mounts = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
+    container = {"name": "main", "image": "none", "command": [*SHELL, script], "volumeMounts": mounts}
+    await process_cluster.create("p", {"containers": [container], "volumes": volumes})
+    assert (await process_cluster.ended("p"))["phase"] == "Succeeded", await process_cluster.log("p")
+    assert await process_cluster.log("p") == "from-maphiddenp\nx\n"
+    assert (process_cluster.folder / "claims/default/results/result").read_text() == "kept\n"
+
+
+async def test_a_pod_waits_for_a_missing_config_map(process_cluster: ProcessCluster) -> None:
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "a"}}}]
+    container = {"name": "main", "image": "none", "command": [*SHELL, "echo $A"], "env": env}
+    await process_cluster.create("p", {"containers": [container]})
+
+    def is_waiting(pod: dict[str, Any]) -> bool:
+        statuses = pod["status"].get("containerStatuses", ())
+        return bool(statuses) and statuses[0]["state"].get("waiting", {}).get("reason") == "CreateContainerConfigError"
+
+    waiting = (await process_cluster.until("p", is_waiting))["status"]["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["message"] == 'configmap "late" not found'
+    await process_cluster.add("ConfigMap", {"metadata": {"name": "late"}, "data": {"a": "here"}})
+    assert (await process_cluster.ended("p"))["phase"] == "Succeeded"
+    assert await process_cluster.log("p") == "here\n"
+
+
+async def test_a_failing_container_is_restarted_by_its_policy(process_cluster: ProcessCluster) -> None:
+    script = "echo run; test -e /state/done || { touch /state/done; exit 1; }"
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": [*SHELL, script],
+        "volumeMounts": [{"name": "state", "mountPath": "/state"}],
+    }
+    spec = {"restartPolicy": "OnFailure", "containers": [container], "volumes": [{"name": "state", "emptyDir": {}}]}
+    await process_cluster.create("p", spec)
+    status = await process_cluster.ended("p")
+    assert (status["phase"], status["containerStatuses"][0]["restartCount"]) == ("Succeeded", 1)
+    assert status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+
+
+async def test_init_containers_run_in_order_and_sidecars_beside(process_cluster: ProcessCluster) -> None:
+    volume = {"volumeMounts": [{"name": "w", "mountPath": "/w"}], "image": "none"}
+    init = [
+        {"name": "first", "command": [*SHELL, "echo first >> /w/order"], **volume},
+        {
+            "name": "beside",
+            "command": [*SHELL, "echo side >> /w/order; exec sleep 1000"],
+            "restartPolicy": "Always",
+            **volume,
+        },
+        {
+            "name": "second",
+            "command": [*SHELL, "until grep -q side /w/order; do sleep 0.01; done; echo second >> /w/order"],
+            **volume,
+        },
+    ]
+    main = [{"name": "main", "command": [*SHELL, "cat /w/order"], **volume}]
+    await process_cluster.create(
+        "p", {"initContainers": init, "containers": main, "volumes": [{"name": "w", "emptyDir": {}}]}
+    )
+    status = await process_cluster.ended("p")
+    assert status["phase"] == "Succeeded"
+    assert await process_cluster.log("p") == "first\nside\nsecond\n"
+    assert terminated(status, "beside")["exitCode"] == 143
+
+
+async def test_a_failed_init_container_fails_the_pod(process_cluster: ProcessCluster) -> None:
+    containers = [{"name": "main", "image": "none", "command": ["true"]}]
+    init = [{"name": "check", "image": "none", "command": ["false"]}]
+    await process_cluster.create("p", {"initContainers": init, "containers": containers})
+    status = await process_cluster.ended("p")
+    assert (status["phase"], terminated(status, "check")["exitCode"]) == ("Failed", 1)
+
+
+async def test_a_deleted_pod_gets_sigterm_and_leaves_no_process(process_cluster: ProcessCluster) -> None:
+    script = "trap 'echo saved > /state/saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": [*SHELL, script],
+        "volumeMounts": [{"name": "state", "mountPath": "/state"}],
+        "env": [{"name": "MARK", "value": f"mark-{os.getpid()}-term"}],
+    }
+    claim = {"name": "state", "persistentVolumeClaim": {"claimName": "state"}}
+    await process_cluster.create("p", {"containers": [container], "volumes": [claim]})
+    await process_cluster.until("p", is_running)
+    await _line(process_cluster, "p", "ready")
+    await process_cluster.deleted("p", grace=20)
+    assert (process_cluster.folder / "claims/default/state/saved").read_text() == "saved\n"
+    assert _with_environment(f"MARK=mark-{os.getpid()}-term") == []
+    assert list((process_cluster.folder / "run/pods").iterdir()) == []
+
+
+async def test_a_program_that_ignores_sigterm_is_killed_after_its_grace_period(process_cluster: ProcessCluster) -> None:
+    mark = f"mark-{os.getpid()}-kill"
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": [*SHELL, "trap '' TERM; sleep 1000 & echo ready; while :; do sleep 0.01; done"],
+        "env": [{"name": "MARK", "value": mark}],
+    }
+    await process_cluster.create("p", {"containers": [container]})
+    await process_cluster.until("p", is_running)
+    await _line(process_cluster, "p", "ready")
+    assert _with_environment(f"MARK={mark}")
+    await process_cluster.deleted("p", grace=1)
+    assert _with_environment(f"MARK={mark}") == []
+
+
+async def test_the_deadline_of_a_pod_stops_it(process_cluster: ProcessCluster) -> None:
+    spec = {"activeDeadlineSeconds": 1, "containers": [{"name": "main", "image": "none", "command": ["sleep", "1000"]}]}
+    await process_cluster.create("p", spec)
+    status = await process_cluster.ended("p")
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+async def test_a_log_is_followed_to_its_end(process_cluster: ProcessCluster) -> None:
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": [*SHELL, "echo first; until test -e /w/go; do sleep 0.01; done; echo last"],
+        "volumeMounts": [{"name": "w", "mountPath": "/w"}],
+    }
+    claim = {"name": "w", "persistentVolumeClaim": {"claimName": "w"}}
+    await process_cluster.create("p", {"containers": [container], "volumes": [claim]})
+    await process_cluster.until("p", is_running)
+    await _line(process_cluster, "p", "first")
+    (process_cluster.folder / "claims/default/w/go").touch()
+    assert await process_cluster.log("p", follow="true") == "first\nlast\n"
+
+
+async def test_a_readiness_probe_makes_a_container_ready(process_cluster: ProcessCluster) -> None:
+    probe = {"exec": {"command": ["test", "-e", "/w/ready"]}, "periodSeconds": 1, "timeoutSeconds": 10}
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["sleep", "1000"],
+        "readinessProbe": probe,
+        "volumeMounts": [{"name": "w", "mountPath": "/w"}],
+    }
+    claim = {"name": "w", "persistentVolumeClaim": {"claimName": "w"}}
+    await process_cluster.create("p", {"containers": [container], "volumes": [claim]})
+    running = await process_cluster.until("p", is_running)
+    assert running["status"]["containerStatuses"][0]["ready"] is False
+    (process_cluster.folder / "claims/default/w/ready").touch()
+    await process_cluster.until("p", lambda pod: pod["status"]["containerStatuses"][0]["ready"])
+
+
+async def test_a_failed_liveness_probe_restarts_a_container(process_cluster: ProcessCluster) -> None:
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 10}
+    container = {"name": "main", "image": "none", "command": ["sleep", "1000"], "livenessProbe": probe}
+    await process_cluster.create(
+        "p", {"restartPolicy": "Always", "containers": [container], "terminationGracePeriodSeconds": 1}
+    )
+    pod = await process_cluster.until(
+        "p", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("restartCount", 0) > 0
+    )
+    assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
+
+
+async def test_the_log_of_a_container_that_waits_says_why(process_cluster: ProcessCluster) -> None:
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "a"}}}]
+    container = {"name": "main", "image": "none", "command": ["true"], "env": env}
+    await process_cluster.create("p", {"containers": [container]})
+    await process_cluster.until("p", lambda pod: pod["status"].get("containerStatuses"))
+    with pytest.raises(KubeError, match="is waiting to start: CreateContainerConfigError"):
+        await process_cluster.log("p")
+
+
+async def _line(cluster: ProcessCluster, name: str, text: str) -> None:
+    """Wait until the log of a pod has a line."""
+    path = f"/api/v1/namespaces/default/pods/{name}/log?container=main&follow=true"
+    async with asyncio.timeout(20), cluster.client.stream(path, stall=20) as lines:
+        while (await lines.readline()).decode().rstrip() != text:
+            continue
+
+
+def _with_environment(variable: str) -> list[int]:
+    """The pids of processes of this machine with a variable."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+    return found

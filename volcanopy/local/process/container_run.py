@@ -1,0 +1,175 @@
+"""One run of a container: a program with its output in a log file, its signals and its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from volcanopy.local.process.isolation import Command
+from volcanopy.local.simulated.pod_status import micro_stamp
+
+_PR_SET_PDEATHSIG = 1
+_CHUNK = 1 << 16
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class StartError(Exception):
+    """The program of a container does not exist or cannot be executed; `code` is the exit code that a kubelet shows."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a run: exit code, and times in seconds of the epoch."""
+
+    code: int
+    began: float
+    ended: float
+
+
+class ContainerRun:
+    """A running container. Made by :meth:`start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, first_pid: int, log: Path) -> None:
+        self.began = time.time()
+        self.log = log
+        self.output_closed = False
+        self._process, self._first_pid = process, first_pid
+        self._copying: asyncio.Task[None] | None = None
+        self._output = asyncio.Event()
+
+    @classmethod
+    async def start(cls, command: Command, log: Path) -> ContainerRun:
+        """Start the program. Raises StartError."""
+        argv = list(command.argv)
+        reading, writing = os.pipe() if command.info_option else (-1, -1)
+        if command.info_option:
+            argv[1:1] = [command.info_option, str(writing)]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=dict(command.environment),
+                cwd=command.working_directory,
+                start_new_session=True,
+                pass_fds=(writing,) if writing >= 0 else (),
+                preexec_fn=_die_with_parent,
+            )
+        except FileNotFoundError:
+            _close(reading, writing)
+            raise StartError(f'exec: "{argv[0]}": executable file not found in $PATH', 127) from None
+        except OSError as error:
+            _close(reading, writing)
+            raise StartError(f'exec: "{argv[0]}": {error.strerror}', 126) from None
+        first_pid = process.pid
+        if command.info_option:
+            os.close(writing)
+            first_pid = await _reported_pid(reading) or process.pid
+        run = cls(process, first_pid, log)
+        run._copying = asyncio.create_task(run._copy(), name=f"log of {log.stem}")
+        return run
+
+    def next_output(self) -> asyncio.Event:
+        """An event that is set when lines are added to the log next, or its output is closed."""
+        return self._output
+
+    async def _copy(self) -> None:
+        """Write the output to the log, every line with its time, until the program and its children close it."""
+        assert self._process.stdout is not None
+        rest = b""
+        with self.log.open("ab") as file:
+            while chunk := await self._process.stdout.read(_CHUNK):
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > _CHUNK:
+                    lines, rest = [*lines, rest], b""
+                self._write(file, lines)
+            self.output_closed = True
+            self._write(file, [rest] if rest else [])
+
+    def _write(self, file: IO[bytes], lines: list[bytes]) -> None:
+        at = micro_stamp(time.time()).encode()
+        file.write(b"".join(b"%s %s\n" % (at, line) for line in lines))
+        file.flush()
+        self._output.set()
+        self._output = asyncio.Event()
+
+    async def wait(self) -> End:
+        """Wait for the end of the program; what it has started and left behind is killed."""
+        code = await self._process.wait()
+        if self._first_pid == self._process.pid:
+            self.signal(signal.SIGKILL)
+        if self._copying is not None:
+            await self._copying
+        return End(128 - code if code < 0 else code, self.began, time.time())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to every process of the container."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._first_pid == self._process.pid:
+                os.killpg(self._process.pid, number)
+            elif number is signal.SIGKILL:
+                # The first process of a process name space takes all others with it.
+                os.kill(self._first_pid, number)
+            else:
+                for pid in list(_descendants(self._first_pid)):
+                    os.kill(pid, number)
+
+    async def stop(self, grace: float) -> None:
+        """Send SIGTERM, and SIGKILL after the grace period (seconds) to what still runs; returns when it has ended."""
+        self.signal(signal.SIGTERM)
+        waiting = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait_for(asyncio.shield(waiting), grace)
+        except TimeoutError:
+            self.signal(signal.SIGKILL)
+            await waiting
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _die_with_parent() -> None:
+    """The program is killed with this process, however this one ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+async def _reported_pid(descriptor: int) -> int:
+    """The pid that the program reports, 0 if it ended before."""
+    try:
+        return int(json.loads(await asyncio.to_thread(_read_all, descriptor))["child-pid"])
+    except (ValueError, KeyError):
+        return 0
+
+
+def _read_all(descriptor: int) -> bytes:
+    with open(descriptor, "rb") as file:
+        return file.read()
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """The pids below a process, from the file system /proc."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return
+    for child in map(int, children):
+        yield child
+        yield from _descendants(child)

@@ -1,0 +1,168 @@
+"""How a container is kept apart from this machine: the strongest way that is available.
+
+Neither is a security boundary: containers run as the user who started the cluster, in the network of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from volcanopy.local.process.container_spec import ContainerSpec
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a container sees beside the machine: its mounts by path, private folder for /tmp, hosts file and host name."""
+
+    mounts: Mapping[str, tuple[Path, bool]]
+    temporary: Path
+    hosts: Path
+    hostname: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to start: its arguments, environment and working directory on this machine."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    working_directory: str
+    info_option: str = ""
+    """The option of a program that reports the pid of the container's first process, as JSON, to a file descriptor."""
+
+
+class Isolation(Protocol):
+    """A way to run containers."""
+
+    name: str
+    description: str
+    """One sentence for the user: what a container sees of the machine."""
+
+    def command(self, spec: ContainerSpec, placement: Placement) -> Command:
+        """The program that runs the container."""
+
+
+class Bubblewrap:
+    """Own mount, process and host name spaces by bubblewrap: the machine's files read-only, volumes at their paths."""
+
+    name = "bubblewrap"
+    description = (
+        "each container has its own processes, /tmp and /etc/hosts and sees the files of this machine read-only (bubblewrap); "
+        "network, memory and cpu are those of the machine"
+    )
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    def command(self, spec: ContainerSpec, placement: Placement) -> Command:
+        """bubblewrap with the arguments for the mounts."""
+        mounts = {**placement.mounts, "/etc/hosts": (placement.hosts, True)}
+        mounts.setdefault("/tmp", (placement.temporary, False))
+        arguments = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+        arguments += ["--hostname", placement.hostname, *root_arguments(mounts, _entries, os.path.lexists)]
+        for path, (source, read_only) in sorted(mounts.items()):
+            arguments += ["--ro-bind" if read_only else "--bind", str(source), path]
+        arguments += ["--dev-bind", "/dev", "/dev", "--proc", "/proc"]
+        arguments += ["--chdir", spec.working_directory or "/"]
+        return Command((self._program, *arguments, "--", *spec.argv), spec.environment, "/", "--info-fd")
+
+
+class PlainProcesses:
+    """No isolation: paths of mounts are replaced in command, arguments and environment by where the volumes are."""
+
+    name = "plain processes"
+    description = (
+        "containers are ordinary processes of this machine without files of their own: names of pods are not resolved, and "
+        "paths of volumes are replaced in command, arguments and environment only; install bubblewrap for mounts and names"
+    )
+
+    def command(self, spec: ContainerSpec, placement: Placement) -> Command:
+        """The command itself."""
+        folders = {path: str(source) for path, (source, _) in placement.mounts.items()}
+        argv = tuple(replaced_paths(argument, folders) for argument in spec.argv)
+        environment = {name: replaced_paths(value, folders) for name, value in spec.environment.items()}
+        environment.setdefault("TMPDIR", str(placement.temporary))
+        directory = replaced_paths(spec.working_directory, folders) or str(placement.temporary)
+        return Command(argv, environment, directory)
+
+
+def replaced_paths(text: str, folders: Mapping[str, str]) -> str:
+    """The text with every mount path replaced by its folder, where the path ends or goes on with `/`."""
+    result, position = "", 0
+    paths = sorted(folders, key=len, reverse=True)
+    while position < len(text):
+        path = next(
+            (path for path in paths if text.startswith(path, position) and _is_whole(text, position, path)), None
+        )
+        if path is None:
+            result += text[position]
+            position += 1
+        else:
+            result += folders[path]
+            position += len(path)
+    return result
+
+
+def _is_whole(text: str, position: int, path: str) -> bool:
+    """Whether the path at this position is neither the end of a longer path nor the beginning of a longer name."""
+    before, after = text[:position][-1:], text[position + len(path) :][:1]
+    return not _in_name(before) and before != "/" and not _in_name(after)
+
+
+def _in_name(character: str) -> bool:
+    return character.isalnum() or character in {"-", "_", "."}
+
+
+def root_arguments(
+    paths: Iterable[str], entries: Callable[[str], Iterable[tuple[str, str | None]]], exists: Callable[[str], bool]
+) -> list[str]:
+    """The bubblewrap arguments for a read-only view of the machine in which the mount points `paths` can be made.
+
+    The deepest existing folder above a missing mount point becomes a tmpfs with its entries bound into it again. `entries` gives
+    name and link target (None for what is no link) of the entries of a folder.
+    """
+    targets = sorted(paths)
+    outermost = [path for path in targets if not any(path.startswith(other + "/") for other in targets)]
+    folders = sorted({_nearest(path, exists) for path in outermost if not exists(path)})
+    # The root of bubblewrap is a tmpfs unless something is mounted there.
+    arguments = [] if "/" in folders else ["--ro-bind", "/", "/"]
+    for folder in folders:
+        arguments += ["--tmpfs", folder] if folder != "/" else []
+        for name, target in entries(folder):
+            path = f"{folder.rstrip('/')}/{name}"
+            arguments += ["--symlink", target, path] if target is not None else ["--ro-bind", path, path]
+    return arguments
+
+
+def _nearest(path: str, exists: Callable[[str], bool]) -> str:
+    folder = os.path.dirname(path.rstrip("/"))
+    while not exists(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _entries(folder: str) -> Iterator[tuple[str, str | None]]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        yield entry.name, os.readlink(entry.path) if entry.is_symlink() else None
+
+
+def strongest() -> Isolation:
+    """bubblewrap where it is installed and this user may use it, else plain processes."""
+    program = shutil.which("bwrap")
+    if program is not None and _works(program):
+        return Bubblewrap(program)
+    return PlainProcesses()
+
+
+def _works(program: str) -> bool:
+    command = [program, "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--proc", "/proc", "--unshare-pid", "true"]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=10, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False

@@ -1,0 +1,224 @@
+"""The kubelet of process nodes: runs the pods that are bound to them as processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local.process import container_logs, hosts
+from volcanopy.local.process.container_logs import NoLogError
+from volcanopy.local.process.container_spec import Sources, referenced
+from volcanopy.local.process.isolation import Isolation, strongest
+from volcanopy.local.process.machine import description, is_process_node
+from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
+from volcanopy.local.simulated.heartbeats import Heartbeats
+
+log = structlog.get_logger(__name__)
+
+PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
+CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
+SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
+STOP_GRACE = 2.0
+"""Seconds that containers have to end when the cluster is stopped."""
+
+
+@dataclass(frozen=True)
+class ProcessSettings:
+    """Process nodes: where their pods keep files, and how containers run; `isolation` None chooses the strongest."""
+
+    folder: Path
+    claims: Path
+    isolation: Isolation | None = None
+    back_off: float = field(default=FIRST_BACK_OFF)
+
+
+class ProcessKubelet:
+    """Serves the nodes with the label `volcanopy.io/runtime: process`."""
+
+    def __init__(self, client: Client, settings: ProcessSettings) -> None:
+        self.isolation = settings.isolation or strongest()
+        self.nodes = Heartbeats(
+            client, is_own=is_process_node, arrived=self._arrived, left=self._left, describe=description
+        )
+        self._client, self._settings = client, settings
+        self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=")
+        self._waiting: dict[str, dict[str, Json]] = {}
+        self._runners: dict[str, PodRunner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._hosts = hosts.HostsFiles(settings.folder / "hosts")
+        self._last_address = 0
+
+    async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
+        """Serve until `stop` is set, then stop every container; `ready` is set once nodes and pods are listed."""
+        async with asyncio.TaskGroup() as tasks:
+            watching = [
+                tasks.create_task(self.nodes.run(), name="process nodes"),
+                tasks.create_task(self._pods.run(self.on_changes), name="process pods"),
+            ]
+            await self.nodes.reflector.synced.wait()
+            await self._pods.synced.wait()
+            if ready is not None:
+                ready.set()
+            await stop.wait()
+            for task in watching:
+                task.cancel()
+        await self._stop_containers()
+
+    async def _stop_containers(self) -> None:
+        for runner in self._runners.values():
+            shortened = {**runner.pod["metadata"], "deletionGracePeriodSeconds": STOP_GRACE}
+            runner.stop({**runner.pod, "metadata": shortened})
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    # Watch events
+
+    def on_changes(self, changes: Sequence[Change[Json]]) -> None:
+        """Process changes of pods that have a node."""
+        for change in changes:
+            pod = change.object
+            metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+            uid: str = metadata["uid"]
+            if change.type is ChangeType.DELETED:
+                self._waiting.get(node, {}).pop(uid, None)
+                self._hosts.remove(uid)
+                if runner := self._runners.get(uid):
+                    runner.stop({**pod, "metadata": {**metadata, "deletionGracePeriodSeconds": 0}})
+                continue
+            if runner := self._runners.get(uid):
+                self._update(runner, pod)
+            elif self.nodes.serves(node):
+                self._add(pod)
+            else:
+                self._waiting.setdefault(node, {})[uid] = pod
+
+    def _arrived(self, node: str) -> None:
+        for pod in self._waiting.pop(node, {}).values():
+            self._add(pod)
+
+    def _left(self, node: str) -> None:
+        for runner in self._runners.values():
+            if runner.pod["spec"]["nodeName"] == node:
+                runner.stop(runner.pod)
+
+    def _add(self, pod: Json) -> None:
+        metadata, uid = pod["metadata"], pod["metadata"]["uid"]
+        over = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+        if uid in self._tasks or (over and "deletionTimestamp" not in metadata):
+            return
+        runner = PodRunner(pod, self._surroundings(pod), self._publisher(pod))
+        if over or "deletionTimestamp" in metadata:
+            runner.stop(pod)
+        self._runners[uid] = runner
+        self._tasks[uid] = asyncio.create_task(self._serve(runner), name=f"pod {metadata['name']}")
+
+    def _update(self, runner: PodRunner, pod: Json) -> None:
+        if "deletionTimestamp" in pod["metadata"]:
+            runner.stop(pod)
+        elif pod["metadata"].get("annotations") != runner.pod["metadata"].get("annotations"):
+            refreshing = asyncio.create_task(runner.refresh(pod))
+            self._tasks[f"refresh {pod['metadata']['uid']}"] = refreshing
+            refreshing.add_done_callback(lambda _: self._tasks.pop(f"refresh {pod['metadata']['uid']}", None))
+
+    async def _serve(self, runner: PodRunner) -> None:
+        """Run a pod; delete it from the API server if it is being deleted."""
+        metadata = runner.pod["metadata"]
+        try:
+            await runner.run()
+        except Exception:
+            log.exception("pod could not be run", pod=f"{metadata['namespace']}/{metadata['name']}")
+        finally:
+            self._runners.pop(runner.uid, None)
+            self._tasks.pop(runner.uid, None)
+        if "deletionTimestamp" in runner.pod["metadata"]:
+            with contextlib.suppress(NotFound, Conflict):
+                await self._client.delete(PODS, metadata["namespace"], metadata["name"], uid=runner.uid, grace=0)
+            runner.remove_files()
+
+    def _surroundings(self, pod: Json) -> Surroundings:
+        metadata, spec = pod["metadata"], pod["spec"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        address = (pod.get("status") or {}).get("podIP") or self._free_address()
+        self._last_address = max(self._last_address, hosts.address_number(address))
+        hostname = spec.get("hostname") or name
+        entry = hosts.Entry(address, namespace, name, hostname, spec.get("subdomain", ""))
+        self._hosts.add(metadata["uid"], entry)
+        return Surroundings(
+            folder=self._settings.folder / "pods" / metadata["uid"],
+            claims=self._settings.claims,
+            hosts=self._hosts.path(namespace),
+            addresses={"pod": address, "host": hosts.HOST_ADDRESS},
+            isolation=self.isolation,
+            sources=self._sources,
+            back_off=self._settings.back_off,
+        )
+
+    def _free_address(self) -> str:
+        self._last_address += 1
+        return hosts.address_text(self._last_address)
+
+    async def _sources(self, pod: Json) -> Sources:
+        config_maps, secrets = referenced(pod)
+        namespace = pod["metadata"]["namespace"]
+        return Sources(
+            await self._read(CONFIG_MAPS, namespace, config_maps), await self._read(SECRETS, namespace, secrets)
+        )
+
+    async def _read(self, kind: Kind[Json], namespace: str, names: set[str]) -> dict[str, Json]:
+        objects = {}
+        for name in sorted(names):
+            with contextlib.suppress(NotFound):
+                objects[name] = await self._client.get(kind, namespace, name)
+        return objects
+
+    def _publisher(self, pod: Json) -> Callable[[Json], Awaitable[None]]:
+        metadata = pod["metadata"]
+
+        async def publish(status: Json) -> None:
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+            try:
+                await self._client.patch_status(PODS, metadata["namespace"], metadata["name"], patch, Patch.STRATEGIC)
+            except (NotFound, Conflict) as gone:
+                log.debug("pod is gone", pod=metadata["name"], error=str(gone))
+            except Invalid as error:
+                log.error("status of pod rejected", pod=metadata["name"], error=str(error))
+
+        return publish
+
+    # Logs
+
+    def log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
+        """The log of a container. Raises NoLogError."""
+        uid, status = pod["metadata"]["uid"], pod.get("status") or {}
+        statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+        state = next((each for each in statuses if each["name"] == container), None)
+        number = int(state["restartCount"]) if state is not None else 0
+        previous = query.get("previous") in {"true", "1"}
+        runner = self._runners.get(uid)
+        run = runner.running(container) if runner is not None else None
+        if previous and run is not None:
+            number -= 1
+        path = self._settings.folder / "pods" / uid / "logs" / container / f"{number}.log"
+        name = pod["metadata"]["name"]
+        if previous and number < 0:
+            raise NoLogError(f'previous terminated container "{container}" in pod "{name}" not found')
+        if not path.exists():
+            waiting = ((state or {}).get("state") or {}).get("waiting") or {}
+            if waiting:
+                reason = waiting.get("reason", "ContainerCreating")
+                raise NoLogError(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+            return b""
+        if query.get("follow") in {"true", "1"} and run is not None and not previous:
+            return container_logs.follow(path, query, run)
+        return container_logs.read(path, query, datetime.now(UTC))

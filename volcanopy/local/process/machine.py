@@ -1,0 +1,71 @@
+"""Process nodes: this machine's cpus and memory, shared out among them."""
+
+from __future__ import annotations
+
+import os
+
+from volcanopy.api import core
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process import hosts
+from volcanopy.local.simulated import nodes
+from volcanopy.local.simulated.nodes import RUNTIME_LABEL
+
+PROCESS = "process"
+MAXIMUM_PODS = 110
+
+
+def machine_size() -> tuple[int, int]:
+    """The cpus that this process may use, and the memory of the machine in bytes."""
+    return len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def manifests(count: int, cpus: int, memory: int) -> list[Json]:
+    """Nodes `local-1`, `local-2`, ... that share cpus (whole milli-cpus) and memory (whole MiB) of the machine."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"local-{number + 1}",
+                "labels": {
+                    "kubernetes.io/hostname": f"local-{number + 1}",
+                    "kubernetes.io/os": "linux",
+                    "kubernetes.io/arch": "amd64",
+                    "node.kubernetes.io/instance-type": PROCESS,
+                    RUNTIME_LABEL: PROCESS,
+                },
+            },
+            "status": {
+                "capacity": {
+                    "cpu": f"{cpus * 1000 // count}m",
+                    "memory": f"{memory // 2**20 // count}Mi",
+                    "pods": str(MAXIMUM_PODS),
+                }
+            },
+        }
+        for number in range(count)
+    ]
+
+
+def is_process_node(node: core.Node) -> bool:
+    """Whether the pods of the node run as processes of this machine."""
+    return node.metadata.labels.get(RUNTIME_LABEL) == PROCESS
+
+
+def description(node: core.Node, _address: str, now: float) -> Json:
+    """The status of a process node that has started: this machine's kernel, and the capacity of the node."""
+    system = os.uname()
+    status = nodes.description(node, hosts.HOST_ADDRESS, now)
+    capacity = dict(node.status.capacity)
+    return {
+        **status,
+        "capacity": capacity,
+        "allocatable": {**capacity, **node.status.allocatable},
+        "nodeInfo": {
+            **status["nodeInfo"],
+            "kubeletVersion": f"v1.36.0-{PROCESS}",
+            "kernelVersion": system.release,
+            "osImage": system.sysname,
+            "containerRuntimeVersion": f"{PROCESS}://0",
+        },
+    }

@@ -1,0 +1,389 @@
+"""Runs one pod as a kubelet does.
+
+1. Its volumes are created; what is missing (a ConfigMap, a Secret) is waited for.
+2. Init containers run one after another, each until it succeeds; sidecars (restartPolicy Always) start in their place and stay.
+3. The containers run beside each other and are restarted by the pod's policy, with a growing delay.
+4. When all have ended the sidecars are stopped, and the phase is final.
+
+A deletion or the deadline stops what runs: preStop, SIGTERM, and SIGKILL after the grace period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process import pod_status, probes
+from volcanopy.local.process.container_run import ContainerRun, End, StartError
+from volcanopy.local.process.container_spec import (
+    DEFAULT_PATH,
+    ContainerConfigError,
+    ContainerSpec,
+    Sources,
+    is_sidecar,
+    resolve,
+)
+from volcanopy.local.process.isolation import Isolation, Placement
+from volcanopy.local.process.pod_status import ContainerState
+from volcanopy.local.process.volumes import Volumes
+
+log = structlog.get_logger(__name__)
+
+FIRST_BACK_OFF, LONGEST_BACK_OFF, STABLE = 10.0, 300.0, 600.0
+"""Seconds: delay before the second restart of a container, its maximum, and the run time that resets it."""
+RETRY_CONFIG = 2.0
+"""Seconds between attempts to create a container whose configuration is incomplete."""
+DEFAULT_GRACE = 30.0
+_LOST = "The container ended when the node was stopped; its exit code is not known."
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a pod runs in: its folder, the volumes of claims, its hosts file, addresses, and how to read its objects."""
+
+    folder: Path
+    claims: Path
+    hosts: Path
+    addresses: dict[str, str]
+    isolation: Isolation
+    sources: Callable[[Json], Awaitable[Sources]]
+    back_off: float = FIRST_BACK_OFF
+
+
+class PodRunner:
+    """A pod on its node; `publish` is called with its status at every change, and after the end of all containers."""
+
+    def __init__(self, pod: Json, surroundings: Surroundings, publish: Callable[[Json], Awaitable[None]]) -> None:
+        self.pod = pod
+        self.uid: str = pod["metadata"]["uid"]
+        self._around, self._publish = surroundings, publish
+        spec = pod["spec"]
+        self._init = [pod_status.restored(pod, each, init=True) for each in spec.get("initContainers") or ()]
+        self._main = [pod_status.restored(pod, each, init=False) for each in spec["containers"]]
+        self._policy: str = spec.get("restartPolicy", "Always")
+        self._began = time.time()
+        self._volumes = Volumes(pod, surroundings.folder, surroundings.claims)
+        self._runs: dict[str, ContainerRun] = {}
+        self._stopping = asyncio.Event()
+        self._reason = self._message = ""
+        self._conditions: list[Json] = (pod.get("status") or {}).get("conditions") or []
+
+    # Life of the pod
+
+    async def run(self) -> None:
+        """Run the pod to its end or until it is stopped."""
+        await self._recover()
+        deadline = self.pod["spec"].get("activeDeadlineSeconds")
+        work = asyncio.create_task(self._run_all(), name=f"pod {self.pod['metadata']['name']}")
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({work, stopping}, timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                if not self._stopping.is_set():
+                    self._reason = "DeadlineExceeded"
+                    self._message = "Pod was active on the node longer than the specified deadline"
+                work.cancel()
+                await asyncio.wait({work})
+                await self._stop_all(self._grace())
+            if not work.cancelled():
+                work.result()
+            await self._show(final=True)
+        finally:
+            stopping.cancel()
+            work.cancel()
+            for run in self._runs.values():
+                run.signal(signal.SIGKILL)
+
+    def stop(self, pod: Json) -> None:
+        """Stop the pod within the grace period of its deletion; :meth:`run` returns when it has ended."""
+        self.pod = pod
+        self._stopping.set()
+
+    async def refresh(self, pod: Json) -> None:
+        """Write changed ConfigMaps, Secrets, labels and annotations into the volumes."""
+        self.pod = pod
+        with contextlib.suppress(ContainerConfigError):
+            self._volumes.refresh(await self._around.sources(pod))
+
+    def running(self, container: str) -> ContainerRun | None:
+        """The current run of a container."""
+        return self._runs.get(container)
+
+    def log_path(self, container: str, run: int) -> Path:
+        """The log of a run of a container."""
+        return self._around.folder / "logs" / container / f"{run}.log"
+
+    def _grace(self) -> float:
+        metadata, spec = self.pod["metadata"], self.pod["spec"]
+        seconds = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE))
+        return float(seconds)
+
+    async def _recover(self) -> None:
+        """End the runs that the status has from before: their processes ended with the cluster that started them."""
+        for state in (*self._init, *self._main):
+            if "running" in state.state:
+                now = time.time()
+                state.end(self.uid, End(137, now, now), "ContainerStatusUnknown", _LOST)
+
+    async def _run_all(self) -> None:
+        await self._prepare()
+        sidecars: list[asyncio.Task[None]] = []
+        try:
+            for state in self._init:
+                if is_sidecar(state.container):
+                    started = asyncio.Event()
+                    sidecars.append(asyncio.create_task(self._supervise(state, "Always", started)))
+                    await started.wait()
+                elif state.exit_code != 0:
+                    policy = "Never" if self._policy == "Never" else "OnFailure"
+                    await self._supervise(state, policy)
+                    if state.exit_code != 0:
+                        return
+            await asyncio.gather(*(self._supervise(state, self._policy) for state in self._main))
+        finally:
+            for task in sidecars:
+                task.cancel()
+            await asyncio.gather(*sidecars, return_exceptions=True)
+            if sidecars and not self._stopping.is_set():
+                await self._stop_all(self._grace())
+
+    async def _prepare(self) -> None:
+        """Create the volumes; wait while something that they need is missing."""
+        while True:
+            try:
+                self._volumes.create(await self._around.sources(self.pod))
+            except (ContainerConfigError, OSError) as error:
+                for state in (*self._init, *self._main):
+                    state.wait("CreateContainerConfigError", str(error))
+                await self._show()
+                await asyncio.sleep(RETRY_CONFIG)
+            else:
+                return
+
+    # Life of a container
+
+    async def _supervise(self, state: ContainerState, policy: str, started: asyncio.Event | None = None) -> None:
+        """Run a container and restart it by its policy."""
+        back_off = self._around.back_off
+        if state.exit_code is not None and not self._restarts(state, policy):
+            return
+        while True:
+            if state.exit_code is not None:
+                state.wait("CrashLoopBackOff", f"back-off {back_off:.0f}s restarting failed container={state.name}")
+                await self._show()
+                await asyncio.sleep(back_off)
+                state.restarts += 1
+                back_off = min(back_off * 2, LONGEST_BACK_OFF)
+            end = await self._run_once(state, started)
+            if end is not None and end.ended - end.began >= STABLE:
+                back_off = self._around.back_off
+            await self._show()
+            if not self._restarts(state, policy):
+                return
+
+    def _restarts(self, state: ContainerState, policy: str) -> bool:
+        return policy == "Always" or (policy == "OnFailure" and state.exit_code != 0)
+
+    async def _run_once(self, state: ContainerState, started: asyncio.Event | None) -> End | None:
+        """Run a container once; None if it could not be started."""
+        try:
+            spec = await self._resolve(state)
+            command = self._around.isolation.command(spec, self._placement(spec))
+            _check_executable(spec, self._placement(spec))
+            run = await ContainerRun.start(command, self.log_path(state.name, state.restarts))
+        except StartError as error:
+            now = time.time()
+            state.end(self.uid, End(error.code, now, now), "StartError", f"failed to start container: {error}")
+            return None
+        self._runs[state.name] = run
+        state.run(self.uid, run.began)
+        watches = self._watch_probes(state, run, started)
+        try:
+            await self._post_start(state, spec)
+            await self._show()
+            end = await run.wait()
+        finally:
+            for task in watches:
+                task.cancel()
+        self._runs.pop(state.name, None)
+        state.end(self.uid, end)
+        return end
+
+    async def _resolve(self, state: ContainerState) -> ContainerSpec:
+        """The container's command; waits while something that its environment needs is missing."""
+        pod = {**self.pod, "status": {**(self.pod.get("status") or {}), "podIP": self._around.addresses["pod"]}}
+        pod["status"]["hostIP"] = self._around.addresses["host"]
+        while True:
+            try:
+                spec = resolve(pod, state.container, await self._around.sources(self.pod))
+            except ContainerConfigError as error:
+                state.wait("CreateContainerConfigError", str(error))
+                await self._show()
+                await asyncio.sleep(RETRY_CONFIG)
+                continue
+            if not spec.argv:
+                image = state.container.get("image", "")
+                raise StartError(
+                    f"no command: images are not run on process nodes, and {image!r} has its command inside", 127
+                )
+            return spec
+
+    def _placement(self, spec: ContainerSpec) -> Placement:
+        mounts = {
+            mount.path.rstrip("/"): (self._mounted(mount.volume, mount.sub_path), mount.read_only)
+            for mount in spec.mounts
+        }
+        temporary = self._around.folder / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
+        hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
+        return Placement(mounts, temporary, self._around.hosts, hostname[:63])
+
+    def _mounted(self, volume: str, sub_path: str) -> Path:
+        path = self._volumes.paths[volume]
+        if sub_path:
+            path = path / sub_path
+            if not path.exists():
+                path.mkdir(parents=True)
+        return path
+
+    # Probes and hooks
+
+    def _watch_probes(
+        self, state: ContainerState, run: ContainerRun, started: asyncio.Event | None
+    ) -> list[asyncio.Task[None]]:
+        """Watch the probes of a container; without a readiness probe it is ready as soon as it has started."""
+        container = state.container
+        if not any(container.get(key) for key in ("startupProbe", "readinessProbe", "livenessProbe")):
+            state.started = state.ready = True
+            if started is not None:
+                started.set()
+            return []
+        return [asyncio.create_task(self._probe(state, run, started), name=f"probes of {state.name}")]
+
+    async def _probe(self, state: ContainerState, run: ContainerRun, started: asyncio.Event | None) -> None:
+        container, address = state.container, self._around.addresses["pod"]
+
+        async def execute(command: list[str], timeout: float) -> int:
+            return await self._execute(state, command, timeout)
+
+        async def alive(verdict: bool) -> None:
+            if not verdict:
+                log.info("container failed its probe and is restarted", container=state.name, uid=self.uid)
+                await run.stop(self._grace())
+
+        async def on_ready(verdict: bool) -> None:
+            state.ready = verdict
+            await self._show()
+
+        if probe := container.get("startupProbe"):
+            verdicts: asyncio.Queue[bool] = asyncio.Queue()
+            watching = asyncio.create_task(probes.watch(probe, container, address, execute, verdicts.put))
+            try:
+                if not await verdicts.get():
+                    await alive(False)
+                    return
+            finally:
+                watching.cancel()
+        state.started = True
+        if started is not None:
+            started.set()
+        if not container.get("readinessProbe"):
+            state.ready = True
+        await self._show()
+        async with asyncio.TaskGroup() as tasks:
+            for key, report in (("readinessProbe", on_ready), ("livenessProbe", alive)):
+                if probe := container.get(key):
+                    tasks.create_task(probes.watch(probe, container, address, execute, report))
+
+    async def _execute(self, state: ContainerState, command: list[str], timeout: float) -> int:
+        """Run a command beside a container, with its files and environment; its exit code."""
+        spec = await self._resolve(state)
+        spec = ContainerSpec(spec.name, tuple(command), spec.environment, spec.working_directory, spec.mounts)
+        try:
+            run = await ContainerRun.start(
+                self._around.isolation.command(spec, self._placement(spec)), self.log_path(state.name, -1)
+            )
+        except StartError as error:
+            return error.code
+        try:
+            async with asyncio.timeout(timeout):
+                return (await run.wait()).code
+        finally:
+            run.signal(signal.SIGKILL)
+
+    async def _post_start(self, state: ContainerState, spec: ContainerSpec) -> None:
+        hook = ((state.container.get("lifecycle") or {}).get("postStart") or {}).get("exec")
+        if hook:
+            await self._execute(state, list(hook.get("command") or ()), self._grace())
+
+    # Stop
+
+    async def _stop_all(self, grace: float) -> None:
+        """Stop what runs: preStop hooks, SIGTERM, and SIGKILL after the grace period in all."""
+        await asyncio.gather(*(self._stop_container(name, run, grace) for name, run in list(self._runs.items())))
+
+    async def _stop_container(self, name: str, run: ContainerRun, grace: float) -> None:
+        state = next(state for state in (*self._init, *self._main) if state.name == name)
+        began = time.monotonic()
+        hook = ((state.container.get("lifecycle") or {}).get("preStop") or {}).get("exec")
+        if hook and grace > 0:
+            with contextlib.suppress(TimeoutError):
+                await self._execute(state, list(hook.get("command") or ()), grace)
+        await run.stop(max(grace - (time.monotonic() - began), 0.0))
+        self._runs.pop(name, None)
+        state.end(self.uid, await run.wait())
+
+    # Status
+
+    async def _show(self, *, final: bool = False) -> None:
+        states = [*self._init, *self._main]
+        phase = pod_status.phase_of(self.pod, states)
+        if (final and phase in {"Pending", "Running"}) or self._reason:
+            phase = "Failed"
+        status = pod_status.status(
+            phase,
+            states,
+            self._began,
+            time.time(),
+            self._around.addresses,
+            reason=self._reason,
+            message=self._message,
+        )
+        self._conditions = status["conditions"] = pod_status.with_transition_times(
+            status["conditions"], self._conditions
+        )
+        await self._publish(status)
+
+    def remove_files(self) -> None:
+        """Delete volumes and logs of the pod."""
+        self._volumes.remove()
+
+
+def _check_executable(spec: ContainerSpec, placement: Placement) -> None:
+    """Raise StartError unless the program exists: it is searched as the container will."""
+    program = spec.argv[0]
+    if "/" in program:
+        path = next(
+            (
+                f"{source}{program.removeprefix(mount)}"
+                for mount, (source, _) in sorted(placement.mounts.items(), reverse=True)
+                if program == mount or program.startswith(mount + "/")
+            ),
+            os.path.join(spec.working_directory or "/", program),
+        )
+        if not os.path.exists(path):
+            raise StartError(f'exec: "{program}": stat {program}: no such file or directory', 127)
+        if not os.access(path, os.X_OK):
+            raise StartError(f'exec: "{program}": permission denied', 126)
+    elif shutil.which(program, path=spec.environment.get("PATH", DEFAULT_PATH)) is None:
+        raise StartError(f'exec: "{program}": executable file not found in $PATH', 127)

@@ -1,0 +1,186 @@
+"""Statuses of pods on process nodes, as a kubelet writes them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.container_run import End
+from volcanopy.local.process.container_spec import is_sidecar
+from volcanopy.local.simulated.pod_status import stamp
+
+RUNTIME = "process"
+_SIGNALS = {137: "SIGKILL", 143: "SIGTERM"}
+
+
+def waiting(reason: str, message: str = "") -> Json:
+    """A container state `waiting`."""
+    return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+
+
+@dataclass
+class ContainerState:
+    """A container of a pod and what it does: `state` and `last_state` as the API has them."""
+
+    container: Json
+    init: bool
+    restarts: int = 0
+    state: Json = field(default_factory=lambda: waiting("ContainerCreating"))
+    last_state: Json = field(default_factory=dict)
+    ready: bool = False
+    started: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the container."""
+        return str(self.container["name"])
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of a container that has terminated for good, else None."""
+        terminated = self.state.get("terminated")
+        return None if terminated is None else int(terminated["exitCode"])
+
+    def run(self, uid: str, began: float) -> None:
+        """Enter the state `running`."""
+        self._remember()
+        self.state = {"running": {"startedAt": stamp(began)}}
+        self.container_id = container_id(uid, self.name, self.restarts)
+
+    def end(self, uid: str, end: End, reason: str = "", message: str = "") -> None:
+        """Enter the state `terminated`."""
+        self._remember()
+        self.ready = self.started = False
+        terminated: Json = {
+            "exitCode": end.code,
+            "reason": reason or ("Completed" if end.code == 0 else "Error"),
+            "startedAt": stamp(end.began),
+            "finishedAt": stamp(end.ended),
+            "containerID": container_id(uid, self.name, self.restarts),
+        }
+        if end.code in _SIGNALS and not message:
+            message = f"terminated by {_SIGNALS[end.code]}"
+        if message:
+            terminated["message"] = message
+        self.state = {"terminated": terminated}
+
+    def wait(self, reason: str, message: str = "") -> None:
+        """Enter the state `waiting`."""
+        self._remember()
+        self.ready = self.started = False
+        self.state = waiting(reason, message)
+
+    container_id: str = ""
+
+    def _remember(self) -> None:
+        if "terminated" in self.state:
+            self.last_state = self.state
+
+    def status(self) -> Json:
+        """The container status of the API."""
+        made: Json = {
+            "name": self.name,
+            "image": self.container.get("image", ""),
+            "imageID": "",
+            "ready": self.ready,
+            "started": self.started,
+            "restartCount": self.restarts,
+            "state": self.state,
+            "lastState": self.last_state,
+        }
+        if self.container_id:
+            made["containerID"] = self.container_id
+        return made
+
+
+def container_id(uid: str, name: str, run: int) -> str:
+    """The id of a run of a container."""
+    return f"{RUNTIME}://{uid}-{name}-{run}"
+
+
+def restored(pod: Json, container: Json, *, init: bool) -> ContainerState:
+    """The container as the status of its pod has it; a run in progress is kept as it is."""
+    key = "initContainerStatuses" if init else "containerStatuses"
+    statuses = (pod.get("status") or {}).get(key) or ()
+    status = next((status for status in statuses if status["name"] == container["name"]), None)
+    if status is None:
+        return ContainerState(container, init)
+    state = ContainerState(
+        container, init, status.get("restartCount", 0), status.get("state") or {}, status.get("lastState") or {}
+    )
+    state.container_id = status.get("containerID", "")
+    return state
+
+
+def phase_of(pod: Json, states: Sequence[ContainerState]) -> str:
+    """The phase of a pod: Pending until the first container has started, then as its containers ended."""
+    main = [state for state in states if not state.init]
+    policy = pod["spec"].get("restartPolicy", "Always")
+    before = [state for state in states if state.init and not is_sidecar(state.container)]
+    if policy == "Never" and any(state.exit_code not in {None, 0} for state in before):
+        return "Failed"
+    codes = [state.exit_code for state in main]
+    is_final = policy == "Never" or (policy == "OnFailure" and not any(codes))
+    if is_final and None not in codes and not any("running" in state.state for state in states):
+        return "Failed" if any(codes) else "Succeeded"
+    if any("running" in state.state or state.last_state or state.exit_code is not None for state in main):
+        return "Running"
+    return "Pending"
+
+
+def status(
+    phase: str,
+    states: Sequence[ContainerState],
+    began: float,
+    now: float,
+    addresses: Mapping[str, str],
+    *,
+    reason: str = "",
+    message: str = "",
+) -> Json:
+    """The status as a strategic merge patch; `addresses` has `pod` and `host`."""
+    initialized = phase != "Pending" or all(
+        state.exit_code == 0 or is_sidecar(state.container) for state in states if state.init
+    )
+    ready = phase == "Running" and all(state.ready for state in states if not state.init or is_sidecar(state.container))
+    why = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
+    made: Json = {
+        "phase": phase,
+        "startTime": stamp(began),
+        "hostIP": addresses["host"],
+        "hostIPs": [{"ip": addresses["host"]}],
+        "podIP": addresses["pod"],
+        "podIPs": [{"ip": addresses["pod"]}],
+        "conditions": [
+            _condition("PodReadyToStartContainers", phase in {"Pending", "Running"}, now),
+            _condition("Initialized", initialized, now, "ContainersNotInitialized"),
+            _condition("Ready", ready, now, why),
+            _condition("ContainersReady", ready, now, why),
+        ],
+        "containerStatuses": [state.status() for state in states if not state.init],
+    }
+    if any(state.init for state in states):
+        made["initContainerStatuses"] = [state.status() for state in states if state.init]
+    if reason:
+        made["reason"] = reason
+    if message:
+        made["message"] = message
+    return made
+
+
+def with_transition_times(conditions: Sequence[Json], before: Sequence[Json]) -> list[Json]:
+    """The conditions with the transition times of those whose status has not changed."""
+    known = {condition["type"]: condition for condition in before}
+    kept = {kind: condition["lastTransitionTime"] for kind, condition in known.items()}
+    return [
+        {**condition, "lastTransitionTime": kept[condition["type"]]}
+        if condition["type"] in kept and known[condition["type"]]["status"] == condition["status"]
+        else condition
+        for condition in conditions
+    ]
+
+
+def _condition(kind: str, is_true: bool, now: float, why: str = "") -> Json:
+    made: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(now)}
+    return {**made, "reason": None if is_true else why} if why else made

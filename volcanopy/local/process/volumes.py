@@ -1,0 +1,139 @@
+"""The volumes of a pod as directories of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from volcanopy.kube.client.kinds import Json
+from volcanopy.local.process.container_spec import (
+    ContainerConfigError,
+    Sources,
+    field_value,
+    resource_value,
+    selected_items,
+)
+
+_UNSUPPORTED = "volume {name}: {kind} volumes are not supported on process nodes"
+
+
+class Volumes:
+    """The volumes of one pod: `folder` is for those that end with it, `claims` has a directory for every claim."""
+
+    def __init__(self, pod: Json, folder: Path, claims: Path) -> None:
+        self._pod, self._folder, self._claims = pod, folder, claims
+        self.paths: dict[str, Path] = {}
+
+    def create(self, sources: Sources) -> None:
+        """Create and fill every volume. Raises ContainerConfigError."""
+        for volume in self._pod["spec"].get("volumes") or ():
+            self.paths[volume["name"]] = self._create(volume, sources)
+
+    def refresh(self, sources: Sources) -> None:
+        """Write the current content of ConfigMaps, Secrets and the downward API. Raises ContainerConfigError."""
+        for volume in self._pod["spec"].get("volumes") or ():
+            files = self._files(volume, sources)
+            if files is not None and volume["name"] in self.paths:
+                _write(self.paths[volume["name"]], files, _mode(volume))
+
+    def _create(self, volume: Json, sources: Sources) -> Path:
+        name: str = volume["name"]
+        if (host := volume.get("hostPath")) is not None:
+            return _host_path(name, host)
+        if (claim := volume.get("persistentVolumeClaim")) is not None:
+            return self._claim(claim["claimName"])
+        if "ephemeral" in volume:
+            return self._claim(f"{self._pod['metadata']['name']}-{name}")
+        path = self._folder / "volumes" / name
+        path.mkdir(parents=True, exist_ok=True)
+        if "emptyDir" in volume:
+            return path
+        files = self._files(volume, sources)
+        if files is None:
+            kind = next((key for key in volume if key != "name"), "unknown")
+            raise ContainerConfigError(_UNSUPPORTED.format(name=name, kind=kind))
+        _write(path, files, _mode(volume))
+        return path
+
+    def _claim(self, name: str) -> Path:
+        path = self._claims / str(self._pod["metadata"]["namespace"]) / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _files(self, volume: Json, sources: Sources) -> dict[str, bytes] | None:
+        """The files of a volume made from objects; None for a volume of another kind."""
+        if "projected" in volume:
+            files: dict[str, bytes] = {}
+            for source in volume["projected"].get("sources") or ():
+                files |= self._projected(source, sources)
+            return files
+        for kind in ("configMap", "secret", "downwardAPI"):
+            if kind in volume:
+                return self._projected({kind: volume[kind]}, sources)
+        return None
+
+    def _projected(self, source: Json, sources: Sources) -> dict[str, bytes]:
+        if (reference := source.get("configMap")) is not None:
+            data = sources.config_map(reference["name"], optional=bool(reference.get("optional")))
+            return selected_items(data, reference.get("items"), f"configmap {reference['name']}")
+        if (reference := source.get("secret")) is not None:
+            name = reference.get("secretName") or reference["name"]
+            data = sources.secret(name, optional=bool(reference.get("optional")))
+            return selected_items(data, reference.get("items"), f"secret {name}")
+        if (downward := source.get("downwardAPI")) is not None:
+            return {item["path"]: self._downward(item).encode() for item in downward.get("items") or ()}
+        if "serviceAccountToken" in source:
+            # The API server of an embedded cluster issues no tokens.
+            return {}
+        raise ContainerConfigError(f"projected source {', '.join(source)} is not supported")
+
+    def _downward(self, item: Json) -> str:
+        if reference := item.get("fieldRef"):
+            return field_value(self._pod, reference["fieldPath"])
+        first: Json = self._pod["spec"]["containers"][0]
+        return resource_value(self._pod, first, item["resourceFieldRef"])
+
+    def remove(self) -> None:
+        """Delete the directories of the pod; claims and host paths stay."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _mode(volume: Json) -> int:
+    for kind in ("configMap", "secret", "downwardAPI", "projected"):
+        if kind in volume:
+            return int(volume[kind].get("defaultMode") or (0o600 if kind == "secret" else 0o644))
+    return 0o644
+
+
+def _write(path: Path, files: Mapping[str, bytes], mode: int) -> None:
+    """Make the directory hold exactly these files; each is replaced at once, so that a reader sees old or new content."""
+    for name, content in files.items():
+        target = (path / name).resolve()
+        if not target.is_relative_to(path.resolve()):
+            raise ContainerConfigError(f"path {name!r} of a volume leaves it")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_file() and target.read_bytes() == content:
+            continue
+        written = target.with_name(f".{target.name}.new")
+        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        written.rename(target)
+    for present in path.iterdir():
+        if present.is_file() and present.name not in files:
+            present.unlink()
+
+
+def _host_path(name: str, host: Json) -> Path:
+    path, kind = Path(host["path"]), host.get("type") or ""
+    if kind == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    elif kind == "FileOrCreate":
+        path.touch()
+    if not path.exists() or (kind == "Directory" and not path.is_dir()) or (kind == "File" and not path.is_file()):
+        raise ContainerConfigError(
+            f"volume {name}: hostPath {path} type check failed: it does not exist or is of another type"
+        )
+    return path
