@@ -40,7 +40,10 @@ _GROUPS = (
     ("Evictions", ("total_", "pod_preemption", "pod_reclaim", "evict", "useful_", "wasted_")),
     ("Waiting jobs", ("unschedule_", "waiting_", "longest_", "job_waiting")),
     ("Queues", ("queue_",)),
-    ("API server requests, watches, events", ("api_", "watch_", "cache_", "events_", "writes_", "leader")),
+    (
+        "API server requests, watches, events, parts of the process",
+        ("api_", "watch_", "cache_", "events_", "writes_", "leader", "part_"),
+    ),
     ("Controllers", ("controller_", "workqueue_", "job_", "jobflow_")),
     ("Admission", ("admission_",)),
 )

@@ -52,7 +52,7 @@ def test_names_that_volcano_has_are_kept() -> None:
 def test_labels_have_bounded_cardinality() -> None:
     labels = {label for one in registry.INSTRUMENTS for label in one.labels}
     assert labels == {
-        "OnSession", "action", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome",
+        "OnSession", "action", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome", "part",
         "phase", "plugin", "queue_name", "reason", "resource", "result", "stage", "verb", "verdict", "webhook",
     }  # fmt: skip
 

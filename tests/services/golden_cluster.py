@@ -38,7 +38,7 @@ from volcanopy.services.admission.admission_service import (
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.admission.queue_edits import PAGE
-from volcanopy.services.controllers.kopf_watches import wait_for_kinds
+from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 MAKER = "maker-of-worlds"
 RAW_QUEUES = QUEUES.raw

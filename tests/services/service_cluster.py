@@ -15,7 +15,7 @@ from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.services.controllers.controller_service import run
-from volcanopy.services.controllers.kopf_watches import wait_for_kinds
+from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 CRDS: Kind[Json] = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict

@@ -11,7 +11,7 @@ from volcanopy.services.admission import cert_manager
 from volcanopy.services.admission.cert_manager import CERTIFICATES, GROUP, INJECT, ISSUERS, NAME
 from volcanopy.services.admission.certificate_rotation import ForeignKeyring, renewed
 from volcanopy.services.admission.webhook_configuration import Registration
-from volcanopy.services.controllers.kopf_watches import wait_for_kinds
+from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 HOOKS = ["hooks.system.svc", "127.0.0.1"]
 

@@ -174,7 +174,7 @@ async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
         tried.set()
         raise Invalid(422, "Invalid", "queue 'q' is Closed")
 
-    def long_pause(self: WorkQueue, key: str, _: Any) -> float:
+    def long_pause(self: WorkQueue, key: str, *_: Any) -> float:
         self.add(key, 3600.0)
         return 3600.0
 
@@ -184,7 +184,8 @@ async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
     async with EventRecorder(client, "test") as recorder:
         groups = GroupController(client, recorder)
         queues = QueueController(client, recorder, groups.queue_opened)
-        running = [asyncio.create_task(one) for one in (*groups.following(), groups.work())]
+        running = [asyncio.create_task(follow()) for _, follow in groups.following()]
+        running.append(asyncio.create_task(groups.work()))
         await create(cluster, pod("late"))
         await asyncio.wait_for(tried.wait(), 20)
         opened.append("q")

@@ -16,6 +16,7 @@ from volcanopy.kube.client.errors import KubeError
 from volcanopy.scheduler.framework.config import ConfigError
 from volcanopy.services.process.entry_points import ThirdPartyError
 from volcanopy.services.process.health import Health, serving
+from volcanopy.services.process.supervisor import Pulse, Watchdog
 
 if TYPE_CHECKING:
     from volcanopy.cli.commands.services import ProcessOptions
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+STANDSTILL = 60.0
+"""Seconds after which a process ends whose event loop stands still."""
 Service = Callable[[Connection, asyncio.Event, Health], Awaitable[None]]
 """Runs until the event is set, and adds its checks to the health endpoints."""
 
@@ -43,9 +46,13 @@ async def _serve(connection: Connection, options: "ProcessOptions", service: Ser
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    pulse = Pulse()
+    beating = asyncio.create_task(pulse.run())
     async with serving(health, options.bind_address, options.health_port) as address:
         log.info("serving health and metrics", address=address)
-        await service(connection, stop, health)
+        with Watchdog(lambda: pulse.beats, STANDSTILL, health.say_farewell):
+            await service(connection, stop, health)
+    beating.cancel()
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

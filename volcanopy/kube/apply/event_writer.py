@@ -223,6 +223,10 @@ class EventRecorder:
                 registry.EVENTS.labels("failed").inc()
                 item = "/".join(entry.event.item[:3])
                 log.warning("event not written", reason=entry.event.reason, object=item, error=str(fault))
+            except Exception:
+                # A writer that ends would not be missed: it goes on with the next event.
+                self.counters.failed += 1
+                log.exception("internal error while writing an event", reason=entry.event.reason)
             finally:
                 self._writing -= 1
                 entry.queued = False

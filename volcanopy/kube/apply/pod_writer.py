@@ -27,8 +27,8 @@ from volcanopy.kube.cache import statuses
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client, Json, Patch
-from volcanopy.kube.client.backoff import Backoff
-from volcanopy.kube.client.errors import ApiError, Conflict, Invalid, KubeError, NotFound, describe
+from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
+from volcanopy.kube.client.errors import ApiError, Conflict, Invalid, KubeError, NotFound, describe, is_outage
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.metrics import registry
@@ -169,7 +169,7 @@ class PodWriter:
             patch = statuses.unscheduled_patch(pod, "SchedulerError", message, context.now())
             if patch is not None:
                 await self._patch_or_log(effect.pod, patch)
-        self._wait_again(effect.pod, pod.metadata.uid)
+        self._wait_again(effect.pod, pod.metadata.uid, fault)
 
     # Evict
 
@@ -195,7 +195,7 @@ class PodWriter:
                     return True
                 log.warning("eviction failed", pod=effect.pod, error=describe(fault))
                 context.record_event(pod, "Warning", "FailedEviction", f"eviction failed: {describe(fault)}")
-                self._wait_again(effect.pod, uid)
+                self._wait_again(effect.pod, uid, fault)
                 return False
             self._rejections.pop(uid, None)
             return True
@@ -228,7 +228,7 @@ class PodWriter:
     async def _reread(self, key: str, uid: str) -> core.Pod | None:
         """Read the pod, however long it takes; None if that pod is gone."""
         namespace, _, name = key.partition("/")
-        backoff = Backoff(self._context.rng, 0.5, _LONGEST_PAUSE)
+        backoff = Backoff(self._context.rng, 0.5, AFTER_OUTAGE)
         while True:
             try:
                 pod = await self._context.client.get(PODS, namespace, name)
@@ -243,7 +243,7 @@ class PodWriter:
             self._context.store.apply_response(pod)
             return pod
 
-    def _wait_again(self, key: str, uid: str) -> None:
+    def _wait_again(self, key: str, uid: str, fault: KubeError) -> None:
         """Let the next cycle decide again, after a pause if it has failed before."""
         backoff = self._rejections.setdefault(uid, Backoff(self._context.rng, 0.5, _LONGEST_PAUSE))
         self._rejections.move_to_end(uid)
@@ -251,6 +251,8 @@ class PodWriter:
             self._rejections.popitem(last=False)
         again = backoff.failures > 0
         pause = backoff.next()
+        if is_outage(fault):
+            pause = min(pause, AFTER_OUTAGE)
         if not again:
             self._context.store.forget(key, uid)
             return

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from volcanopy.kube.cache.followed_kinds import OLDER
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.backoff import Backoff
+from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.logs import Logger
@@ -73,7 +73,7 @@ class OptionalReflector(Generic[T]):
             self.synced.set()
 
     async def _discover(self) -> Kind[T] | None:
-        backoff = Backoff(Random(), 0.2, 30.0)
+        backoff = Backoff(Random(), 0.2, AFTER_OUTAGE)
         while True:
             try:
                 kind = await self._served()

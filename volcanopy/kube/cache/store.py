@@ -137,8 +137,8 @@ class Store:
     # Following the server
 
     async def follow(self, client: Client) -> None:
-        """Keep the state up to date until cancelled."""
-        self.reflectors = (
+        """Keep the state up to date until cancelled; called again, continue from what is known."""
+        self.reflectors = self.reflectors or (
             Reflector(client, NAMESPACES, transform=slim),
             Reflector(client, PRIORITY_CLASSES, transform=slim),
             Reflector(client, RESOURCE_QUOTAS),

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from volcanopy.kube.client.api_client import PAGE, Client
-from volcanopy.kube.client.backoff import Backoff
+from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
 from volcanopy.kube.client.kinds import AnyEvent, Bare, Kind, WatchEvent, decoder
 from volcanopy.kube.client.logs import Logger
@@ -109,6 +109,8 @@ class Reflector(Generic[T]):
         """The cache by ``namespace/name`` (or ``name``). The batch being delivered is already in it."""
         self.synced = asyncio.Event()
         """Set once the first list has been delivered."""
+        self.answered = asyncio.Event()
+        """Set once the first list has been delivered, or has failed."""
         self.counters = Counters()
         self.on_listed: Callable[[], object] | None = None
         """Called after each complete list has been delivered: objects that are not cached then did not exist."""
@@ -143,7 +145,7 @@ class Reflector(Generic[T]):
 
     async def batches(self) -> AsyncGenerator[list[Change[T]], None]:
         """Yield the batches of changes: never empty, the whole first list as one. Close the generator when done."""
-        backoff = Backoff(self._rng, 0.2, 30.0)
+        backoff = Backoff(self._rng, 0.2, AFTER_OUTAGE)
         listed = False
         while True:
             self._progress = False
@@ -156,6 +158,7 @@ class Reflector(Generic[T]):
                     if self.on_listed is not None:
                         self.on_listed()
                     self.synced.set()
+                    self.answered.set()
                 async with aclosing(self._watch()) as watched:
                     async for changes in watched:
                         yield changes
@@ -165,6 +168,7 @@ class Reflector(Generic[T]):
                 listed = False
             except (ApiError, NoAnswer, Unreadable) as fault:
                 self._note(fault)
+                self.answered.set()
                 pause = backoff.next(fault.retry_after if isinstance(fault, ApiError) else None)
             if self._progress:
                 backoff.reset()
@@ -366,6 +370,29 @@ class Reflector(Generic[T]):
                     changes.append(Change(ChangeType.DELETED, known, known))
                 changes.append(Change(ChangeType.ADDED, item))
         self._seen = max(self._seen, version)
+
+
+def one_by_one(sink: Callable[[list[Change[T]]], object]) -> Callable[[list[Change[T]]], object]:
+    """Return a sink that passes on each change alone; one that fails is logged and skipped, and the others go on."""
+
+    def take(changes: list[Change[T]]) -> None:
+        for change in changes:
+            try:
+                sink([change])
+            except Exception:
+                # Whatever it is, it is about this object.
+                kind, key = _named(change.object)
+                registry.SKIPPED_CHANGES.labels(kind).inc()
+                log.exception("change skipped", kind=kind, key=key)
+
+    return take
+
+
+def _named(item: Any) -> tuple[str, str]:
+    if isinstance(item, dict):
+        meta = item.get("metadata") or {}
+        return str(item.get("kind", "")), f"{meta.get('namespace', '')}/{meta.get('name', '')}".lstrip("/")
+    return type(item).__name__, str(item.metadata.key)
 
 
 def _cached(reflector: Reflector[Any]) -> list[tuple[tuple[str, ...], float]]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+AFTER_OUTAGE = 5.0
+"""Longest pause in seconds between attempts that fail because the server cannot be reached: then work goes on at once."""
+
 
 class Backoff:
     """Growing, jittered pauses: the n-th is drawn from the upper half of ``base * 2**n`` seconds, ``cap`` at most.

@@ -7,6 +7,7 @@ package, which is imported only when a connection is loaded, since that takes a 
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import ssl
 import time
@@ -55,6 +56,10 @@ class Credentials:
     async def refresh(self, rejected: Headers) -> bool:
         """Renew headers that the server has rejected. True if a retry with the current :meth:`headers` makes sense."""
         return rejected is not self._headers
+
+    def for_another_loop(self) -> Credentials:
+        """Return credentials of the same source for requests of another event loop."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,12 @@ class RenewedCredentials(Credentials):
             if self._clock() - self._read_at < MIN_PERIOD:
                 return False
             return await self._renew()
+
+    def for_another_loop(self) -> Credentials:
+        """Return credentials that read the same source by themselves."""
+        other = copy.copy(self)
+        other._lock = asyncio.Lock()
+        return other
 
     async def _renew(self) -> bool:
         self._read_at = self._clock()

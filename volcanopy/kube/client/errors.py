@@ -221,6 +221,13 @@ def _seconds(header: str | None) -> float | None:
     return float(header) if header and header.strip().isdecimal() else None
 
 
+def is_outage(fault: BaseException) -> bool:
+    """Whether the server, or the way to it, failed: nothing is wrong with the request, and it is repeated soon."""
+    return isinstance(fault, NoAnswer | Unreadable) or (
+        isinstance(fault, ApiError) and (fault.code >= 500 or fault.code == 429)
+    )
+
+
 def describe(fault: BaseException) -> str:
     """Return the message of an error, never empty: time-outs of the standard library have none."""
     return str(fault) or type(fault).__name__

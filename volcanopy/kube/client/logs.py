@@ -26,6 +26,10 @@ class Logger:
         """Log an error."""
         self._structlog().error(event, **fields)
 
+    def exception(self, event: str, **fields: object) -> None:
+        """Log an error with the traceback of the exception that is handled."""
+        self._structlog().exception(event, **fields)
+
     def _structlog(self) -> Any:
         import structlog  # noqa: PLC0415
 

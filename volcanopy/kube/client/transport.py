@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random
@@ -44,10 +45,25 @@ READ_BUFFER = 1 << 20
 INTERNAL_ERROR_ATTEMPTS = 3
 """Attempts after an InternalError (500), which is as often permanent (a failing webhook) as not."""
 
+PROBES = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}
+"""Socket options (seconds, and milliseconds for the last): the kernel probes silent connections, and a watch whose peer has
+vanished ends after ten seconds, not when the next bookmark is overdue."""
+
 Sleep = Callable[[float], Awaitable[None]]
 Clock = Callable[[], float]
 Fence = Callable[[], bool]
 """Whether this process may write at this moment."""
+
+
+def probed_socket(address: tuple[Any, ...]) -> socket.socket:
+    """Return a socket for this address (of ``getaddrinfo``) that notices a vanished peer."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in PROBES.items():
+        if hasattr(socket, name):  # not on every system
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
 
 
 class _FencedConnector(aiohttp.TCPConnector):
@@ -126,6 +142,7 @@ class Transport:
                 limit=0 if streams else self._limit,
                 keepalive_timeout=KEEPALIVE,
                 ttl_dns_cache=60,
+                socket_factory=probed_socket,
                 ssl=self.connection.ssl or True,
             )
             connector.fence = self._fence

@@ -184,6 +184,12 @@ WATCH_ENDS = _ALL.counter(
     "resource",
     "reason",
 )
+SKIPPED_CHANGES = _ALL.counter(
+    "watch_skipped_changes_total", "Number of changes that a controller could not take, by kind", "kind"
+)
+PART_RESTARTS = _ALL.counter(
+    "part_restarts_total", "Number of restarts of parts of the process (watches, writers) that had ended", "part"
+)
 WATCH_LAG = _ALL.histogram(
     "watch_lag_seconds",
     "Delay from the response to a write until the watch shows it; 0 if the watch was first",

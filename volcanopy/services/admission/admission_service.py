@@ -46,6 +46,7 @@ from volcanopy.services.admission.webhook_configuration import (
 )
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches
+from volcanopy.services.process.supervisor import Supervisor
 
 __all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettings", "application", "run"]
 
@@ -203,16 +204,18 @@ async def run(
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
         app = application(answers.mutating, answers.validating, health)
         async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
-            watching = cluster.watching(tasks)
+            supervisor = Supervisor()
+            health.live["parts"] = supervisor.problem
+            cluster.watch(supervisor)
+            supervising = tasks.create_task(supervisor.run())
             await cluster.complete()
             await _publish(client, settings, keyring, policy.current, address)
             log.info("admission webhook serving", address=address)
             _freeze_garbage_collector()
             is_ready.set()
-            watching.append(tasks.create_task(_keep(client, settings, keyring, policy, address)))
+            supervisor.add("webhook configuration", lambda: _keep(client, settings, keyring, policy, address))
             await stop.wait()
-            for task in watching:
-                task.cancel()
+            supervising.cancel()
         if settings.register and settings.unregister:
             await unregister(client)
 

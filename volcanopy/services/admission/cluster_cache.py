@@ -1,8 +1,8 @@
 """The cluster cache of admission: queues, PodGroups, jobs, namespaces, nodes, priority classes, from own watches."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from volcanopy.admission.context import AdmissionPolicy, Context, MakePod, PluginCheck
@@ -13,10 +13,11 @@ from volcanopy.api.batch_read import QueuedJob
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
-from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, one_by_one
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.admission.waiting_jobs import JOBS, WaitingJobs, slim_job, slim_meta
+from volcanopy.services.process.supervisor import Supervisor
 
 QUEUES = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, Queue)
 
@@ -45,8 +46,8 @@ class ClusterCache:
         self._unfinished = UnfinishedPodGroups()
         self._waiting = WaitingJobs()
 
-    def watching(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Start the watches; cancel what is returned to end them."""
+    def watch(self, supervisor: Supervisor) -> None:
+        """Start the watches."""
         followed: list[tuple[Reflector[Any], Callable[[list[Change[Any]]], object]]] = [
             (self.queues, _nothing),
             (self._groups, self._take_groups),
@@ -56,7 +57,8 @@ class ClusterCache:
             (self._classes, _nothing),
             (self._hyper_nodes, _nothing),
         ]
-        return [tasks.create_task(reflector.run(sink)) for reflector, sink in followed]
+        for reflector, sink in followed:
+            supervisor.add(f"watch {reflector.kind.plural}", partial(reflector.run, one_by_one(sink)))
 
     @property
     def watches(self) -> tuple[Reflector[Any], ...]:

@@ -1,6 +1,6 @@
 """The controller process: the job controller, and those of flows, cron jobs, queues and PodGroups.
 
-Jobs and Commands come from kopf, pods and PodGroups from own watches. A job has one reconcile at a time; changes during it,
+A job has one reconcile at a time; changes during it,
 and bursts of changes, are merged into the next one.
 """
 
@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -20,10 +21,10 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, PRIORITY_CLASSES
-from volcanopy.kube.cache.watch import Change, Reflector
+from volcanopy.kube.cache.watch import Change, Reflector, one_by_one
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.services.controllers.controller import Controller, utc_now
@@ -31,16 +32,17 @@ from volcanopy.services.controllers.cron_jobs import CronController
 from volcanopy.services.controllers.effects import JobEffects, reference
 from volcanopy.services.controllers.flows import FlowController
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
-from volcanopy.services.controllers.kopf_watches import KopfWatches, wait_for_kinds
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
+from volcanopy.services.controllers.user_kinds import UserKinds, wait_for_kinds
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.entry_points import job_registry
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.settings import Election
+from volcanopy.services.process.supervisor import Supervisor
 
 log = structlog.get_logger(__name__)
 
@@ -107,7 +109,7 @@ class JobController(Worker):
         self.queue.add(key, max(self._settings.settle, last + pace - asyncio.get_running_loop().time()))
 
     def event(self, event: str | None, manifest: Json) -> None:
-        """Take a job or a Command from kopf."""
+        """Take a job or a Command."""
         if manifest.get("kind") == COMMANDS.kind:
             self.cache.command_event(event, manifest)
         else:
@@ -188,24 +190,46 @@ async def run(
             for sink in (cache.pod_group_changes, queues.contents.pod_group_changes, loose.group_changes):
                 sink(changes)
 
+        supervisor = Supervisor()
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
             seen_first: tuple[Reflector[Any], ...] = (pods, groups, priorities, *loose.watches)
             work = (controller.queue, *(other.queue for other in (*others, loose)))
-            if health is not None:
-                _watch_over(health, candidate, seen_first, work, settings)
-            serving = _serve(controller, others, loose, connection, client, settings, seen_first, candidate, ready)
-            main = tasks.create_task(serving)
-            watches: list[asyncio.Task[Any]] = [
-                tasks.create_task(pods.run(cache.pod_changes)),
-                tasks.create_task(groups.run(group_changes)),
-                tasks.create_task(priorities.run(cache.priority_changes)),
-                *map(tasks.create_task, loose.following()),
-            ]
+            users = UserKinds(client, _kinds(others), (JOBS, COMMANDS), partial(_dispatch, controller, others))
+            _watch_over(health or Health(), candidate, (*seen_first, *users.required), work, supervisor, settings)
+            followed: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
+                (pods, cache.pod_changes),
+                (groups, group_changes),
+                (priorities, cache.priority_changes),
+            )
+            for reflector, sink in followed:
+                supervisor.add(f"watch {reflector.kind.plural}", partial(reflector.run, one_by_one(sink)))
+            for name, following in loose.following():
+                supervisor.add(f"watch {name}", following)
+            main = tasks.create_task(
+                _serve(controller, others, loose, users, client, settings, seen_first, candidate, supervisor, ready)
+            )
+            supervising = tasks.create_task(supervisor.run())
             await ending
             await _finish(work, settings.shutdown)
-            for task in (main, *watches):
+            for task in (main, supervising):
                 task.cancel()
+
+
+def _kinds(others: Sequence[Controller]) -> list[Kind[Any]]:
+    """Return the kinds that users write, and that the controllers need."""
+    watched: set[Kind[Any]] = {JOBS, COMMANDS}.union(*(other.kinds() for other in others))
+    return sorted(watched, key=lambda kind: kind.plural)
+
+
+def _dispatch(controller: JobController, others: Sequence[Controller], event: str, manifest: Json) -> None:
+    """Pass on an object to the controllers of its kind."""
+    kind = manifest.get("kind")
+    if kind in {JOBS.kind, COMMANDS.kind}:
+        controller.event(event, manifest)
+    for other in others:
+        if any(watched.kind == kind for watched in other.kinds()):
+            other.event(event, manifest)
 
 
 def _watch_over(
@@ -213,6 +237,7 @@ def _watch_over(
     candidate: Candidate,
     watches: Sequence[Reflector[Any]],
     work: Sequence[WorkQueue],
+    supervisor: Supervisor,
     settings: JobControllerSettings,
 ) -> None:
     def stuck() -> str:
@@ -220,9 +245,16 @@ def _watch_over(
         limit = settings.stuck_after
         return "" if seconds <= limit else f"reconcile of {key} has taken {seconds:.0f} s (limit {limit:g} s)"
 
-    health.live |= {"work": stuck, "watches": stale_watches(lambda: watches, settings.stale_watch_after)}
-    health.ready["caches"] = unsynced(lambda: [(watch.kind.plural, watch.synced) for watch in watches])
+    supervisor.check("work", stuck)
+    health.live |= {
+        "work": stuck,
+        "watches": stale_watches(lambda: watches, settings.stale_watch_after),
+        "parts": supervisor.problem,
+    }
+    seen_first = [watch for watch in watches if watch.kind not in {JOBS, COMMANDS}]  # those follow with leadership
+    health.ready["caches"] = unsynced(lambda: [(watch.kind.plural, watch.synced) for watch in seen_first])
     health.facts["leader"] = candidate.description
+    health.farewell = candidate.release_now
 
 
 async def _finish(work: Sequence[WorkQueue], seconds: float) -> None:
@@ -252,37 +284,27 @@ async def _serve(
     controller: JobController,
     others: Sequence[Controller],
     loose: GroupController,
-    connection: Connection,
+    users: UserKinds,
     client: Client,
     settings: JobControllerSettings,
     watches: Sequence[Reflector[Any]],
     candidate: Candidate,
+    supervisor: Supervisor,
     ready: asyncio.Event | None,
 ) -> None:
-    """Once the watches are synced and this process leads, start kopf and the workers."""
-    watched = {JOBS, COMMANDS}.union(*(other.kinds() for other in others))
-    kinds = sorted(watched, key=lambda kind: kind.plural)
-    await wait_for_kinds(client, kinds)
+    """Once the watches are synced and this process leads, watch what users write and start the workers."""
+    await wait_for_kinds(client, (JOBS, COMMANDS))
     for reflector in watches:
         await reflector.synced.wait()
     await _stand_by(candidate, loose)
-
-    def sink(event: str | None, manifest: Json) -> None:
-        kind = manifest.get("kind")
-        if kind in {JOBS.kind, COMMANDS.kind}:
-            controller.event(event, manifest)
-        for other in others:
-            if any(watched.kind == kind for watched in other.kinds()):
-                other.event(event, manifest)
-
-    users = KopfWatches(connection, kinds, sink)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(users.run())
-        await users.started.wait()
-        for _ in range(settings.workers):
-            tasks.create_task(controller.work())
-        for other in (*others, loose):
-            for _ in range(settings.workers_for_others):
-                tasks.create_task(other.work())
-        if ready is not None:
-            ready.set()
+    for name, following in users.following():
+        supervisor.add(f"watch {name}", following)
+    await users.listed()
+    for worker, count in (
+        (controller, settings.workers),
+        *((other, settings.workers_for_others) for other in (*others, loose)),
+    ):
+        for number in range(count):
+            supervisor.add(f"{worker.noun} worker {number}", worker.work)
+    if ready is not None:
+        ready.set()

@@ -1,4 +1,4 @@
-"""The objects of every job, as the job controller sees them: from kopf, from watches, and from responses to writes.
+"""The objects of every job, as the job controller sees them: from watches and from responses to writes.
 
 Responses enter the cache at once, so that the next reconcile of a job does not repeat its writes; see
 :mod:`volcanopy.kube.cache.read_your_writes` for the order of responses and watch events.
@@ -54,7 +54,7 @@ class JobCache:
         """Return the pods of a job, by the job's uid."""
         return tuple(self._pods.get(owner, {}).values())
 
-    # Jobs and Commands, from kopf
+    # Jobs and Commands
 
     def job_event(self, event: str | None, job: Json) -> None:
         """Take a job that was listed, added, changed or deleted."""

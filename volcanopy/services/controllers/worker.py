@@ -9,10 +9,11 @@ import structlog
 
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Forbidden, Invalid, KubeError, NotLeading
+from volcanopy.kube.client.backoff import AFTER_OUTAGE
+from volcanopy.kube.client.errors import Forbidden, Invalid, KubeError, NotLeading, is_outage
 from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
-from volcanopy.services.controllers.workqueue import WorkQueue
+from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +76,8 @@ class Worker(ABC):
         except (KubeError, NameTakenError) as error:
             if isinstance(error, (Forbidden, Invalid, NameTakenError)):
                 self.rejected(key, error)
-            pause = self.queue.failed(key, self._random.random)
+            longest = AFTER_OUTAGE if is_outage(error) else LONGEST_PAUSE
+            pause = self.queue.failed(key, self._random.random, longest)
             self._warn(key, "FailedSync", str(error))
             log.warning("reconcile failed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
             return "failed"

@@ -104,9 +104,9 @@ class WorkQueue:
         """Reset the back-off of a key."""
         self._pauses.pop(key, None)
 
-    def failed(self, key: str, jitter: Callable[[], float]) -> float:
+    def failed(self, key: str, jitter: Callable[[], float], longest: float = LONGEST_PAUSE) -> float:
         """Add a failed key after a pause that grows with each failure; returns the pause. ``jitter`` is 0 to 1."""
-        pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, LONGEST_PAUSE)
+        pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, longest)
         self._pauses[key] = pause
         pause *= 0.5 + jitter() / 2
         self.add(key, pause)

@@ -13,6 +13,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotLeading
 from volcanopy.kube.leader.elector import AlwaysLeader, Elector, Leadership, new_identity
 from volcanopy.kube.leader.lease import LeaseLock
+from volcanopy.kube.leader.lease_thread import LeaseThread
 from volcanopy.kube.metrics import registry
 from volcanopy.services.process.settings import Election
 
@@ -49,6 +50,11 @@ class Candidate:
         if self._holding is not None:
             await self._holding
 
+    def release_now(self, seconds: float = 5.0) -> None:
+        """Give back the Lease from another thread, while the event loop stands still."""
+        if isinstance(self._leadership, LeaseThread):
+            self._leadership.release_now(seconds)
+
     async def retire(self) -> None:
         """Stop acting and release the leadership."""
         self._gauge.set(0)
@@ -71,13 +77,16 @@ async def candidacy(connection: Connection, election: Election | None, component
             finally:
                 await alone.retire()
         return
-    # An own client, so that no other request delays a renewal.
+
+    def elector(client: Client) -> Elector:
+        lock = LeaseLock(client, election.namespace or home(connection), election.name)
+        return Elector(lock, new_identity(), election.terms)
+
     async with (
-        Client(connection, connections=2, field_manager=f"volcanopy-{component}") as client,
+        LeaseThread(connection, f"volcanopy-{component}", elector) as leadership,
         asyncio.TaskGroup() as tasks,
     ):
-        lock = LeaseLock(client, election.namespace or home(connection), election.name)
-        candidate = Candidate(Elector(lock, new_identity(), election.terms), tasks, component)
+        candidate = Candidate(leadership, tasks, component)
         try:
             yield candidate
         except* NotLeading:

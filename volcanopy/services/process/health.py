@@ -41,6 +41,12 @@ class Health:
         """Further checks of readiness."""
         self.facts: dict[str, Callable[[], str]] = {}
         """Other information, such as the leader; one line each."""
+        self.farewell: Callable[[], object] = lambda: None
+        """Called on another thread before a process ends whose event loop stands still."""
+
+    def say_farewell(self) -> None:
+        """Call the farewell of the service that runs now."""
+        self.farewell()
 
     def alive(self) -> dict[str, str]:
         """Return the problem of each liveness check."""

@@ -45,6 +45,7 @@ from volcanopy.services.process import entry_points
 from volcanopy.services.process.election import Candidate, candidacy
 from volcanopy.services.process.health import Health, Heartbeat, stale_watches, unsynced
 from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.dump import dump
 from volcanopy.services.scheduler.isolation import isolate
@@ -104,15 +105,17 @@ async def run(
     ):
         reports = QuarantineReports(client, recorder)
         store.quarantine.reported = reports.report
+        supervisor = Supervisor()
+        supervisor.add("quarantine reports", reports.run)
+        supervisor.add("store", lambda: store.follow(client))
+        if settings.config is not None:
+            supervisor.add("configuration", lambda: configuration.follow(settings.config_period))
+        supervisor.add("load", LoadFollower(store, client, configuration).run)
         background = [
-            tasks.create_task(reports.run(), name="quarantine reports"),
-            tasks.create_task(store.follow(client), name="store"),
-            tasks.create_task(configuration.follow(settings.config_period), name="configuration"),
-            tasks.create_task(LoadFollower(store, client, configuration).run(), name="load"),
+            tasks.create_task(supervisor.run(), name="supervisor"),
             tasks.create_task(_signal_at(stop, store), name="stop"),
         ]
-        if health is not None:
-            _watch_over(health, candidate, store, heartbeat, settings)
+        _watch_over(health or Health(), candidate, store, heartbeat, supervisor, settings)
         if await _either(_lead(candidate, client, store, settings), stop):
             cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
             _freeze_garbage_collector()
@@ -127,14 +130,22 @@ async def run(
 
 
 def _watch_over(
-    health: Health, candidate: Candidate, store: Store, heartbeat: Heartbeat, settings: SchedulerSettings
+    health: Health,
+    candidate: Candidate,
+    store: Store,
+    heartbeat: Heartbeat,
+    supervisor: Supervisor,
+    settings: SchedulerSettings,
 ) -> None:
+    supervisor.check("cycles", heartbeat.problem)
     health.live |= {
         "cycles": heartbeat.problem,
         "watches": stale_watches(lambda: store.reflectors, settings.stale_watch_after),
+        "parts": supervisor.problem,
     }
     health.ready["caches"] = unsynced(store.lists)
     health.facts["leader"] = candidate.description
+    health.farewell = candidate.release_now
 
 
 async def _lead(candidate: Candidate, client: Client, store: Store, settings: SchedulerSettings) -> None:
