@@ -1,6 +1,5 @@
 """Validation of HyperNodes: their members and tiers."""
 
-import re
 from collections.abc import Iterator, Mapping
 
 from volcanopy.admission.context import Context
@@ -15,6 +14,7 @@ from volcanopy.api.model import (
     quoted,
     unsupported,
 )
+from volcanopy.api.patterns import PatternError, searcher
 from volcanopy.api.topology import HyperNode, Member
 from volcanopy.api.topology_read import HyperNode as KnownHyperNode
 
@@ -54,9 +54,9 @@ def _selector(member: Member, path: str) -> Iterator[Problem]:
     if selector.regex_match is not None:
         pattern = selector.regex_match.pattern
         try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            yield invalid(f"{path}.regexMatch.pattern", pattern, f"must be a regular expression: {error}")
+            searcher(pattern)
+        except PatternError as error:
+            yield invalid(f"{path}.regexMatch.pattern", pattern[:200], f"must be a regular expression (RE2): {error}")
     if selector.label_match is not None:
         yield from _labels(selector.label_match, f"{path}.labelMatch")
 

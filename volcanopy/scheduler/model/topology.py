@@ -8,7 +8,6 @@ A hypernode that contradicts another is ignored; its nodes and members are place
 ``faults``.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.api import core, topology_read
+from volcanopy.api.patterns import PatternError, searcher
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import matches
 
@@ -212,8 +212,8 @@ class _ForestBuilder:
             row = self._rows.get(selector.exact_match.name)
             return set() if row is None else {row}
         if selector.regex_match is not None:
-            search = re.compile(selector.regex_match.pattern).search
-            return {row for name, row in self._rows.items() if search(name)}
+            matches_name = searcher(selector.regex_match.pattern)
+            return {row for name, row in self._rows.items() if matches_name(name)}
         label_match = selector.label_match
         if label_match is None or not (label_match.match_labels or label_match.match_expressions):
             return set()  # an empty selector matches nothing, rather than everything
@@ -258,7 +258,7 @@ class _ForestBuilder:
 
 def _compiles(pattern: str) -> bool:
     try:
-        re.compile(pattern)
-    except re.error:
+        searcher(pattern)
+    except PatternError:
         return False
     return True

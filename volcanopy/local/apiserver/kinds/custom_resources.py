@@ -1,7 +1,6 @@
 """CustomResourceDefinitions: objects that make the server serve more kinds, and the rules of the objects of those kinds."""
 
 import asyncio
-import re
 from typing import Any
 
 from volcanopy.local.apiserver.context import Context
@@ -10,6 +9,7 @@ from volcanopy.local.apiserver.crud.write import finished
 from volcanopy.local.apiserver.http.status_errors import Fault
 from volcanopy.local.apiserver.kinds.kinds import FIELDS, Kind
 from volcanopy.local.apiserver.kinds.strategy import Strategy
+from volcanopy.local.apiserver.schema.formats import PatternError
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, required, unsupported, wrong
 from volcanopy.local.apiserver.schema.structural import RuleError, Structural
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Event
@@ -131,7 +131,7 @@ def _version_faults(version: Body, path: str) -> list[Fault]:
         return [wrong(f"{path}.schema.openAPIV3Schema.type", schema.get("type", ""), "must be object at the root")]
     try:
         Structural.compile(schema)
-    except (RuleError, re.error) as error:
+    except (RuleError, PatternError) as error:
         return [wrong(f"{path}.schema.openAPIV3Schema", "", str(error))]
     return []
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from volcanopy.local.apiserver.schema.formats import INTEGER_RANGES, parse_timestamp, pattern
+from volcanopy.local.apiserver.schema.formats import INTEGER_RANGES, matcher, parse_timestamp
 from volcanopy.local.apiserver.schema.schema_tree import SchemaNode, drop_nulls, prune, read_schema
 
 __all__ = ["Definitions"]
@@ -255,6 +255,6 @@ def _scalar_fault(node: SchemaNode, value: Json, struct: str, steps: tuple[str, 
         case _:
             right = word in ("string", "number")
             expression = node.source.get("pattern")
-            if word == "string" and expression and not pattern(expression).search(value):
+            if word == "string" and expression and not matcher(expression)(value):
                 return f"quantities must match the regular expression '{expression}'"
     return None if right else _mismatch(node, value, struct, steps)

@@ -6,33 +6,52 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-__all__ = ["FORMATS", "INTEGER_RANGES", "parse_duration", "parse_timestamp", "pattern"]
+import re2
+
+__all__ = ["FORMATS", "INTEGER_RANGES", "PatternError", "matcher", "parse_duration", "parse_timestamp", "pattern"]
 
 
-def pattern(text: str) -> re.Pattern[str]:
-    """Compile a regular expression of a schema (RE2 syntax); raises re.error where it is no expression.
+@lru_cache(maxsize=1024)
+def pattern(text: str) -> Any:
+    """Compile a regular expression of a schema or of CEL (RE2 syntax, as on a real server; linear in the text).
 
-    RE2's `$` is the very end of the text, and its classes know ASCII only.
+    Raises PatternError where it is no expression.
     """
-    out = []
-    in_class = False
-    escaped = False
-    for character in text:
-        if escaped:
-            out.append("Z" if character == "z" else character)
-            escaped = False
-            continue
-        if character == "\\":
-            escaped = True
-        elif character == "[":
-            in_class = True
-        elif character == "]":
-            in_class = False
-        out.append(r"\Z" if character == "$" and not in_class else character)
-    return re.compile("".join(out), re.ASCII)
+    try:
+        return re2.compile(text, _options())
+    except re2.error as error:
+        message = error.args[0] if error.args else error
+        readable = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+        raise PatternError(readable) from None
+
+
+@lru_cache(maxsize=1024)
+def matcher(text: str) -> Callable[[str], bool]:
+    """Return whether an expression of a schema matches anywhere in a value. Raises PatternError."""
+    search = pattern(text).search
+    if not text.isascii():
+        return lambda value: search(value) is not None
+    # On bytes the library need not compute the places in characters: a quarter of the time.
+    search_ascii = re2.compile(text.encode(), _options()).search
+
+    def matches(value: str) -> bool:
+        return (search_ascii(value.encode()) if value.isascii() else search(value)) is not None
+
+    return matches
+
+
+class PatternError(ValueError):
+    """A text that is not a regular expression."""
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return options
 
 
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)")

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from volcanopy.local.apiserver.schema.formats import FORMATS, INTEGER_RANGES, pattern
+from volcanopy.local.apiserver.schema.formats import FORMATS, INTEGER_RANGES, matcher
 from volcanopy.local.apiserver.schema.schema_tree import SchemaNode, read_schema
 
 __all__ = ["Bounds", "Check", "Json", "bounds_of", "compile_check", "format_of", "has_type", "in_bounds", "json_type",
@@ -109,8 +109,8 @@ def _scalar_checks(node: SchemaNode) -> list[Check]:
             )
         )
     if expression := source.get("pattern"):
-        search = pattern(expression).search
-        checks.append(lambda value: type(value) is not str or search(value) is not None)
+        matches = matcher(expression)
+        checks.append(lambda value: type(value) is not str or matches(value))
     if (form := format_of(node)) is not None:
         checks.append(lambda value: type(value) is not str or form(value))
     return checks

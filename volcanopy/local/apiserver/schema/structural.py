@@ -55,7 +55,7 @@ class Structural:
 
     @classmethod
     def compile(cls, openapi_schema: Mapping[str, Any]) -> Structural:
-        """Compile a version's `openAPIV3Schema`; raises RuleError or re.error for a wrong rule or pattern."""
+        """Compile a version's `openAPIV3Schema`; raises RuleError or PatternError for a wrong rule or pattern."""
         root = read_schema(openapi_schema)
         root.embedded = True
         return cls(root, openapi_schema, compile_clean(root), compile_check(root), _compile_walk(root, root=True))

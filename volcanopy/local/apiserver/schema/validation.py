@@ -20,7 +20,7 @@ from volcanopy.local.apiserver.schema.field_errors import (
     go_number,
     path_text,
 )
-from volcanopy.local.apiserver.schema.formats import FORMATS, INTEGER_RANGES, pattern
+from volcanopy.local.apiserver.schema.formats import FORMATS, INTEGER_RANGES, matcher
 from volcanopy.local.apiserver.schema.predicates import (
     Json,
     bounds_of,
@@ -88,7 +88,7 @@ def _explain_text(node: SchemaNode, value: str, steps: FieldPath, place: str) ->
         errors.append(FieldError(path_text(steps), TOO_LONG, f"may not be more than {high} {unit}", value, steps))
     elif low is not None and len(value) < low:
         errors.append(_invalid(steps, place, value, f"should be at least {low} chars long"))
-    elif (expression := source.get("pattern")) and pattern(expression).search(value) is None:
+    elif (expression := source.get("pattern")) and not matcher(expression)(value):
         errors.append(_invalid(steps, place, value, f"should match '{expression}'"))
     form = format_of(node)
     if form is not None and not form(value):
