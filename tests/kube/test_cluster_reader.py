@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.kube.cluster import Cluster
-from volcanopy.kube.cache import cluster_reader
+from volcanopy.kube.cache import cluster_reader, followed_kinds
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.client.api_client import Client, Listing
 from volcanopy.kube.client.errors import Forbidden, from_response
@@ -23,7 +23,7 @@ async def test_a_single_read_has_the_same_kinds_and_objects_as_the_store(cluster
         await followed.synced()
         assert await cluster_reader.take(cluster.client, taken) == []
         assert {one.kind.kind for one in followed.reflectors} == {
-            kind.kind for kind in (*cluster_reader.REQUIRED, *cluster_reader.OPTIONAL)
+            kind.kind for kind in (*followed_kinds.REQUIRED, *followed_kinds.OPTIONAL)
         }
         first, second = (objects(one.snapshot(NOW, "s")) for one in (followed, taken))
         assert sorted(map(str, first)) == sorted(map(str, second))

@@ -13,7 +13,7 @@ import msgspec
 from volcanopy.api import core, names
 from volcanopy.api.crd import crds
 from volcanopy.kube.apply.status_writer import Timing
-from volcanopy.kube.cache.cluster_reader import OPTIONAL, REQUIRED
+from volcanopy.kube.cache.followed_kinds import OPTIONAL, REQUIRED
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection

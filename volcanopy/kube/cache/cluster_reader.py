@@ -3,46 +3,14 @@
 Pods are listed last, so that the objects they refer to are known."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
-from volcanopy.kube.cache.followed_kinds import (
-    DISRUPTION_BUDGETS,
-    HYPER_NODES,
-    NAMESPACES,
-    NODES,
-    NUMA_TOPOLOGIES,
-    OLDER,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    RESOURCE_QUOTAS,
-    SUPPLIES,
-    slim,
-    slim_node,
-    slim_pod,
-)
+from volcanopy.kube.cache.followed_kinds import OLDER, OPTIONAL, PODS, REQUIRED, slimming
 from volcanopy.kube.cache.store import Store
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Kind
-
-REQUIRED: tuple[Kind[Any], ...] = (
-    NAMESPACES,
-    PRIORITY_CLASSES,
-    RESOURCE_QUOTAS,
-    DISRUPTION_BUDGETS,
-    QUEUES,
-    POD_GROUPS,
-    NODES,
-    PODS,
-)
-"""Kinds that must be readable."""
-OPTIONAL: tuple[Kind[Any], ...] = (HYPER_NODES, NUMA_TOPOLOGIES, *SUPPLIES)
-"""Kinds that a server may lack or a user may not read."""
-_SLIM: dict[str, Callable[[Any], Any]] = {PODS.kind: slim_pod, NODES.kind: slim_node}
 
 
 async def take(client: Client, store: Store) -> list[str]:
@@ -50,10 +18,9 @@ async def take(client: Client, store: Store) -> list[str]:
 
     Raises KubeError if a required kind cannot be read.
     """
-    first = [kind for kind in REQUIRED if kind is not PODS]
     hidden: list[str] = []
     read = await asyncio.gather(
-        *(_listed(client, kind) for kind in first),
+        *(_listed(client, kind) for kind in REQUIRED[:-1]),
         *(_optional(client, kind, hidden) for kind in OPTIONAL),
         return_exceptions=True,
     )
@@ -68,8 +35,7 @@ async def take(client: Client, store: Store) -> list[str]:
 
 
 async def _listed(client: Client, kind: Kind[Any]) -> list[Any]:
-    transform = _SLIM.get(kind.kind, slim)
-    return [transform(item) for item in (await client.list(kind)).items]
+    return [slimming(kind)(item) for item in (await client.list(kind)).items]
 
 
 async def _optional(client: Client, kind: Kind[Any], hidden: list[str]) -> list[Any]:

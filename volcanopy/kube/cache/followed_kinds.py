@@ -1,5 +1,6 @@
 """The kinds that services watch, with the types that their objects are decoded into, and the removal of unused fields."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -44,6 +45,19 @@ SUPPLIES: tuple[Kind[Any], ...] = (
     DEVICE_CLASSES,
 )
 """Volumes, devices, and the claims on them. Optional."""
+OPTIONAL: tuple[Kind[Any], ...] = (HYPER_NODES, NUMA_TOPOLOGIES, *SUPPLIES)
+"""Kinds that a server may lack or a user may not read."""
+REQUIRED: tuple[Kind[Any], ...] = (
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    DISRUPTION_BUDGETS,
+    QUEUES,
+    POD_GROUPS,
+    NODES,
+    PODS,
+)
+"""Kinds that must be readable; pods are last, since they refer to the others."""
 OLDER: dict[str, tuple[str, ...]] = {devices.GROUP: ("v1beta2", "v1beta1")}
 """Earlier versions of groups, newest first, that the same types decode."""
 
@@ -72,6 +86,11 @@ def slim_pod(pod: core.Pod) -> core.Pod:
 def slim_node(node: core.Node) -> core.Node:
     """Return a node without its conditions."""
     return replace(node, metadata=_slim_meta(node.metadata), status=replace(node.status, conditions=()))
+
+
+def slimming(kind: Kind[Any]) -> Callable[[Any], Any]:
+    """Return the function that removes the unused fields of objects of this kind."""
+    return slim_pod if kind.kind == PODS.kind else slim_node if kind.kind == NODES.kind else slim
 
 
 def _slim_meta(meta: core.Meta) -> core.Meta:

@@ -20,22 +20,7 @@ from msgspec.structs import replace
 from volcanopy.api import core, names, topology_read
 from volcanopy.api.builtin import storage
 from volcanopy.kube.cache import statuses
-from volcanopy.kube.cache.followed_kinds import (
-    DISRUPTION_BUDGETS,
-    HYPER_NODES,
-    NAMESPACES,
-    NODES,
-    NUMA_TOPOLOGIES,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    RESOURCE_QUOTAS,
-    SUPPLIES,
-    slim,
-    slim_node,
-    slim_pod,
-)
+from volcanopy.kube.cache.followed_kinds import OPTIONAL, POD_GROUPS, PODS, QUEUES, REQUIRED, SUPPLIES, slimming
 from volcanopy.kube.cache.notifications import ChangeSignal, ChangeWaiters
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.quarantine import Quarantine
@@ -139,17 +124,9 @@ class Store:
     async def follow(self, client: Client) -> None:
         """Keep the state up to date until cancelled; called again, continue from what is known."""
         self.reflectors = self.reflectors or (
-            Reflector(client, NAMESPACES, transform=slim),
-            Reflector(client, PRIORITY_CLASSES, transform=slim),
-            Reflector(client, RESOURCE_QUOTAS),
-            Reflector(client, DISRUPTION_BUDGETS),
-            OptionalReflector(client, HYPER_NODES),
-            OptionalReflector(client, NUMA_TOPOLOGIES, transform=slim),
-            Reflector(client, QUEUES),
-            Reflector(client, POD_GROUPS),
-            Reflector(client, NODES, transform=slim_node),
-            *(OptionalReflector(client, kind, transform=slim) for kind in SUPPLIES),
-            Reflector(client, PODS, transform=slim_pod),
+            *(Reflector(client, kind, transform=slimming(kind)) for kind in REQUIRED[:-1]),
+            *(OptionalReflector(client, kind, transform=slimming(kind)) for kind in OPTIONAL),
+            Reflector(client, PODS, transform=slimming(PODS)),
         )
         self._following.set()
         async with asyncio.TaskGroup() as tasks:

@@ -5,7 +5,8 @@ that the cycle can be repeated elsewhere.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from volcanopy.api import core, quantity
-from volcanopy.kube.cache.followed_kinds import (
-    DISRUPTION_BUDGETS,
-    HYPER_NODES,
-    NAMESPACES,
-    NODES,
-    NUMA_TOPOLOGIES,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    RESOURCE_QUOTAS,
-    SUPPLIES,
-)
-from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.cache.followed_kinds import OPTIONAL, REQUIRED
 from volcanopy.scheduler.model.plan import Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler import replay
@@ -49,36 +37,29 @@ def dump(folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence
 
 def objects(snapshot: Snapshot, circumstances: replay.CycleContext | None = None) -> list[dict[str, Any]]:
     """Return the objects of a snapshot as the API server shows them, after the cycle with its pending changes."""
-    entries = [replay.entry(snapshot, circumstances)]
-    entries += [_entry(NAMESPACES, item) for item in snapshot.namespaces.values()]
-    entries += [_entry(PRIORITY_CLASSES, item) for item in snapshot.priority_classes.values()]
-    entries += [_entry(QUEUES, item) for item in snapshot.queues.objects if item is not None]
-    entries += [_entry(POD_GROUPS, item) for item in snapshot.jobs.groups if item is not None]
-    entries += [_entry(HYPER_NODES, item) for item in snapshot.declared]
-    entries += [_entry(NUMA_TOPOLOGIES, item) for item in snapshot.numa.values()]
-    entries += [_entry(RESOURCE_QUOTAS, item) for item in snapshot.quotas]
-    entries += [_entry(DISRUPTION_BUDGETS, item) for item in snapshot.budgets]
-    entries += _supplies(snapshot)
-    entries += [_entry(NODES, _node(snapshot, row)) for row in range(len(snapshot.nodes))]
-    entries += [_entry(PODS, item) for item in snapshot.tasks.pods if item is not None]
-    return entries
-
-
-def _supplies(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Return volumes, devices and claims, with decided allocations."""
-    known, kinds = snapshot.claim_tables, {kind.type: kind for kind in SUPPLIES}
-    tables: tuple[Mapping[str, Any], ...] = (
-        known.claims,
-        known.volumes,
-        known.classes,
-        known.csi_nodes,
-        known.csi_drivers,
-        known.capacities,
-        known.device_claims,
-        known.offers.slices,
-        known.offers.classes,
+    known = snapshot.claim_tables
+    items: Iterable[Any] = chain(
+        snapshot.namespaces.values(),
+        snapshot.priority_classes.values(),
+        snapshot.queues.objects,
+        snapshot.jobs.groups,
+        snapshot.declared,
+        snapshot.numa.values(),
+        snapshot.quotas,
+        snapshot.budgets,
+        known.claims.values(),
+        known.volumes.values(),
+        known.classes.values(),
+        known.csi_nodes.values(),
+        known.csi_drivers.values(),
+        known.capacities.values(),
+        known.device_claims.values(),
+        known.offers.slices.values(),
+        known.offers.classes.values(),
+        (_node(snapshot, row) for row in range(len(snapshot.nodes))),
+        snapshot.tasks.pods,
     )
-    return [_entry(kinds[type(item)], item) for table in tables for item in table.values()]
+    return [replay.entry(snapshot, circumstances), *(_entry(item) for item in items if item is not None)]
 
 
 def _node(snapshot: Snapshot, row: int) -> core.Node:
@@ -91,5 +72,9 @@ def _node(snapshot: Snapshot, row: int) -> core.Node:
     return replace(node, status=replace(node.status, allocatable=dict(allocatable)))
 
 
-def _entry(kind: Kind[Any], item: Any) -> dict[str, Any]:
+_KINDS = {kind.type: kind for kind in (*REQUIRED, *OPTIONAL)}
+
+
+def _entry(item: Any) -> dict[str, Any]:
+    kind = _KINDS[type(item)]
     return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(item)}
