@@ -20,8 +20,8 @@ import structlog
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.apiserver.http.status_errors import bad_request
 from volcanopy.local.apiserver.server import ApiServer, Tls
+from volcanopy.local.apiserver.status_errors import bad_request
 from volcanopy.local.manifests import Creator
 from volcanopy.local.process import container_logs as process_logs
 from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from volcanopy.local.apiserver.http.connections import BODY_LIMIT, Answer, Listener, Request, Response
+from volcanopy.local.apiserver.connections import BODY_LIMIT, Answer, Listener, Request, Response
 
 
 class Place:

@@ -5,18 +5,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from volcanopy.local.apiserver.http.connections import Request
+from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.kinds.registry import Registry
 from volcanopy.local.apiserver.schema.definitions import Definitions
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Store
-
-if TYPE_CHECKING:
-    from volcanopy.local.apiserver.crud.pod_templates import Templates
-    from volcanopy.local.apiserver.store.garbage_collector import Collector
-    from volcanopy.local.apiserver.webhooks import Webhooks
 
 LogSource = Callable[[Body, str, Mapping[str, str]], "bytes | AsyncIterator[bytes]"]
 """Given a pod, a container's name and the query of the log request: the text, or pieces of it as they come."""
@@ -80,6 +75,53 @@ class Call:
         return self.query.get("fieldManager", "")
 
 
+class Admission(Protocol):
+    """Webhooks and admission policies; while none is configured, ``active`` is false and nothing is asked."""
+
+    active: bool
+
+    async def mutate(
+        self, call: Call, operation: str, body: Body, old: Body | None, gvk: tuple[str, str, str] | None = None
+    ) -> Body:
+        """Return the body as patched by the mutating webhooks; raises a rejection."""
+        ...
+
+    async def validate(
+        self,
+        call: Call,
+        operation: str,
+        body: Body | None,
+        old: Body | None,
+        gvk: tuple[str, str, str] | None = None,
+        *,
+        mutate_first: bool = False,
+    ) -> None:
+        """Raise the first rejection of the policies and the validating webhooks."""
+        ...
+
+
+class Dependents(Protocol):
+    """What depends on objects that are deleted."""
+
+    def owner_leaving(self, uid: str) -> None:
+        """Apply the propagation policy of an owner that is marked for deletion."""
+        ...
+
+    def namespace_ending(self, name: str) -> None:
+        """Delete what is in a namespace."""
+        ...
+
+
+class PodTemplates(Protocol):
+    """The completed specs of pods by their text."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, ctx: "Context", call: Call) -> Body | None:
+        """Return the complete pod if its spec is known or can be remembered, else None."""
+        ...
+
+
 class Context:
     """The parts of a running server."""
 
@@ -93,9 +135,9 @@ class Context:
         self.service_addresses = dict(service_addresses)
         self.stopping = asyncio.Event()
         self.streams: set[asyncio.Event] = set()
-        self.collector: Collector
-        self.webhooks: Webhooks
-        self.templates: Templates
+        self.collector: Dependents
+        self.webhooks: Admission
+        self.templates: PodTemplates
         self.bookmark_seconds = 60.0
         self._dice = Random()
         self._second = 0

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import contextlib
 import gc
-import logging
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,10 +12,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import structlog
 import yaml
 
+from volcanopy.local.apiserver.bootstrap import furnish
+from volcanopy.local.apiserver.connections import Answer, Listener, Request, Response
 from volcanopy.local.apiserver.context import Call, Context, LogSource, User
+from volcanopy.local.apiserver.crud.custom_resources import CustomResources, definition_kind
 from volcanopy.local.apiserver.crud.delete import delete, delete_collection
+from volcanopy.local.apiserver.crud.garbage_collector import Collector
 from volcanopy.local.apiserver.crud.get import get, list_objects
 from volcanopy.local.apiserver.crud.patch import patch
 from volcanopy.local.apiserver.crud.pod_templates import Templates
@@ -24,22 +28,18 @@ from volcanopy.local.apiserver.crud.subresources import bind, evict, finalize, l
 from volcanopy.local.apiserver.crud.watch import watch
 from volcanopy.local.apiserver.crud.write import create, update
 from volcanopy.local.apiserver.http.access_reviews import review
-from volcanopy.local.apiserver.http.connections import Answer, Listener, Request, Response
 from volcanopy.local.apiserver.http.discovery import Discovery, version_info
 from volcanopy.local.apiserver.http.identity import Identities
-from volcanopy.local.apiserver.http.status_errors import ApiError, internal, invalid, method_not_allowed, no_such_page
 from volcanopy.local.apiserver.kinds.builtin import builtin_kinds
-from volcanopy.local.apiserver.kinds.custom_resources import CustomResources, definition_kind
 from volcanopy.local.apiserver.kinds.registry import Registry, Target
 from volcanopy.local.apiserver.schema.metadata_validation import unsupported
-from volcanopy.local.apiserver.store.bootstrap import furnish
-from volcanopy.local.apiserver.store.garbage_collector import Collector
+from volcanopy.local.apiserver.status_errors import ApiError, internal, invalid, method_not_allowed, no_such_page
 from volcanopy.local.apiserver.store.journal import Journal, open_journal
 from volcanopy.local.apiserver.store.object_store import HISTORY, Store, encode
-from volcanopy.local.apiserver.webhooks import Webhooks
+from volcanopy.local.apiserver.webhooks.calls import Webhooks
 from volcanopy.local.apiserver.wire.representation import failure, respond
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 Handler = Callable[[Context, Call], Awaitable[Answer]]
 _OPTIONS = {"PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
@@ -76,8 +76,11 @@ def silence(_pod: Mapping[str, Any], container: str, _query: Mapping[str, str]) 
 class ApiServer:
     """A running server. Made by `start`, ended by `stop`."""
 
-    def __init__(self, ctx: Context, identities: Identities, tls: Tls | None) -> None:
+    def __init__(
+        self, ctx: Context, identities: Identities, tls: Tls | None, webhooks: Webhooks, collector: Collector
+    ) -> None:
         self.context = ctx
+        self._webhooks, self._collector = webhooks, collector
         self.url = ""
         self._identities = identities
         self._tls = tls
@@ -116,21 +119,21 @@ class ApiServer:
         registry = Registry([*builtin_kinds(), definition_kind()])
         ctx = Context(store, registry, log_source, service_addresses or {})
         journal = open_journal(persist, store) if persist is not None else None
-        ctx.webhooks = Webhooks(ctx)
+        ctx.webhooks = webhooks = Webhooks(ctx)
         ctx.templates = Templates()
         customs = CustomResources(ctx)
-        ctx.collector = Collector(ctx)
+        ctx.collector = collector = Collector(ctx)
         customs.resume()
-        ctx.collector.resume()
+        collector.resume()
         furnish(ctx)
         token = secrets.token_urlsafe(24)
-        server = cls(ctx, Identities(token, users or {}, required=tls is not None), tls)
+        server = cls(ctx, Identities(token, users or {}, required=tls is not None), tls, webhooks, collector)
         server._journal = journal
         await server._listen(host, port)
         return server
 
     async def _listen(self, host: str, port: int) -> None:
-        self._collecting = asyncio.create_task(self.context.collector.run(), name="collector")
+        self._collecting = asyncio.create_task(self._collector.run(), name="collector")
         self._collecting.add_done_callback(_warn_if_ended)
         try:
             bound = await self._listener.start(host, port, self._tls.context if self._tls is not None else None)
@@ -150,7 +153,7 @@ class ApiServer:
             self._collecting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._collecting
-        await ctx.webhooks.close()
+        await self._webhooks.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -196,7 +199,7 @@ class ApiServer:
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
-            log.exception("%s %s", request.method, request.target)
+            log.exception("request failed", method=request.method, target=request.target)
             return failure(internal(f"{type(error).__name__}: {error}"))
 
     def _call(self, request: Request, target: Target, query: str) -> Call:
@@ -282,4 +285,4 @@ class ApiServer:
 
 def _warn_if_ended(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        log.critical("the garbage collector has died", exc_info=task.exception())
+        log.critical("garbage collector ended", exc_info=task.exception())

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.get import list_objects
 from volcanopy.local.apiserver.crud.selection import Filter
 from volcanopy.local.apiserver.crud.write import finished
-from volcanopy.local.apiserver.http.connections import Response
-from volcanopy.local.apiserver.http.status_errors import ApiError, bad_request, conflict, invalid, not_found, success
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.schema.metadata_validation import unsupported, wrong
+from volcanopy.local.apiserver.status_errors import ApiError, bad_request, conflict, invalid, not_found, success
 from volcanopy.local.apiserver.store.object_store import Body, Entry, encode
 from volcanopy.local.apiserver.wire.decoding import media, parse
 from volcanopy.local.apiserver.wire.representation import object_response, respond

@@ -5,11 +5,11 @@ import binascii
 
 import msgspec
 
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.selection import Filter
-from volcanopy.local.apiserver.http.connections import Response
-from volcanopy.local.apiserver.http.status_errors import ApiError, Fault, bad_request, invalid, not_found
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, wrong
+from volcanopy.local.apiserver.status_errors import ApiError, Fault, bad_request, invalid, not_found
 from volcanopy.local.apiserver.store.object_store import Body, Entry
 from volcanopy.local.apiserver.wire.representation import list_response, stored
 

@@ -3,11 +3,11 @@
 from volcanopy.local.apiserver.apply.managed_fields import ApplyConflict, apply
 from volcanopy.local.apiserver.apply.ownership import schema_of
 from volcanopy.local.apiserver.apply.patches import PatchError, json_patch, merge_patch, strategic_merge
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.write import Change, create_object, modify
-from volcanopy.local.apiserver.http.connections import Response
-from volcanopy.local.apiserver.http.status_errors import ApiError, bad_request, invalid, not_found, unsupported_media
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, required, wrong
+from volcanopy.local.apiserver.status_errors import ApiError, bad_request, invalid, not_found, unsupported_media
 from volcanopy.local.apiserver.store.object_store import Body, encode
 from volcanopy.local.apiserver.wire.decoding import check_object, media, parse
 from volcanopy.local.apiserver.wire.representation import object_response, stored

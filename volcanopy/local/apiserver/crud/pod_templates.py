@@ -6,8 +6,8 @@ Every other pod takes the general path, which also reports the errors.
 
 import msgspec
 
+from volcanopy.local.apiserver.connections import BODY_LIMIT
 from volcanopy.local.apiserver.context import Call, Context
-from volcanopy.local.apiserver.http.connections import BODY_LIMIT
 from volcanopy.local.apiserver.kinds.pod_validation import pod_faults
 from volcanopy.local.apiserver.schema.builtin_types import fits
 from volcanopy.local.apiserver.store.object_store import Body, decode

@@ -3,8 +3,8 @@
 from typing import Any
 
 from volcanopy.local.apiserver.context import Call
-from volcanopy.local.apiserver.http.status_errors import bad_request
 from volcanopy.local.apiserver.kinds.kinds import FIELDS, Kind
+from volcanopy.local.apiserver.status_errors import bad_request
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Entry
 from volcanopy.local.apiserver.store.selectors import FieldSelector, LabelSelector, SelectorError
 

@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from volcanopy.local.apiserver.apply.patches import PatchError, json_patch, merge_patch
+from volcanopy.local.apiserver.connections import Response, Stream
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.delete import DeleteOptions, check_preconditions, remove
 from volcanopy.local.apiserver.crud.patch import JSON_PATCH
 from volcanopy.local.apiserver.crud.write import finished, modify, require_namespace
-from volcanopy.local.apiserver.http.connections import Response, Stream
-from volcanopy.local.apiserver.http.status_errors import (
+from volcanopy.local.apiserver.kinds.pods import stamp
+from volcanopy.local.apiserver.schema.metadata_validation import required, unsupported
+from volcanopy.local.apiserver.status_errors import (
     STALE,
     ApiError,
     bad_request,
@@ -21,8 +23,6 @@ from volcanopy.local.apiserver.http.status_errors import (
     success,
     too_many_requests,
 )
-from volcanopy.local.apiserver.kinds.pods import stamp
-from volcanopy.local.apiserver.schema.metadata_validation import required, unsupported
 from volcanopy.local.apiserver.store.object_store import Body, Entry, encode
 from volcanopy.local.apiserver.store.selectors import label_selector_from_object
 from volcanopy.local.apiserver.wire.decoding import media, parse

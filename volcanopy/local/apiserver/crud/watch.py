@@ -4,12 +4,12 @@ import asyncio
 from collections import deque
 from random import Random
 
+from volcanopy.local.apiserver.connections import JSON, Stream
 from volcanopy.local.apiserver.context import Call, Context
 from volcanopy.local.apiserver.crud.get import version_of
 from volcanopy.local.apiserver.crud.selection import Filter
-from volcanopy.local.apiserver.http.connections import JSON, Stream
-from volcanopy.local.apiserver.http.status_errors import ApiError, Fault, expired, invalid
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, unsupported
+from volcanopy.local.apiserver.status_errors import ApiError, Fault, expired, invalid
 from volcanopy.local.apiserver.store.object_store import Body, Entry, Event, encode
 from volcanopy.local.apiserver.wire.representation import form, partial, rows
 

@@ -8,9 +8,12 @@ built on what is there or not done at all.
 from collections.abc import Callable
 
 from volcanopy.local.apiserver.apply.ownership import record_manager
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context
-from volcanopy.local.apiserver.http.connections import Response
-from volcanopy.local.apiserver.http.status_errors import (
+from volcanopy.local.apiserver.crud.builtin_admission import admit_create
+from volcanopy.local.apiserver.kinds.kinds import Kind
+from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, metadata_faults, wrong
+from volcanopy.local.apiserver.status_errors import (
     STALE,
     ApiError,
     Fault,
@@ -23,9 +26,6 @@ from volcanopy.local.apiserver.http.status_errors import (
     mistaken,
     not_found,
 )
-from volcanopy.local.apiserver.kinds.admission import admit_create
-from volcanopy.local.apiserver.kinds.kinds import Kind
-from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, metadata_faults, wrong
 from volcanopy.local.apiserver.store.object_store import Body, Entry
 from volcanopy.local.apiserver.wire.decoding import read_object
 from volcanopy.local.apiserver.wire.representation import object_response, stored

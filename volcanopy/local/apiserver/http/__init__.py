@@ -1,1 +1,1 @@
-"""HTTP connections, identity, discovery, error responses."""
+"""Requests that are not about stored objects: discovery, identity, access reviews."""

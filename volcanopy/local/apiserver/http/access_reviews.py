@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Call, Context, User
-from volcanopy.local.apiserver.http.connections import Response
 from volcanopy.local.apiserver.store.object_store import Body
 from volcanopy.local.apiserver.wire.decoding import read_object
 from volcanopy.local.apiserver.wire.representation import object_response

@@ -3,8 +3,8 @@
 import hashlib
 from typing import Any
 
+from volcanopy.local.apiserver.connections import Response
 from volcanopy.local.apiserver.context import Context
-from volcanopy.local.apiserver.http.connections import Response
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.schema import openapi_v2
 from volcanopy.local.apiserver.schema.openapi import KindInfo, document, index

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from volcanopy.local.apiserver.connections import Request
 from volcanopy.local.apiserver.context import ADMIN, User
-from volcanopy.local.apiserver.http.connections import Request
-from volcanopy.local.apiserver.http.status_errors import ApiError
+from volcanopy.local.apiserver.status_errors import ApiError
 
 _EXTRA = "impersonate-extra-"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import cel
 
-from volcanopy.local.apiserver.http.status_errors import Fault
 from volcanopy.local.apiserver.kinds.strategy import Strategy
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, required, wrong
+from volcanopy.local.apiserver.status_errors import Fault
 from volcanopy.local.apiserver.store.object_store import Body
 
 _ACTIONS = ("Deny", "Warn", "Audit")

@@ -4,7 +4,6 @@ import base64
 import binascii
 from typing import Any
 
-from volcanopy.local.apiserver.http.status_errors import Fault
 from volcanopy.local.apiserver.kinds.admission_configuration import (
     PolicyBindingStrategy,
     PolicyStrategy,
@@ -23,6 +22,7 @@ from volcanopy.local.apiserver.schema.metadata_validation import (
     service_faults,
     wrong,
 )
+from volcanopy.local.apiserver.status_errors import Fault
 from volcanopy.local.apiserver.store.object_store import Body
 
 HIGHEST_USER_PRIORITY = 1_000_000_000

@@ -6,8 +6,8 @@ A strategy may change the body it is given as `body` or `new` (the caller owns i
 from collections.abc import Callable
 from typing import Any
 
-from volcanopy.local.apiserver.http.status_errors import Fault
 from volcanopy.local.apiserver.schema.metadata_validation import subdomain_faults
+from volcanopy.local.apiserver.status_errors import Fault
 from volcanopy.local.apiserver.store.object_store import Body
 
 

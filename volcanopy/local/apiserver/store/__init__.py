@@ -1,1 +1,1 @@
-"""Stored objects: versions, journal, selectors, garbage collection."""
+"""Stored objects: versions, journal, selectors."""

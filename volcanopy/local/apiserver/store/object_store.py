@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from volcanopy.local.apiserver.http.status_errors import expired
+from volcanopy.local.apiserver.status_errors import expired
 
 Body = dict[str, Any]
 Address = tuple[str, str, str]

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import yaml
 
+from volcanopy.local.apiserver.connections import BODY_LIMIT
 from volcanopy.local.apiserver.context import Call, Context
-from volcanopy.local.apiserver.http.connections import BODY_LIMIT
-from volcanopy.local.apiserver.http.status_errors import ApiError, bad_request, unsupported_media
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.schema.builtin_types import fits
+from volcanopy.local.apiserver.status_errors import ApiError, bad_request, unsupported_media
 from volcanopy.local.apiserver.store.object_store import Body
 from volcanopy.local.apiserver.wire.protobuf import decode as decode_protobuf
 

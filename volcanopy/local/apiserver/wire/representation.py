@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from volcanopy.local.apiserver.connections import JSON, Response
 from volcanopy.local.apiserver.context import Call
-from volcanopy.local.apiserver.http.connections import JSON, Response
-from volcanopy.local.apiserver.http.status_errors import ApiError
 from volcanopy.local.apiserver.kinds.kinds import Kind
+from volcanopy.local.apiserver.status_errors import ApiError
 from volcanopy.local.apiserver.store.object_store import Body, Entry, encode
 from volcanopy.local.apiserver.wire.tables import builtin_columns, table
 

@@ -11,12 +11,19 @@ from dataclasses import dataclass
 import aiohttp
 import msgspec
 
-from volcanopy.local.apiserver.admission_policies import POLICY_BUCKETS, Policies
-from volcanopy.local.apiserver.admission_requests import GROUP, ConditionError, Matching, Question, gvk_of, review
 from volcanopy.local.apiserver.apply.patches import PatchError, json_patch
 from volcanopy.local.apiserver.context import Call, Context
-from volcanopy.local.apiserver.http.status_errors import ApiError, bad_request, internal
+from volcanopy.local.apiserver.status_errors import ApiError, bad_request, internal
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Event
+from volcanopy.local.apiserver.webhooks.admission_policies import POLICY_BUCKETS, Policies
+from volcanopy.local.apiserver.webhooks.admission_requests import (
+    GROUP,
+    ConditionError,
+    Matching,
+    Question,
+    gvk_of,
+    review,
+)
 
 MUTATING = f"mutatingwebhookconfigurations.{GROUP}"
 VALIDATING = f"validatingwebhookconfigurations.{GROUP}"

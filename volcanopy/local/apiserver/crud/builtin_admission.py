@@ -2,10 +2,10 @@
 service accounts, default storage classes."""
 
 from volcanopy.local.apiserver.context import Context
-from volcanopy.local.apiserver.http.status_errors import forbidden
 from volcanopy.local.apiserver.kinds.builtin import SYSTEM_PRIORITIES
 from volcanopy.local.apiserver.kinds.kinds import Kind
 from volcanopy.local.apiserver.kinds.pods import tolerate_lost_nodes
+from volcanopy.local.apiserver.status_errors import forbidden
 from volcanopy.local.apiserver.store.object_store import Body
 
 CLASSES = "priorityclasses.scheduling.k8s.io"

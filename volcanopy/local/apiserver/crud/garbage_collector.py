@@ -4,7 +4,6 @@ Both run beside the requests, a few objects at a time, so that a large clean-up 
 """
 
 import asyncio
-import logging
 from collections import deque
 
 from volcanopy.local.apiserver.context import Context
@@ -14,8 +13,6 @@ from volcanopy.local.apiserver.store.object_store import Address, Body, Bucket, 
 
 BATCH = 64
 """Objects looked at before other requests get their turn."""
-
-log = logging.getLogger(__name__)
 
 
 class Collector:

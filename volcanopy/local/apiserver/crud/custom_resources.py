@@ -6,12 +6,12 @@ from typing import Any
 from volcanopy.local.apiserver.context import Context
 from volcanopy.local.apiserver.crud.delete import DeleteOptions, remove
 from volcanopy.local.apiserver.crud.write import finished
-from volcanopy.local.apiserver.http.status_errors import Fault
 from volcanopy.local.apiserver.kinds.kinds import FIELDS, Kind
 from volcanopy.local.apiserver.kinds.strategy import Strategy
 from volcanopy.local.apiserver.schema.formats import PatternError
 from volcanopy.local.apiserver.schema.metadata_validation import forbidden_field, required, unsupported, wrong
 from volcanopy.local.apiserver.schema.structural import RuleError, Structural
+from volcanopy.local.apiserver.status_errors import Fault
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Event
 from volcanopy.local.apiserver.wire.tables import crd_columns
 

@@ -1,7 +1,7 @@
 """Objects of a new cluster: namespaces, service accounts, the system's priority classes."""
 
 from volcanopy.local.apiserver.context import Context
-from volcanopy.local.apiserver.kinds.admission import CLASSES
+from volcanopy.local.apiserver.crud.builtin_admission import CLASSES
 from volcanopy.local.apiserver.kinds.builtin import SYSTEM_PRIORITIES
 from volcanopy.local.apiserver.store.object_store import Body, Bucket, Event
 

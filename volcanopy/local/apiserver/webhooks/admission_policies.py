@@ -8,15 +8,15 @@ from typing import Any
 
 import cel
 
-from volcanopy.local.apiserver.admission_requests import (
+from volcanopy.local.apiserver.status_errors import ApiError, forbidden
+from volcanopy.local.apiserver.store.object_store import Body, Store
+from volcanopy.local.apiserver.webhooks.admission_requests import (
     EVALUATION_ERRORS,
     GROUP,
     ConditionError,
     Matching,
     Question,
 )
-from volcanopy.local.apiserver.http.status_errors import ApiError, forbidden
-from volcanopy.local.apiserver.store.object_store import Body, Store
 
 POLICIES = f"validatingadmissionpolicies.{GROUP}"
 BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"

@@ -1,0 +1,1 @@
+"""Admission by the cluster: calls of webhooks, and the rules of admission policies."""
