@@ -23,7 +23,7 @@ def programs(tmp_path: Path) -> Path:
     for name, module, function in (
         ("volcanopy", "volcanopy.cli.main", "main"),
         ("kubectl-volcanopy", "volcanopy.cli.main", "main"),
-        ("kubectl_complete-volcanopy", "volcanopy.cli.completion", "kubectl"),
+        ("kubectl_complete-volcanopy", "volcanopy.cli.main", "kubectl_completion"),
     ):
         program = folder / name
         program.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")

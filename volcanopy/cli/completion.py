@@ -1,12 +1,14 @@
 """Shell completion: the scripts of ``volcanopy completion``, and completions for kubectl's plugin.
 
-A shell, or kubectl, calls the program with the line typed so far; the environment variable ``VARIABLE`` marks the call.
+A shell, or kubectl, calls the program with the line typed so far; an environment variable marks the call.
 """
 
 import os
 import sys
+from collections.abc import Callable
 
 from typer.completion import get_completion_inspect_parameters, shell_complete
+from typer.core import TyperGroup
 
 PROGRAM = "volcanopy"
 _NO_FILES = ":4"
@@ -18,22 +20,18 @@ def register_shells() -> None:
     get_completion_inspect_parameters()
 
 
-def script(shell: str) -> None:
+def script(commands: TyperGroup, variable: str, shell: str) -> None:
     """Print the script for a shell."""
-    from volcanopy.cli.main import VARIABLE, root
-
     register_shells()
-    shell_complete(root(), {}, PROGRAM, VARIABLE, f"source_{shell}")
+    shell_complete(commands, {}, PROGRAM, variable, f"source_{shell}")
 
 
-def kubectl() -> None:
+def kubectl(commands: Callable[[], TyperGroup], variable: str) -> None:
     """Print completions for kubectl, which calls ``kubectl_complete-volcanopy`` with the arguments of its plugin."""
-    from volcanopy.cli.main import VARIABLE, root
-
     line = [PROGRAM, *sys.argv[1:]]
     # One argument a line, as bash passes them to the completion of Typer.
-    os.environ.update({"COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(line) - 1), VARIABLE: "complete_bash"})
+    os.environ.update({"COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(line) - 1), variable: "complete_bash"})
     try:
-        root().main(prog_name=PROGRAM, complete_var=VARIABLE)
+        commands().main(prog_name=PROGRAM, complete_var=variable)
     except SystemExit:
         print(_NO_FILES)

@@ -246,7 +246,7 @@ def completion_command(shell: Annotated[Shell, typer.Argument(help="Shell.")]) -
     """Print the completion script of a shell."""
     from volcanopy.cli.completion import script
 
-    script(shell.value)
+    script(root(), VARIABLE, shell.value)
 
 
 @app.callback()
@@ -282,6 +282,13 @@ def all_commands() -> TyperGroup:
         if isinstance(subcommand, LazyGroup):
             subcommand.load()
     return group
+
+
+def kubectl_completion() -> None:
+    """Print completions of the plugin for kubectl."""
+    from volcanopy.cli.completion import kubectl
+
+    kubectl(root, VARIABLE)
 
 
 def main() -> None:

@@ -19,8 +19,7 @@ from volcanopy.services.process.health import Health, serving
 from volcanopy.services.process.supervisor import Pulse, Watchdog
 
 if TYPE_CHECKING:
-    from volcanopy.cli.commands.services import ProcessOptions
-    from volcanopy.cli.framework.options import Cluster
+    from volcanopy.cli.framework.options import Cluster, ProcessOptions
 
 log = structlog.get_logger(__name__)
 

@@ -1,33 +1,17 @@
 """``volcanopy queue``: commands for queues."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.name_completion import names_of, names_of_group
-from volcanopy.cli.framework.options import Cluster, Document, Selection, Timeout, WriteOptions
+from volcanopy.cli.framework.name_completion import names_of_group
+from volcanopy.cli.framework.options import Cluster, Document, Selection, SubtreeFilter, Timeout, WriteOptions
 from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
 from volcanopy.cli.queues.spec_options import SpecOptions
 
 app = typer.Typer(rich_markup_mode=None)
-
-
-@dataclass(frozen=True)
-class QueueFilter:
-    """Filter by position in the tree."""
-
-    below: Annotated[
-        str,
-        typer.Option(
-            "--below",
-            metavar="NAME",
-            help="Only queues below this queue, at any depth.",
-            autocompletion=names_of("queue"),
-        ),
-    ] = ""
 
 
 QUEUE = Resource(
@@ -38,7 +22,7 @@ QUEUE = Resource(
     deletion=".\n\nThe cluster rejects the deletion of queues with child queues or pods",
     namespaced=False,
     example="research",
-    filter=QueueFilter,
+    filter=SubtreeFilter,
     list_examples=("list", "list -o wide --watch"),
 )
 

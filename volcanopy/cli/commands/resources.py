@@ -1,34 +1,10 @@
 """``volcanopy pod``, ``podgroup``, ``jobflow`` and ``jobtemplate``: kinds with hardly any command of their own."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.name_completion import names_of
-from volcanopy.cli.framework.options import QUEUE, Cluster, Files, Place, WriteOptions
+from volcanopy.cli.framework.options import Cluster, Files, Place, PodFilter, QueueFilter, WriteOptions
 from volcanopy.cli.framework.resource import Resource, add_commands
-
-
-@dataclass(frozen=True)
-class QueueFilter:
-    """Filter by queue."""
-
-    queue: Annotated[list[str] | None, QUEUE] = None
-
-
-@dataclass(frozen=True)
-class PodFilter:
-    """Filters of pods."""
-
-    job: Annotated[
-        str, typer.Option("-j", "--job", metavar="NAME", help="Only pods of this job.", autocompletion=names_of("job"))
-    ] = ""
-    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of tasks of this name.")] = ""
-    queue: Annotated[list[str] | None, QUEUE] = None
-    phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="Only pods in this phase.")] = ""
-
 
 POD = Resource(
     "pod",

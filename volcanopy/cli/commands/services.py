@@ -10,7 +10,7 @@ import typer
 from volcanopy.api import names
 from volcanopy.cli.errors import CommandError
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import Cluster
+from volcanopy.cli.framework.options import Cluster, ProcessOptions
 
 if TYPE_CHECKING:
     from volcanopy.services.process.settings import Election
@@ -32,22 +32,6 @@ class Certificates(StrEnum):
     memory = "memory"
     secret = "secret"
     cert_manager = "cert-manager"
-
-
-@dataclass(frozen=True)
-class ProcessOptions:
-    """Options of every service process."""
-
-    bind_address: Annotated[str, typer.Option("--bind-address", metavar="ADDRESS", help="Address to listen on.")] = (
-        "0.0.0.0"
-    )
-    health_port: Annotated[
-        int,
-        typer.Option(
-            "--health-port", min=0, max=65535, help="Port of /livez, /healthz, /readyz and /metrics; 0: any free port."
-        ),
-    ] = 8080
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every decision.")] = False
 
 
 @dataclass(frozen=True)

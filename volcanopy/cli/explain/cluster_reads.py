@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.cli.explain.hierarchy import ancestors, descendants, parent_of
 from volcanopy.cli.explain.job import JobFacts, Lease
 from volcanopy.cli.explain.queue import QueueFacts
 from volcanopy.cli.framework.durations import current_time
@@ -14,7 +15,6 @@ from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.jobs.pods import pods_of
 from volcanopy.cli.jobs.status import queue as queue_of
-from volcanopy.cli.queues.hierarchy import ancestors, descendants, parent_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from volcanopy.api import core, quantity
+from volcanopy.cli.explain.hierarchy import COUNTS, state, stop_policy, stopped_by
 from volcanopy.cli.explain.report import QueueReport, ResourceRow, WaitingGroup, counted, listed
-from volcanopy.cli.queues.hierarchy import COUNTS, state, stop_policy, stopped_by
 
 _LAST = 1 << 30
 _AMOUNTS = ("allocated", "deserved", "guaranteed", "borrowed", "waiting")

@@ -187,3 +187,53 @@ class DeleteOptions:
     ] = Cascade.background
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are gone.")] = True
     timeout: Timeout = "60s"
+
+
+@dataclass(frozen=True)
+class QueueFilter:
+    """Filter by queue."""
+
+    queue: Annotated[list[str] | None, QUEUE] = None
+
+
+@dataclass(frozen=True)
+class SubtreeFilter:
+    """Filter by position in the tree."""
+
+    below: Annotated[
+        str,
+        typer.Option(
+            "--below",
+            metavar="NAME",
+            help="Only queues below this queue, at any depth.",
+            autocompletion=names_of("queue"),
+        ),
+    ] = ""
+
+
+@dataclass(frozen=True)
+class ProcessOptions:
+    """Options of every service process."""
+
+    bind_address: Annotated[str, typer.Option("--bind-address", metavar="ADDRESS", help="Address to listen on.")] = (
+        "0.0.0.0"
+    )
+    health_port: Annotated[
+        int,
+        typer.Option(
+            "--health-port", min=0, max=65535, help="Port of /livez, /healthz, /readyz and /metrics; 0: any free port."
+        ),
+    ] = 8080
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every decision.")] = False
+
+
+@dataclass(frozen=True)
+class PodFilter:
+    """Filters of pods."""
+
+    job: Annotated[
+        str, typer.Option("-j", "--job", metavar="NAME", help="Only pods of this job.", autocompletion=names_of("job"))
+    ] = ""
+    task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of tasks of this name.")] = ""
+    queue: Annotated[list[str] | None, QUEUE] = None
+    phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="Only pods in this phase.")] = ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from volcanopy.api import names
 from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.hierarchy import CLOSED, parent_of, state, unfinished
 from volcanopy.cli.framework.changes import Changes, send_command
 from volcanopy.cli.framework.description import events_of
 from volcanopy.cli.framework.durations import WEEK
@@ -13,7 +14,6 @@ from volcanopy.cli.framework.kinds import key_of, read, readable
 from volcanopy.cli.framework.objects import for_each, select_objects
 from volcanopy.cli.framework.options import Cluster, Place, Selection, WriteOptions
 from volcanopy.cli.framework.watch import DELETED, Objects, wait_for_selection, wait_until, watch_objects
-from volcanopy.cli.queues.hierarchy import CLOSED, parent_of, state, unfinished
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json

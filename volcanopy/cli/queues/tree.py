@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from volcanopy.api import names, quantity
 from volcanopy.api.core import Queue
 from volcanopy.cli.errors import CommandError
+from volcanopy.cli.explain.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.explain.text import Line, Part
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.options import Cluster
 from volcanopy.cli.framework.tables import terminal_width
-from volcanopy.cli.queues.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import QUEUES
 

@@ -4,20 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 from volcanopy.api.core import Queue, QueueLimit, Subjects
 from volcanopy.cli.explain.cluster_reads import queue_facts
+from volcanopy.cli.explain.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
 from volcanopy.cli.explain.queue import queue_report
 from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.kinds import read, readable
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.objects import find_object
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
-from volcanopy.cli.queues.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
 from volcanopy.cli.queues.tree import select_resource
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import QUEUES
 from volcanopy.scheduler.model import observed_queue_status
 
 if TYPE_CHECKING:
-    from volcanopy.cli.commands.queue import QueueFilter
+    from volcanopy.cli.framework.options import SubtreeFilter
 
 _STYLES = {"Open": "green", "Closing": "yellow", "Closed": "red", "Unknown": "red"}
 _MAX_WAITING = 20
@@ -67,7 +67,7 @@ VIEW = View(
 """``volcanopy queue list``."""
 
 
-async def query(client: Client, namespace: str | None, selector: str, filters: "QueueFilter") -> Query:
+async def query(client: Client, namespace: str | None, selector: str, filters: "SubtreeFilter") -> Query:
     """Return the queues below a queue at any depth; all where none is given."""
     if not filters.below:
         return Query(namespace, selector)

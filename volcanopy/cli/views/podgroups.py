@@ -13,7 +13,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS
 
 if TYPE_CHECKING:
-    from volcanopy.cli.commands.resources import QueueFilter
+    from volcanopy.cli.framework.options import QueueFilter
 
 _WAITING = frozenset({"Pending", "Inqueue", "Unknown", ""})
 _STYLES = {"Inqueue": "Pending", "Unknown": "Failed"}

@@ -14,7 +14,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 
 if TYPE_CHECKING:
-    from volcanopy.cli.commands.resources import PodFilter
+    from volcanopy.cli.framework.options import PodFilter
 
 _NONE = "<none>"
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")

@@ -7,6 +7,8 @@ import ssl
 import sys
 from pathlib import Path
 
+import structlog
+
 from volcanopy.local.apiserver.server import ApiServer, Tls
 
 
@@ -48,6 +50,7 @@ def main() -> None:
     parser.add_argument("--persist", type=Path, help="a file that keeps the objects across restarts")
     parser.add_argument("--kubeconfig", type=Path, help="where to write a kubeconfig for this server")
     options = parser.parse_args()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         import uvloop  # noqa: PLC0415 - not there on every platform
     except ImportError:
