@@ -84,9 +84,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "permission denied",
     ),
     # the action of a ValidatingAdmissionPolicyBinding
-    "volcanopy/local/apiserver/admission_policies.py": ("deny",),
     "volcanopy/local/apiserver/webhooks/admission_policies.py": ("deny",),
-    "volcanopy/local/apiserver/webhooks/policies.py": ("deny",),
     "volcanopy/local/apiserver/kinds/admission_configuration.py": ("deny",),
     **{
         f"charts/volcanopy/crds/{crd}.yaml": (
