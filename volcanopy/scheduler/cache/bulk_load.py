@@ -13,7 +13,7 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.cache import totals
 from volcanopy.scheduler.cache.shapes import has_terms
-from volcanopy.scheduler.model import assigned_devices, pod_claims, pod_fields
+from volcanopy.scheduler.model import claim_tables, pod_claims, pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
@@ -76,7 +76,7 @@ def load(state: "State", pods: Collection[core.Pod]) -> None:
 
 def _is_plain(pod: core.Pod) -> bool:
     spec = pod.spec
-    return not (has_terms(spec) or pod_claims.anything(spec)) and assigned_devices.KEYS.isdisjoint(
+    return not (has_terms(spec) or pod_claims.anything(spec)) and claim_tables.ASSIGNMENT_KEYS.isdisjoint(
         pod.metadata.annotations
     )
 

@@ -19,7 +19,7 @@ from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimCache, Claim
 from volcanopy.scheduler.cache.row_table import RowSet, RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.cache.totals import count
-from volcanopy.scheduler.model import assigned_devices, pod_fields
+from volcanopy.scheduler.model import claim_tables, pod_fields
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis
@@ -298,15 +298,15 @@ class State:
     def update_assigned_pods(self, row: int, node: int, sign: int) -> None:
         """Add a task with assigned cards or cpus to the assigned pods of its node (+1), or remove it (-1)."""
         column = self.nodes.plain["assigned_pods"]
-        known: assigned_devices.AssignedPods = column[node] or ()
+        known: claim_tables.AssignedPods = column[node] or ()
         if sign < 0:
             if known:
-                column[node] = assigned_devices.without(known, row)
+                column[node] = claim_tables.without_assigned(known, row)
         elif ON_NODE[self.tasks.plain["status"][row]]:
             key, pod = self.tasks.plain["keys"][row], self.tasks.plain["pods"][row]
-            assigned = assigned_devices.assigned_pod(row, pod, self.bind_annotations.get(key, {}))
+            assigned = claim_tables.assigned_pod(row, pod, self.bind_annotations.get(key, {}))
             if assigned is not None:
-                column[node] = assigned_devices.with_pod(known, assigned)
+                column[node] = claim_tables.with_assigned(known, assigned)
 
     # Nodes
 

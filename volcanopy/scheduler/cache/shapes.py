@@ -12,7 +12,7 @@ import msgspec
 from volcanopy.api import core, names
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.scheduler.model import pod_claims, selectors
-from volcanopy.scheduler.model.snapshot import Spread, Term, Terms
+from volcanopy.scheduler.model.selectors import Spread, Term, Terms
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 NONZERO = {"cpu": 100, "memory": 200 * 1024 * 1024}

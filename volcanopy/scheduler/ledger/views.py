@@ -11,7 +11,8 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.resources import Ints, Resources, Rows
-from volcanopy.scheduler.model.snapshot import NONE, ShapeTable, Terms
+from volcanopy.scheduler.model.selectors import Terms
+from volcanopy.scheduler.model.snapshot import NONE, ShapeTable
 from volcanopy.scheduler.model.task_status import HOLDING, READY, SCHEDULED, VALID, Status
 
 T = TypeVar("T")

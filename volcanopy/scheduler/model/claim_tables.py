@@ -1,13 +1,15 @@
-"""Tables of volumes and devices, the claims on them, and their current assignment, frozen for a snapshot.
+"""Volumes and devices, frozen for a snapshot: tables of them, the claims on them, and what is assigned to pods.
 
-Assignments of earlier plans that the API server does not show yet are included.
+Assignments of earlier plans that the API server does not show yet are included. GPU cards by index and cpus by number are
+no amounts and therefore no columns: they are written as annotations when a pod is bound, and are read from the pods of a node.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
-from volcanopy.api import quantity
+from volcanopy.api import core, names, quantity
 from volcanopy.api.builtin import devices, storage
 
 DeviceId = tuple[str, str, str]
@@ -84,3 +86,37 @@ def size(volume: storage.PersistentVolume) -> int:
 
 def _size_and_name(volume: storage.PersistentVolume) -> tuple[int, str]:
     return size(volume), volume.metadata.name
+
+
+ASSIGNMENT_KEYS = frozenset({names.GPU_INDEX, names.VGPU_IDS, names.TOPOLOGY_DECISION})
+"""The annotations with such assignments."""
+
+
+class AssignedPod(NamedTuple):
+    """A pod with assigned devices or cpus: its row, and its annotations once it is bound."""
+
+    row: int
+    pod: core.Pod
+    notes: Mapping[str, str]
+
+
+AssignedPods = tuple[AssignedPod, ...]
+"""The assigned pods of one node, ordered by the keys of the pods. It is another tuple whenever something about them changed."""
+
+
+def assigned_pod(row: int, pod: core.Pod, bind_annotations: Mapping[str, str]) -> AssignedPod | None:
+    """Return the pod if it has assigned devices, else None; ``bind_annotations`` are those of an assumed bind."""
+    own = pod.metadata.annotations
+    if ASSIGNMENT_KEYS.isdisjoint(own) and ASSIGNMENT_KEYS.isdisjoint(bind_annotations):
+        return None
+    return AssignedPod(row, pod, {**own, **bind_annotations} if bind_annotations else own)
+
+
+def with_assigned(known: AssignedPods, pod: AssignedPod) -> AssignedPods:
+    """Return the pods of a node with one more."""
+    return tuple(sorted((*known, pod), key=lambda each: each.pod.metadata.key))
+
+
+def without_assigned(known: AssignedPods, row: int) -> AssignedPods:
+    """Return the pods without the pod of this row; the same tuple if it is not among them."""
+    return tuple(pod for pod in known if pod.row != row) if any(pod.row == row for pod in known) else known

@@ -1,10 +1,11 @@
-"""Label selectors: evaluated, and numbered so that what they match is kept as a column.
+"""Label selectors: evaluated, and numbered so that what they match is kept as a column; the terms of pods that use them.
 
 A pod affinity or spread term matches the labels of other pods. Each distinct selector gets a number; which tasks match
 it is kept up to date as pods come and go, so that a cycle counts matches with one array operation.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -109,3 +110,36 @@ def _with_own_labels(
     extra = [core.Requirement(key=key, operator="In", values=(own[key],)) for key in same if key in own]
     extra += [core.Requirement(key=key, operator="NotIn", values=(own[key],)) for key in other if key in own]
     return msgspec.structs.replace(selector, match_expressions=(*selector.match_expressions, *extra))
+
+
+@dataclass(frozen=True)
+class Term:
+    """One pod (anti-)affinity term: the number of its selector, its topology key, its weight (0 if required)."""
+
+    selector: int
+    topology_key: str
+    weight: int = 0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One topology spread constraint, its selector by number."""
+
+    selector: int
+    topology_key: str
+    max_skew: int
+    required: bool
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All terms of a shape about other pods."""
+
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    preferred: tuple[Term, ...] = ()
+    """Preferences; those against are of negative weight."""
+    spread: tuple[Spread, ...] = ()

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
-from volcanopy.scheduler.model.assigned_devices import AssignedPods
-from volcanopy.scheduler.model.claim_tables import ClaimTables
+from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.subgroups import Mark
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, without
@@ -114,39 +114,6 @@ class ShapeTable:
     def claiming(self) -> frozenset[int]:
         """The shapes of tasks behind which there are claims, on volumes or on devices."""
         return frozenset(number for number, spec in enumerate(self.specs) if pod_claims.anything(spec))
-
-
-@dataclass(frozen=True)
-class Term:
-    """One pod (anti-)affinity term: the number of its selector, its topology key, its weight (0 if required)."""
-
-    selector: int
-    topology_key: str
-    weight: int = 0
-
-
-@dataclass(frozen=True)
-class Spread:
-    """One topology spread constraint, its selector by number."""
-
-    selector: int
-    topology_key: str
-    max_skew: int
-    required: bool
-    min_domains: int = 1
-    honor_affinity: bool = True
-    honor_taints: bool = False
-
-
-@dataclass(frozen=True)
-class Terms:
-    """All terms of a shape about other pods."""
-
-    affinity: tuple[Term, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
-    preferred: tuple[Term, ...] = ()
-    """Preferences; those against are of negative weight."""
-    spread: tuple[Spread, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ from volcanopy.scheduler.filters.traits.trait_cache import cached, cached_by_sha
 from volcanopy.scheduler.framework.plugin import Arguments, NodeRejection, Plugin, Scope
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.assigned_devices import AssignedPod
+from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 

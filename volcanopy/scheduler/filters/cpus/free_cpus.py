@@ -10,7 +10,7 @@ from volcanopy.api import names, quantity, topology_read
 from volcanopy.scheduler.filters.cpus import cpu_assignment
 from volcanopy.scheduler.filters.cpus.cpu_assignment import Cpus, Layout
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.assigned_devices import AssignedPod
+from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.task_status import Status
 
 CPU = "cpu"

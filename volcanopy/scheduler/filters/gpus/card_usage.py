@@ -19,7 +19,7 @@ from volcanopy.scheduler.filters.gpus.card_selection import (
 )
 from volcanopy.scheduler.filters.gpus.gpu_annotations import CardShare
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.assigned_devices import AssignedPod, AssignedPods
+from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status

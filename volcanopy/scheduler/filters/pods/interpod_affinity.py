@@ -15,7 +15,8 @@ from volcanopy.scheduler.filters.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.snapshot import ShapeTable, Term, Terms
+from volcanopy.scheduler.model.selectors import Term, Terms
+from volcanopy.scheduler.model.snapshot import ShapeTable
 
 
 @dataclass

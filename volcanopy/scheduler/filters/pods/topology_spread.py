@@ -17,7 +17,7 @@ from volcanopy.scheduler.filters.traits.node_affinity import Domains
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.model.snapshot import Spread
+from volcanopy.scheduler.model.selectors import Spread
 
 HOSTNAME = "kubernetes.io/hostname"
 
