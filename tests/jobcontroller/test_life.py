@@ -82,7 +82,7 @@ class TestRestartJob:
     def test_reaching_max_retry_fails_the_job_and_keeps_ended_pods(self, limit: int) -> None:
         world = World(job(task(replicas=2), policies=[FAILED_RESTARTS], maxRetry=limit)).started()
         for _ in range(limit - 1):
-            world.fail("job-a-0").again()
+            world.wait(minutes=10).fail("job-a-0").again()
             assert world.phase == "Running"
         world.fail("job-a-0").settle()
         assert (world.phase, world.retries, list(world.pods)) == ("Failed", limit, ["job-a-0"])

@@ -55,6 +55,7 @@ def test_a_successful_job() -> None:
 def test_a_job_that_is_restarted_until_it_has_failed() -> None:
     world = World(job(task(replicas=2), policies=[RESTART], maxRetry=3)).started()
     for restart in (1, 2):
+        world.wait(minutes=10)
         assert writes(world.fail("job-a-0")) == [
             f"status Restarting: pod job-a-0 failed with exit code 1: restart {restart}",
             "delete pod job-a-0",

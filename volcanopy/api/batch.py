@@ -350,6 +350,10 @@ class BatchJobStatus(Model):
     """Actions that are not due yet."""
     last_command: str = ""
     """UID of the last Command that was executed."""
+    quick_restarts: Int32 = 0
+    """Number of consecutive restarts by policies after less than ten minutes. The pause before a restart grows with it."""
+    restart_at: Time | None = None
+    """Time before which no pods are created again, because of the pause before a restart."""
 
 
 class BatchJob(Model):

@@ -143,6 +143,8 @@ class BatchJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     restarts: tuple[Restart, ...] = ()
     delayed: tuple[DelayedAction, ...] = ()
     last_command: str = ""
+    quick_restarts: int = 0
+    restart_at: datetime | None = None
 
 
 class BatchJob(ReadModel, frozen=True, kw_only=True, gc=False):

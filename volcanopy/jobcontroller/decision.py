@@ -14,9 +14,12 @@ from volcanopy.jobcontroller.lifecycle_events import JobEvent, job_events, respo
 from volcanopy.jobcontroller.observed import Member
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
+from volcanopy.jobcontroller.restart_pause import with_pause
 from volcanopy.jobcontroller.status import Move, entered, with_reason
 
 _ENDING = frozenset({Action.COMPLETE_JOB, Action.TERMINATE_JOB})
+COMMANDED = "CommandIssued"
+"""The reason of actions that a Command requests."""
 _SUBJECT = {Action.RESTART_TASK: "task", Action.RESTART_POD: "pod", Action.RESTART_PARTITION: "partition"}
 
 
@@ -72,7 +75,7 @@ class Decision:
             self.status = self.status.model_copy(update={"last_command": command.metadata.uid})
             action = Action(command.action)
             message = command.message or f'{action} requested by Command "{command.metadata.name}"'
-            self._act(action, JobEvent(Event.ANY, retry=self.status.retry_count, message=message), "CommandIssued")
+            self._act(action, JobEvent(Event.ANY, retry=self.status.retry_count, message=message), COMMANDED)
             break
         return done
 
@@ -178,15 +181,27 @@ class Decision:
             retry += step.costs_retry
             version += 1
             restarts = [Restart(before=retry)] if step.stop is Stop.ALL else []
+        counted = retry > self.status.retry_count
         delayed = [entry for entry in self.status.delayed if not _meant(action, about, entry)]
         self.status = self.status.model_copy(
             update={"retry_count": retry, "version": version, "restarts": restarts, "delayed": delayed}
         )
+        if counted and reason != COMMANDED:
+            self.status = with_pause(self.status, self._ran(about), self.now)
         message = f"{about.message}: restart {retry}" if step.costs_retry else about.message
         if self.phase is step.to:
             self.status = with_reason(self.status, reason, message)
         else:
             self.status = entered(self.status, Move(step.to, reason, message), self.now)
+
+    def _ran(self, about: JobEvent) -> timedelta:
+        """Return how long the pod of an event existed, or the longest of all pods for an event without a pod."""
+        made = [
+            member.pod.metadata.creation_timestamp or self.now
+            for member in self.members
+            if about.pod in {"", member.name}
+        ]
+        return self.now - min(made, default=self.now)
 
     def _warn(self, reason: str, message: str) -> None:
         self.events.append(RecordEvent("Warning", reason, message))

@@ -17,6 +17,7 @@ from typing import Any
 
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.api.core import PodGroup
+from volcanopy.api.model import format_time
 from volcanopy.jobcontroller.decision import Decision
 from volcanopy.jobcontroller.job_podgroup import changes, pod_group, pod_group_spec
 from volcanopy.jobcontroller.naming import pod_group_name
@@ -41,6 +42,7 @@ from volcanopy.jobcontroller.plan import (
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin, Needed, PluginError
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry, plugins_of
 from volcanopy.jobcontroller.pods import claim_name, claims, missing_pods, started_tasks
+from volcanopy.jobcontroller.restart_pause import is_pausing
 from volcanopy.jobcontroller.status import (
     ADMITTED,
     count,
@@ -73,6 +75,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     group = _current(observed.pod_group, decision.status)
     status = _settled(job, decision, group, now, plugins, broken, observed.trouble)
 
+    pausing = status.state.phase in LIVE and is_pausing(status, now)
+
     effects: list[Effect] = []
     settled = status_json(status) == status_json(job.status)
     if not settled:
@@ -92,9 +96,10 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
             effects += _dismantled(status, plugins)
     elif not broken:
         effects += _missing_objects(
-            job, status, observed, [member for member in members if member.name not in doomed], plugins
+            job, status, observed, [member for member in members if member.name not in doomed], plugins, pausing
         )
-    return JobPlan(tuple(effects), _soonest(end, decision.again, *(action.due for action in status.delayed)))
+    resumes = status.restart_at if pausing else None
+    return JobPlan(tuple(effects), _soonest(end, decision.again, resumes, *(action.due for action in status.delayed)))
 
 
 def _end_of_life(job: BatchJob) -> datetime | None:
@@ -146,6 +151,10 @@ def _settled(
     if status.state.phase is Phase.PENDING:
         if broken or trouble:
             status = with_reason(status, "PluginError" if broken else "FailedSync", broken or trouble)
+        elif is_pausing(status, now) and status.restart_at is not None:
+            moment = format_time(status.restart_at)
+            message = f"restart {status.retry_count} waits until {moment}: {status.quick_restarts} quick restarts"
+            status = with_reason(status, "RestartBackOff", message)
         else:
             status = with_reason(status, *pending_reason(job, group, counts))
     elif status.state.phase is Phase.RUNNING:
@@ -206,7 +215,12 @@ def _objects(plugins: Plugins) -> Iterator[Needed]:
 
 
 def _missing_objects(
-    job: BatchJob, status: BatchJobStatus, observed: Observed, staying: Sequence[Member], plugins: Plugins
+    job: BatchJob,
+    status: BatchJobStatus,
+    observed: Observed,
+    staying: Sequence[Member],
+    plugins: Plugins,
+    pausing: bool,
 ) -> Iterator[Effect]:
     """Yield the creation of missing objects: claims, objects of plugins, the PodGroup and, once admitted, pods."""
     for needed in (*map(Needed, claims(job)), *_objects(plugins)):
@@ -216,7 +230,8 @@ def _missing_objects(
     started = started_tasks(job, [member for member in staying if not member.leaving])
     existing = observed.pod_group
     if existing is None:
-        yield CreatePodGroup(pod_group(job, status, started, observed.priorities))
+        if not pausing:
+            yield CreatePodGroup(pod_group(job, status, started, observed.priorities))
         return
     group = _current(existing, status)
     if group is None:
@@ -225,7 +240,7 @@ def _missing_objects(
         return
     if patch := changes(pod_group_spec(job, started, observed.priorities), group):
         yield UpdatePodGroup(pod_group_name(job), patch)
-    if group.status.phase in ADMITTED:
+    if group.status.phase in ADMITTED and not pausing:
         taken = {pod.metadata.name for pod in observed.pods}
         yield from map(CreatePod, missing_pods(job, status, started, taken, plugins))
 
