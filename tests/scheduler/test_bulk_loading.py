@@ -61,7 +61,7 @@ def same(one: State, other: State) -> None:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), worlds(), st.data())
-def test_bulk_loading_equals_adding_pods_one_by_one(text: str, later: str, data: st.DataObject) -> None:
+def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data: st.DataObject) -> None:
     """With any previous state, with repeated pods, and with pending effects of plans."""
     things = world(text)
     pods = [thing for thing in things if isinstance(thing, core.Pod)]

@@ -1,7 +1,7 @@
 """Regular expressions that users write, matched in time linear in the text (RE2, the syntax of Go and of Volcano).
 
 The engine of the standard library backtracks: an expression such as ``^(([a-z0-9-])+)+Z$`` takes longer than the universe on
-an ordinary node name, and holds the interpreter's lock meanwhile, so one HyperNode would stop the process.
+an ordinary node name, and keeps the interpreter's lock meanwhile, so one HyperNode would stop the process.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class PatternError(ValueError):
 
 @lru_cache(maxsize=1024)
 def searcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tells whether an expression matches anywhere in a text. Raises PatternError."""
+    """Return a function that returns whether an expression matches anywhere in a text. Raises PatternError."""
     if len(pattern) > MAX_LENGTH:
         raise PatternError(f"must have at most {MAX_LENGTH} characters, has {len(pattern)}")
     options = re2.Options()

@@ -49,7 +49,7 @@ async def _serve(connection: Connection, options: "ProcessOptions", service: Ser
     beating = asyncio.create_task(pulse.run())
     async with serving(health, options.bind_address, options.health_port) as address:
         log.info("serving health and metrics", address=address)
-        with Watchdog(lambda: pulse.beats, STANDSTILL, health.say_farewell):
+        with Watchdog(lambda: pulse.beats, STANDSTILL, health.call_farewell):
             await service(connection, stop, health)
     beating.cancel()
 

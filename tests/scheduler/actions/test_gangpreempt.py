@@ -45,7 +45,7 @@ def arguments(**values: object) -> SchedulerConfig:
 
 
 class TestBundles:
-    def test_pods_above_the_minimum_are_evicted_one_by_one(self) -> None:
+    def test_pods_above_the_minimum_are_evicted_each_alone(self) -> None:
         text = "node n1 cpu=3\njob a min=1: 3 x cpu=1 on=n1\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["evict a-2: gangpreempt", "nominate b-0 -> n1"]
 
@@ -59,7 +59,7 @@ class TestBundles:
         text = "node n1 cpu=1\nnode n2 cpu=1\njob a min=2: 2 x cpu=1 on=n1,n2\njob b priority=high: 1 x cpu=1"
         assert sorted(moves(text)[:2]) == ["evict a-0: gangpreempt", "evict a-1: gangpreempt"]
 
-    def test_pods_of_a_broken_gang_are_evicted_one_by_one(self) -> None:
+    def test_pods_of_a_broken_gang_are_evicted_each_alone(self) -> None:
         text = "node n1 cpu=2\njob a min=3: 2 x cpu=1 on=n1, 1 x cpu=1 gated\njob b priority=high: 1 x cpu=1"
         assert moves(text) == ["evict a-1: gangpreempt", "nominate b-0 -> n1"]
 
@@ -262,7 +262,7 @@ class TestVerification:
         assert made.of(Evict) == []
         assert "not eligible: preemptionPolicy is Never" in made.of(Explain)[0].message
 
-    def test_a_running_job_gets_its_tasks_one_by_one(self) -> None:
+    def test_a_running_job_gets_its_tasks_each_alone(self) -> None:
         """Without the gang plugin a job is starving while any of its pods waits."""
         text = "node n1 cpu=3\njob a min=0: 2 x cpu=1 on=n1\njob b min=1 priority=high: 1 x cpu=1 on=n1, 3 x cpu=1"
         made = moves(text, "priority | gang, predicates")

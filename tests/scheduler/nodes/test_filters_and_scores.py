@@ -166,7 +166,7 @@ def test_placements_change_answers_only_within_the_scope(cluster_state: RandomCl
 
 @given(random_clusters(), st.data())
 @settings(max_examples=120, deadline=None)
-def test_a_run_of_equal_tasks_is_evaluated_as_one_by_one(cluster_state: RandomCluster, data: st.DataObject) -> None:
+def test_a_run_of_equal_tasks_is_evaluated_as_each_alone(cluster_state: RandomCluster, data: st.DataObject) -> None:
     """Rows with n tasks of the run assumed as placed have the answers of the node with n equal tasks."""
     plugins = (
         Predicates(PredicatesArguments(), cluster_state.cluster),

@@ -47,7 +47,7 @@ def test_a_parent_with_two_children_gets_no_more_than_its_weight() -> None:
     assert by_job(decide(DEPARTMENTS, hdrf())) == {"s": 8, "d": 2, "p": 2}
 
 
-def test_without_the_switch_jobs_are_compared_one_by_one() -> None:
+def test_without_the_switch_jobs_are_compared_each_alone() -> None:
     assert by_job(decide(DEPARTMENTS, hdrf(hierarchy=False))) != {"s": 8, "d": 2, "p": 2}
 
 

@@ -372,7 +372,7 @@ class Reflector(Generic[T]):
         self._seen = max(self._seen, version)
 
 
-def one_by_one(sink: Callable[[list[Change[T]]], object]) -> Callable[[list[Change[T]]], object]:
+def each_alone(sink: Callable[[list[Change[T]]], object]) -> Callable[[list[Change[T]]], object]:
     """Return a sink that passes on each change alone; one that fails is logged and skipped, and the others go on."""
 
     def take(changes: list[Change[T]]) -> None:

@@ -81,7 +81,7 @@ class LeaseThread:
     async def hold(self) -> NoReturn:
         """Keep the leadership until cancelled. Raises LostLeadership."""
         await self._on_thread(self._candidate.hold())
-        raise AssertionError("an elector holds for ever")
+        raise AssertionError("an elector never returns")
 
     async def release(self) -> None:
         """Stop acting and give back the Lease."""

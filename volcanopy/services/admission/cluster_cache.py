@@ -13,7 +13,7 @@ from volcanopy.api.batch_read import QueuedJob
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
-from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, one_by_one
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.admission.waiting_jobs import JOBS, WaitingJobs, slim_job, slim_meta
@@ -58,7 +58,7 @@ class ClusterCache:
             (self._hyper_nodes, _nothing),
         ]
         for reflector, sink in followed:
-            supervisor.add(f"watch {reflector.kind.plural}", partial(reflector.run, one_by_one(sink)))
+            supervisor.add(f"watch {reflector.kind.plural}", partial(reflector.run, each_alone(sink)))
 
     @property
     def watches(self) -> tuple[Reflector[Any], ...]:

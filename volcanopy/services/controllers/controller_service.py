@@ -21,7 +21,7 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, PRIORITY_CLASSES
-from volcanopy.kube.cache.watch import Change, Reflector, one_by_one
+from volcanopy.kube.cache.watch import Change, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
@@ -203,7 +203,7 @@ async def run(
                 (priorities, cache.priority_changes),
             )
             for reflector, sink in followed:
-                supervisor.add(f"watch {reflector.kind.plural}", partial(reflector.run, one_by_one(sink)))
+                supervisor.add(f"watch {reflector.kind.plural}", partial(reflector.run, each_alone(sink)))
             for name, following in loose.following():
                 supervisor.add(f"watch {name}", following)
             main = tasks.create_task(

@@ -29,7 +29,7 @@ from volcanopy.jobcontroller.workload_podgroups import (
 )
 from volcanopy.kube.apply.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
-from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, one_by_one
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
@@ -83,7 +83,7 @@ class GroupController(Worker):
     def following(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """Return the name and the work of each watch. PodGroups come through :meth:`group_changes`."""
         names = (f"{reflector.kind.plural} without a job" for reflector, _ in self._reflectors)
-        works = (partial(reflector.run, one_by_one(sink)) for reflector, sink in self._reflectors)
+        works = (partial(reflector.run, each_alone(sink)) for reflector, sink in self._reflectors)
         return list(zip(names, works, strict=True))
 
     # Changes

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, one_by_one
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json, Kind
@@ -32,7 +32,7 @@ class UserKinds:
 
     def following(self) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """Return the name and the work of each watch."""
-        return [(watch.kind.plural, partial(watch.run, one_by_one(self._take))) for watch in self.watches]
+        return [(watch.kind.plural, partial(watch.run, each_alone(self._take))) for watch in self.watches]
 
     def _take(self, changes: Sequence[Change[Json]]) -> None:
         for change in changes:

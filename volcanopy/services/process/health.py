@@ -44,7 +44,7 @@ class Health:
         self.farewell: Callable[[], object] = lambda: None
         """Called on another thread before a process ends whose event loop stands still."""
 
-    def say_farewell(self) -> None:
+    def call_farewell(self) -> None:
         """Call the farewell of the service that runs now."""
         self.farewell()
 
