@@ -214,6 +214,41 @@ def test_a_change_of_a_valid_plan_is_found(
     assert any(sentence in violation for violation in wrong), wrong
 
 
+MOVE = """
+    class high value=9
+    node n1 cpu=4
+    node n2 cpu=4 zone=a
+    node n3 cpu=1
+    job a min=2: 2 x cpu=1 on=n1
+    job b priority=high: 1 x cpu=2 on=n2
+    job g: 1 x cpu=4
+"""
+
+
+def move(pod: str, node: str) -> Evict:
+    return Evict(f"default/{pod}", "consolidate", "", "", "default/g", node)
+
+
+@pytest.mark.parametrize(
+    ("effects", "sentence"),
+    [
+        ((move("a-0", "n2"), move("a-1", "")), "pod default/a-1 is moved without a new node"),
+        ((move("a-0", "n2"),), "gang default/a is moved in part: 1 of its pods stay"),
+        ((move("a-0", "n2"),), "node n1 is overcommitted by nominated pods: 5 of 4 cpu"),
+        ((move("a-0", "n3"), move("a-1", "n3")), "node n3 is overcommitted by nominated pods: 2 of 1 cpu"),
+        ((move("a-0", "n2"), move("a-1", "n1")), "node n1 is overcommitted by nominated pods: 5 of 4 cpu"),
+        ((move("a-0", "n2"), move("a-1", "n9")), "pod default/a-1 is moved to a node that does not exist"),
+        ((move("b-0", "n1"),), "pod default/b-0 is moved for default/g, which is of lower priority"),
+    ],
+)
+def test_a_wrong_move_is_found(effects: tuple[Effect, ...], sentence: str) -> None:
+    seen = snapshot(MOVE)
+    whole = (move("a-0", "n2"), move("a-1", "n2"), Nominate("default/g-0", "n1"))
+    assert violations(seen, Plan(whole), INVARIANTS) == []
+    assert sentence in violations(seen, Plan((*effects, Nominate("default/g-0", "n1"))), INVARIANTS)
+    assert any("gets no node" in text for text in violations(seen, Plan(whole[:2]), INVARIANTS))
+
+
 def test_every_dropped_bind_of_a_gang_and_every_further_pod_on_a_full_node_is_found() -> None:
     text = "\n".join(f"node n{number} cpu=4" for number in range(4)) + "\njob a: 8 x cpu=2"
     seen = snapshot(text)

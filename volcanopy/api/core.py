@@ -14,12 +14,23 @@ from volcanopy.api.read_model import (
     LabelSelector,
     Meta,
     OwnerReference,
+    PodMove,
     Quantities,
     ReadModel,
     Requirement,
 )
 
-__all__ = ["Condition", "LabelSelector", "Labels", "Meta", "OwnerReference", "Quantities", "ReadModel", "Requirement"]
+__all__ = [
+    "Condition",
+    "LabelSelector",
+    "Labels",
+    "Meta",
+    "OwnerReference",
+    "PodMove",
+    "Quantities",
+    "ReadModel",
+    "Requirement",
+]
 
 
 class NodeSelectorTerm(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -445,6 +456,8 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     succeeded: int = 0
     failed: int = 0
     explanation: Explanation | None = None
+    moves: tuple[PodMove, ...] = ()
+    moved_at: datetime | None = None
 
 
 class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -126,6 +126,17 @@ class Explanation(Model):
     """Jobs (`job namespace/name`) and queues (`queue name`) that block the PodGroup."""
 
 
+class PodMove(Model):
+    """A pod that was evicted to run on another node, where its request is reserved until it runs there."""
+
+    pod: str = Field(max_length=253)
+    """Name of the pod."""
+    node: str = Field(max_length=253)
+    """Name of the other node."""
+    requests: ResourceList = Field(default_factory=dict)
+    """Reserved resources."""
+
+
 class PodGroupStatus(Model):
     """Observed status of a PodGroup, set by the scheduler."""
 
@@ -141,6 +152,10 @@ class PodGroupStatus(Model):
     """Number of failed pods."""
     explanation: Explanation | None = None
     """Reason why the PodGroup is unschedulable. Not set when it is scheduled."""
+    moves: list[PodMove] = Field(default_factory=list, max_length=256, json_schema_extra=ATOMIC)
+    """Pods that are moved to other nodes, so that another gang starts."""
+    moved_at: Time | None = None
+    """Time when pods were last moved."""
 
 
 class PodGroup(Model):

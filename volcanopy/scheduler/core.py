@@ -4,6 +4,7 @@ from typing import Any
 
 from volcanopy.scheduler.actions.allocate.allocate import Allocate
 from volcanopy.scheduler.actions.allocate.backfill import Backfill
+from volcanopy.scheduler.actions.consolidate import Consolidate
 from volcanopy.scheduler.actions.enqueue import Enqueue
 from volcanopy.scheduler.actions.evict.gangpreempt import GangPreempt
 from volcanopy.scheduler.actions.evict.gangreclaim import GangReclaim
@@ -50,7 +51,17 @@ _QUEUES = (Capacity, Proportion, ResourceQuota)
 _NODES = (Binpack, DeviceShare, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
 _TOPOLOGY = (NetworkTopologyAware, TaskTopology)
 PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
-ACTIONS = (Allocate(), Backfill(), Enqueue(), GangPreempt(), GangReclaim(), Preempt(), Reclaim(), Shuffle())
+ACTIONS = (
+    Allocate(),
+    Backfill(),
+    Consolidate(),
+    Enqueue(),
+    GangPreempt(),
+    GangReclaim(),
+    Preempt(),
+    Reclaim(),
+    Shuffle(),
+)
 MANDATORY_ACTIONS = {action.name: action for action in (StopPolicy(),)}
 
 

@@ -119,10 +119,19 @@ class Simulation:
             case Nominate(key, node):
                 self._change(key, nominated=node)
             case SetPodGroup(name, phase):
+                if effect.moves is not None:
+                    self._move(name, effect.moves)
                 group = self.cluster.group(name)
                 if group is not None and (group.status.phase or "Pending") != phase:
                     self.phase_changes += 1
                     self.cluster.put(replace(group, status=replace(group.status, phase=phase)))
+
+    def _move(self, name: str, moves: tuple[core.PodMove, ...]) -> None:
+        """Write the moved pods of a pod group."""
+        group = self.cluster.group(name)
+        if group is not None:
+            since = self.now if moves and not group.status.moves else group.status.moved_at
+            self.cluster.put(replace(group, status=replace(group.status, moves=moves, moved_at=since)))
 
     def _change(self, key: str, node: str = "", phase: str = "", nominated: str = "") -> None:
         pod = self.pod(key)

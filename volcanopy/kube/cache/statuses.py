@@ -43,6 +43,8 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
         running=effect.running,
         succeeded=effect.succeeded,
         failed=effect.failed,
+        moves=status.moves if effect.moves is None else effect.moves,
+        moved_at=now.replace(microsecond=0) if effect.moves and not status.moves else status.moved_at,
     )
 
 
@@ -184,6 +186,8 @@ def eviction_message(effect: Evict, preemptor: core.PodGroup | None) -> str:
     if preemptor is None:
         return effect.message or effect.reason
     queue = preemptor.spec.queue or names.DEFAULT_QUEUE
+    if effect.moved_to:
+        return f'moved to node "{effect.moved_to}" for job "{job_name(preemptor)}" in queue "{queue}"'
     return f'{_EVICTED.get(effect.reason, "evicted")} by job "{job_name(preemptor)}" in queue "{queue}"'
 
 

@@ -1,11 +1,15 @@
-"""Placement of tasks on their nominated nodes, whose resources evictions freed for them, before any other task."""
+"""Placement of tasks on the nodes with resources for them, before any other task.
 
-from collections.abc import Iterable
+These are nominated tasks, for which evictions freed resources, and replacements of moved pods, for which they are reserved.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.moved_pods import MovedPod
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.session.session import Session
@@ -28,7 +32,10 @@ def place_nominated(session: Session) -> None:
         return
     progress.done = True
     table = session.snapshot.tasks
-    rows = np.flatnonzero((table.nominated != NONE) & (session.ledger.status == Status.PENDING) & ~table.gated)
+    moved = {pod.task: pod for pod in session.snapshot.moves.pods if pod.task != NONE}
+    reserved = table.nominated != NONE
+    reserved[list(moved)] = True
+    rows = np.flatnonzero(reserved & (session.ledger.status == Status.PENDING) & ~table.gated)
     if not len(rows):
         return
     tasks = session.by_job(rows)
@@ -38,22 +45,29 @@ def place_nominated(session: Session) -> None:
         if job.phase == "Pending" and ("enqueue" in session.config.actions or not session.admit_without_enqueue(job)):
             continue
         if not session.hooks.job_valid(session.ledger.single(job.row)):
-            _place(session, job, tasks[job.row].tolist())
+            _place(session, job, tasks[job.row].tolist(), moved)
 
 
-def _place(session: Session, job: JobView, tasks: Iterable[int]) -> None:
+def _place(session: Session, job: JobView, tasks: Iterable[int], moved: Mapping[int, MovedPod]) -> None:
     hooks, placement = session.hooks, session.placement
     with session.statement() as statement:
         for row in tasks:
             task = TaskView(session.ledger, row)
+            node, mark = task.nominated, statement.checkpoint()
+            if row in moved:
+                node = moved[row].node
+                statement.hold(job.row, node, -moved[row].request)
             rejection = hooks.allocatable(job.queue, task, 1)
             if rejection is not None and rejection.gate != "share":  # shares change with demand; a nomination stays
+                statement.rollback(mark)
                 continue
-            chosen = placement.choose_on(task, task.nominated)
+            chosen = placement.choose_on(task, node)
             if chosen is not None and chosen[1]:
-                statement.allocate(row, task.nominated)
-            elif chosen is not None or placement.may_fit_later(task, task.nominated):
-                statement.pipeline(row, task.nominated)
+                statement.allocate(row, node)
+            elif chosen is not None or placement.may_fit_later(task, node):
+                statement.pipeline(row, node)
+            else:
+                statement.rollback(mark)
         if not len(statement):
             return
         if hooks.job_ready(job):

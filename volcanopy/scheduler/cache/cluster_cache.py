@@ -69,6 +69,8 @@ class State:
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
+        self.moving: set[int] = set()
+        """The jobs whose status names moved pods."""
         self.assumed: dict[str, tuple[str, str]] = {}
         """Pod key to (uid, node) of assumed binds."""
         self.bind_annotations: dict[str, Mapping[str, str]] = {}
@@ -350,6 +352,9 @@ class State:
         known, columns["groups"][row] = columns["groups"][row], group
         columns["structured"][row] = bool(group.spec.network_topology or group.spec.sub_group_policy)
         self.marks.renew(self.tasks.plain, row, known, group)
+        self.moving.discard(row)
+        if group.status.moves:
+            self.moving.add(row)
         columns["queue"][row] = self._queue_row(group.spec.queue or self.default_queue)
         columns["min_available"][row] = group.spec.min_member
         columns["created"][row] = pod_fields.seconds(group.metadata.creation_timestamp)
@@ -376,6 +381,7 @@ class State:
         if row is None:
             return
         known, self.jobs.plain["groups"][row] = self.jobs.plain["groups"][row], None
+        self.moving.discard(row)
         self.marks.renew(self.tasks.plain, row, known, None)
         for number in self.job_roles.get(row, {}).values():
             self.roles.plain["minimum"][number] = 0

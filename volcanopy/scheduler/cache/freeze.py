@@ -11,6 +11,7 @@ import numpy as np
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
+from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints
 from volcanopy.scheduler.model.snapshot import (
@@ -196,8 +197,23 @@ def snapshot(state: "State", now: datetime, session: str) -> Snapshot:
         previous=state.previous,
         hypernodes=state.layout.hypernodes(state, nodes.names, traits),
         claim_tables=state.claims.claim_tables(),
+        moves=_moves(state, now, nodes.index),
         declared=tuple(state.hypernodes[name] for name in sorted(state.hypernodes)),
     )
+
+
+def _moves(state: "State", now: datetime, nodes: Mapping[str, int]) -> Moves:
+    if not state.moving:
+        return Moves()
+    moved: list[MovedPod] = []
+    tasks = state.tasks.plain
+    for job in sorted(state.moving):
+        group = state.jobs.plain["groups"][job]
+        if is_current(group.status, now):
+            rows = np.flatnonzero(tasks["job"] == job).tolist()
+            pods = {tasks["pods"][row].metadata.name: (row, Status(tasks["status"][row])) for row in rows}
+            moved += moved_pods(job, group, state.axis, nodes, pods)
+    return Moves(tuple(moved), tuple(sorted(state.moving)))
 
 
 def same_labels(old: Sequence[core.Node], new: Sequence[core.Node]) -> bool:

@@ -67,6 +67,27 @@ def broken_in_part(moves: Moves) -> list[str]:
     return result
 
 
+def wrongly_moved(moves: Moves) -> list[str]:
+    """Return the pods that are moved without a new node, for a job of lower priority, or as a part of their gang."""
+    snapshot, jobs, tasks = moves.snapshot, moves.snapshot.jobs, moves.snapshot.tasks
+    placed = {str(jobs.keys[job]): job for job in np.unique(tasks.job[moves.placed]).tolist() if job != NONE}
+    result, owners = [], set[int]()
+    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+        if evict.reason != "consolidate":
+            continue
+        own, preemptor = int(tasks.job[row]), placed.get(evict.preemptor, NONE)
+        owners.add(own)
+        if not evict.moved_to:
+            result.append(f"pod {evict.pod} is moved without a new node")
+        if NONE not in {own, preemptor} and jobs.priority[own] > jobs.priority[preemptor]:
+            result.append(f"pod {evict.pod} is moved for {evict.preemptor}, which is of lower priority")
+    for job in sorted(owners - {NONE}):
+        running = int(STARTED[moves.status[snapshot.members(job)]].sum())
+        if running and missing(moves, job, PRESENT[moves.status]):
+            result.append(f"gang {jobs.keys[job]} is moved in part: {running} of its pods stay")
+    return result
+
+
 def needless(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return victims without which every placement of the plan would still fit on its node.
 
@@ -119,10 +140,15 @@ def _fits_beside(moves: Moves, rows: Rows) -> bool:
     """Return whether all pods that this plan places fit on their nodes with these victims there."""
     nodes = np.unique(moves.snapshot.tasks.node[rows])
     stays = (ON_NODE[moves.status] & (moves.status != Status.RELEASING)) | moves.waits
+    at = moves.node.copy()
+    at[moves.moved] = moves.moved_to
+    stays[moves.moved] = True
+    at[rows] = moves.snapshot.tasks.node[rows]
     stays[rows] = True
+    placed = np.setdiff1d(np.concatenate((moves.placed, moves.moved)), rows)
     for node in nodes.tolist():
-        there = np.flatnonzero(stays & (moves.node == node))
-        newcomers = moves.placed[moves.node[moves.placed] == node]
+        there = np.flatnonzero(stays & (at == node))
+        newcomers = placed[at[placed] == node]
         requested = moves.requests(newcomers).sum(axis=1)
         taken = moves.requests(there).sum(axis=1)
         if ((requested > 0) & (taken > moves.snapshot.nodes.allocatable.values[:, node])).any():

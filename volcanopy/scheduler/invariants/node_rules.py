@@ -5,6 +5,8 @@ Nothing is shared with the code that decides.
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from volcanopy.api import core
 from volcanopy.scheduler.invariants.plan_outcome import Moves
 
@@ -14,10 +16,13 @@ _CORDON = core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"
 def not_admitted(moves: Moves) -> list[str]:
     """Return the pods that the plan binds or nominates to nodes whose labels or taints do not admit them."""
     snapshot = moves.snapshot
+    rows = np.concatenate((moves.bound, moves.nominated))
+    placed = [*zip(rows.tolist(), moves.node[rows].tolist(), strict=True)]
+    placed += zip(moves.moved.tolist(), moves.moved_to.tolist(), strict=True)
     return [
-        f"pod {moves.key(row)} is placed on node {snapshot.nodes.names[moves.node[row]]}, which does not admit it"
-        for row in (*moves.bound.tolist(), *moves.nominated.tolist())
-        if not admits(snapshot.nodes.traits.objects[moves.node[row]], snapshot.tasks.pods[row])
+        f"pod {moves.key(row)} is placed on node {snapshot.nodes.names[node]}, which does not admit it"
+        for row, node in placed
+        if not admits(snapshot.nodes.traits.objects[node], snapshot.tasks.pods[row])
     ]
 
 

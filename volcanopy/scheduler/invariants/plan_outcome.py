@@ -31,7 +31,7 @@ PRESENT = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
 ON_NODE = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)
 """Uses resources of its node now."""
 _EVICTABLE = _mask(Status.BOUND, Status.RUNNING)
-WITH_PREEMPTOR = ("preempt", "reclaim")
+WITH_PREEMPTOR = ("preempt", "reclaim", "consolidate")
 """The actions whose evictions have a preemptor."""
 
 
@@ -59,6 +59,10 @@ class Moves:
     """(T,): the node of a task, or the one that it is nominated to."""
     waits: Mask
     """(T,): the pending tasks that are nominated, by this plan or since an earlier one."""
+    moved: Rows
+    """The evicted tasks for which resources of another node are reserved."""
+    moved_to: Rows
+    """The node of each of them."""
     shape_requests: ShapeRequests
 
     @property
@@ -125,8 +129,24 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
     node[bound] = list(binds.values())
     status[bound] = Status.BINDING
     status[evicted] = Status.RELEASING
-    requests = ShapeRequests(snapshot)
-    return Moves(snapshot, bound, evicted, tuple(victims.values()), nominated, status, node, waits, requests), result
+    targets = {row: snapshot.nodes.index.get(evict.moved_to) for row, evict in victims.items() if evict.moved_to}
+    result += [
+        f"pod {victims[row].pod} is moved to a node that does not exist" for row in targets if targets[row] is None
+    ]
+    moved = {row: target for row, target in targets.items() if target is not None}
+    return Moves(
+        snapshot,
+        bound,
+        evicted,
+        tuple(victims.values()),
+        nominated,
+        status,
+        node,
+        waits,
+        np.array(list(moved), dtype=np.intp),
+        np.array(list(moved.values()), dtype=np.intp),
+        ShapeRequests(snapshot),
+    ), result
 
 
 def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], list[str]]:

@@ -113,6 +113,8 @@ class Ledger:
         self._singles: Rows = np.arange(max(len(tasks), len(nodes), len(jobs)))
         self._singles.setflags(write=False)
         self._lines = [line.tolist() for line in snapshot.queues.lines]
+        for moved in snapshot.moves.pods:
+            self.hold(moved.job, moved.node, moved.request)
 
     def request(self, task: int) -> Ints:
         """The (R,) request of a task."""
@@ -252,6 +254,14 @@ class Ledger:
             self.queue_allocated[:, queue] += amount
             for row in self._lines[queue]:
                 self.tree_allocated[:, row] += amount
+
+    def hold(self, job: int, node: int, amount: Ints) -> None:
+        """Reserve an amount of a node for a job, as for a task that waits there; a negative amount to end it."""
+        self.is_plain = False
+        self.pipelined[:, node] += amount
+        self.future[:, node] -= amount
+        self.touched.add(node)
+        self._hold(job, amount)
 
     def reserve(self, queue: int, amount: Ints) -> None:
         """Count the minimal resources of a job that is enqueued."""

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
@@ -56,6 +56,11 @@ class Statement:
     def run(self, task: int, node: int) -> None:
         """Set a pending task to running, to evaluate the state after the evictions; to be rolled back."""
         self._move(task, Status.RUNNING, node)
+
+    def hold(self, job: int, node: int, amount: Ints) -> None:
+        """Reserve an amount of a node for a job, as :meth:`Ledger.hold` does."""
+        self._ledger.hold(job, node, amount)
+        self._undo.append(lambda: self._ledger.hold(job, node, -amount))
 
     def evict(self, task: int, reason: str) -> None:
         """Evict a running task."""

@@ -70,16 +70,20 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Stop this pod for the benefit of another. ``group`` is the pod's own, ``preemptor`` the one it leaves for."""
+    """Stop this pod for the benefit of another. ``group`` is the pod's own, ``preemptor`` the one it leaves for.
+
+    ``moved_to`` is the node where resources are reserved for its replacement, empty without such.
+    """
 
     pod: str
     reason: str
     group: str = ""
     message: str = ""
     preemptor: str = ""
+    moved_to: str = ""
 
     def __str__(self) -> str:
-        return f"evict {short(self.pod)}: {self.reason}"
+        return f"evict {short(self.pod)}: {self.reason}" + (f" to {self.moved_to}" if self.moved_to else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,10 @@ class GroupCondition:
 
 @dataclass(frozen=True, slots=True)
 class SetPodGroup:
-    """Write the status of a pod group: its phase, its condition, and the counts of its pods."""
+    """Write the status of a pod group: its phase, its condition, and the counts of its pods.
+
+    ``moves`` are the pods that are moved to other nodes from now on, None where nothing changes.
+    """
 
     pod_group: str
     phase: str
@@ -113,6 +120,7 @@ class SetPodGroup:
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    moves: tuple[core.PodMove, ...] | None = None
 
     def __str__(self) -> str:
         if self.condition is None:
@@ -212,9 +220,9 @@ def _entry(effect: Effect) -> dict[str, Any]:
         case Bind(pod, node, _, annotations, claims):
             entry |= {"pod": pod, "node": node} | ({"annotations": dict(annotations)} if annotations else {})
             entry |= _settled(claims) if claims is not None else {}
-        case Evict(pod, reason, _, message, preemptor):
+        case Evict(pod, reason, _, message, preemptor, moved_to):
             entry |= {"pod": pod, "reason": reason} | ({"message": message} if message else {})
-            entry |= {"preemptor": preemptor} if preemptor else {}
+            entry |= ({"preemptor": preemptor} if preemptor else {}) | ({"movedTo": moved_to} if moved_to else {})
         case Nominate(pod, node):
             entry |= {"pod": pod, "node": node}
         case SetPodGroup(pod_group, phase, condition, running, succeeded, failed):

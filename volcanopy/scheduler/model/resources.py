@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.api import quantity
+from volcanopy.api import core, quantity
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -87,6 +87,10 @@ class Resources:
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {quantity.text(name, units)}" for name, units in self.items()) or "nothing"
+
+    def texts(self) -> core.Quantities:
+        """The amounts that are not zero as a Kubernetes resource list."""
+        return {name: quantity.text(name, units) for name, units in self.items()}
 
     def items(self) -> list[tuple[str, int]]:
         """The amounts that are not zero, by name."""

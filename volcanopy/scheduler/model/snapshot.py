@@ -18,6 +18,7 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.model import pod_claims, queue_policy
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
+from volcanopy.scheduler.model.moved_pods import Moves
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import Terms
@@ -350,6 +351,7 @@ class Snapshot:
     """The network that the nodes stand in."""
     claim_tables: ClaimTables = field(default_factory=ClaimTables)
     """The volumes and devices that pods may claim, and the claims on them."""
+    moves: Moves = field(default_factory=Moves)
     declared: tuple[topology_read.HyperNode, ...] = ()
     """The HyperNodes that declare it, by name."""
 

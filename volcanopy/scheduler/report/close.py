@@ -15,7 +15,7 @@ from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import missing_queue, short
 from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import SCHEDULED, Status
 from volcanopy.scheduler.report.explanation import Explainer
@@ -57,7 +57,8 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     # nothing changes for jobs that have ended or run with all their pods
     waits = (counts[Status.PENDING, rows] + counts[Status.PIPELINED, rows] + counts[Status.ALLOCATED, rows]) > 0
     waits |= (phases == "Pending") | (phases == "Unknown")
-    selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows])
+    moves = _moves(session)
+    selected = np.flatnonzero(changed | waits | jobs.unschedulable[rows] | np.isin(rows, list(moves)))
     groups = rows[selected]
     columns = zip(
         jobs.keys[groups].tolist(),
@@ -68,13 +69,33 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
         strict=True,
     )
     for _, row, phase, now, group in sorted(columns, key=operator.itemgetter(0)):
-        yield from _group(session, JobView(session.ledger, row), (phase, tuple(now)), group.status, explainer)
+        job = JobView(session.ledger, row)
+        yield from _group(session, job, (phase, tuple(now)), moves.get(row), group.status, explainer)
+
+
+def _moves(session: Session) -> dict[int, tuple[core.PodMove, ...]]:
+    """Return the moved pods of the jobs whose status names others: those of this session, and those that do not run yet."""
+    snapshot, result = session.snapshot, dict[int, tuple[core.PodMove, ...]]()
+    for job in snapshot.moves.jobs:
+        pods = (moved for moved in snapshot.moves.pods if moved.job == job)
+        left = tuple(
+            moved.move for moved in pods if moved.task == NONE or session.ledger.status[moved.task] != Status.BINDING
+        )
+        if left != snapshot.jobs.groups[job].status.moves:
+            result[job] = left
+    for task, node in session.moves.items():
+        pod, request = snapshot.tasks.pods[task], Resources(snapshot.axis, session.ledger.request(task))
+        move = core.PodMove(pod=pod.metadata.name, node=snapshot.nodes.names[node], requests=request.texts())
+        job = int(snapshot.tasks.job[task])
+        result[job] = (*result.get(job, ()), move)
+    return result
 
 
 def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
     """Return the phase of each of these jobs by Volcano's rules 2 to 4, without regard to conditions.
 
-    An admitted job with placed tasks stays admitted: otherwise evictions for it could have no effect.
+    An admitted job with placed tasks stays admitted: otherwise evictions for it could have no effect. So does a job with
+    moved pods, whose resources are reserved.
     """
     counts = session.ledger.job_counts[:, rows]
     over = counts[Status.SUCCEEDED] + counts[Status.FAILED]
@@ -82,6 +103,7 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
     enough = (scheduled >= session.snapshot.jobs.min_available[rows]) & (scheduled > 0)
     placed = (counts[Status.PIPELINED] + counts[Status.ALLOCATED] + counts[Status.BINDING]) > 0
     phase = session.ledger.phase[rows]
+    placed |= np.isin(rows, [pod.job for pod in session.snapshot.moves.pods])
     admitted = (phase == "Inqueue") | (placed & (phase != "Pending"))
     phases = np.where(admitted, "Inqueue", "Pending").astype(object)
     phases[enough] = "Running"
@@ -90,7 +112,12 @@ def _phases(session: Session, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 def _group(
-    session: Session, job: JobView, now: tuple[str, tuple[int, ...]], status: core.PodGroupStatus, explainer: Explainer
+    session: Session,
+    job: JobView,
+    now: tuple[str, tuple[int, ...]],
+    moves: tuple[core.PodMove, ...] | None,
+    status: core.PodGroupStatus,
+    explainer: Explainer,
 ) -> list[Effect]:
     """Return the status, if it changed, and the explanation of a job with this phase and these reported counts."""
     phase, counts = now
@@ -110,9 +137,9 @@ def _group(
     after = (condition.reason, condition.message) if waits and condition is not None else None
     reported = (status.phase or "Pending", (status.running, status.succeeded, status.failed), before)
     effects: list[Effect] = []
-    if (phase, counts, after) != reported:
+    if (phase, counts, after) != reported or moves is not None:
         running, succeeded, failed = counts
-        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed))
+        effects.append(SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves))
     if explain is not None:
         effects.append(explain)
     return effects

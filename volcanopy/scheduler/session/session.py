@@ -4,9 +4,10 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from volcanopy.scheduler.session.queue_limits import QueueLimits
 from volcanopy.scheduler.session.rejections import Rejections
 
 T = TypeVar("T")
+_NO_MOVES: Mapping[int, int] = MappingProxyType({})
 
 
 class Session:
@@ -67,6 +69,8 @@ class Session:
         """How often each evicting action searched victims for a job, by the reason of its evictions."""
         self._reserved: dict[int, list[tuple[Rows, Rows]]] = {}
         self._states: dict[type[Any], Any] = {}
+        self.moves: dict[int, int] = {}
+        """The evicted tasks for which resources of another node are reserved, each with that node."""
 
     def state(self, kind: type[T]) -> T:
         """Return the state of this type that an action keeps during the session; made without arguments at first use."""
@@ -152,17 +156,22 @@ class Session:
         """Return a new statement: operations that are carried out together or not at all."""
         return Statement(self.ledger)
 
-    def commit(self, statement: Statement, preemptor: str = "", cause: str = "") -> None:
+    def commit(
+        self, statement: Statement, preemptor: str = "", cause: str = "", moves: Mapping[int, int] = _NO_MOVES
+    ) -> None:
         """Add the binds and evictions of a statement to the plan.
 
-        Evictions are for the job ``preemptor``, or have another ``cause``, a sentence.
+        Evictions are for the job ``preemptor``, or have another ``cause``, a sentence. ``moves`` are the nodes where
+        resources are reserved for evicted tasks.
         """
+        self.moves |= moves
         group_of = self.snapshot.jobs.keys
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
             key, group = str(table.keys[task]), str(group_of[table.job[task]])
             message = cause or (with_job_names(f'{reason}: evicted for job "{preemptor}"') if preemptor else "")
-            self.effects.append(Evict(key, reason, group, message, preemptor))
+            moved_to = self.snapshot.nodes.names[moves[task]] if task in moves else ""
+            self.effects.append(Evict(key, reason, group, message, preemptor, moved_to))
         for tasks, nodes in statement.placed:
             self.effects.extend(self._binds(tasks, nodes))
         joined = (

@@ -1,0 +1,258 @@
+"""consolidate: move running pods to other nodes, so that a gang that waits for nodes starts and nobody loses its place.
+
+1. Take the waiting gangs in order, those that lack members, have waited ``after``, and whose total fits the free resources.
+2. Rank the nodes by the least work that is lost when movable pods (:mod:`.movable_pods`) make room there for a pod of
+   the gang.
+3. Add the movable pods of one node after the other, up to ``maxPods``, until the gang and all of them have nodes by
+   their amounts (:mod:`.allocate.vector_packing`). Leave out each unit without which this is still so.
+4. Give up if more work is lost than ``maxLostWork`` for each pod of the gang that starts.
+5. In one statement evict the moved pods, reserve their new nodes for their replacements, and nominate the gang's pods.
+
+Moved pods are of jobs of no higher priority than the gang's, in any queue: each has its node again as soon as it has
+terminated, and the shares of queues do not change.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from volcanopy.scheduler.actions.allocate.vector_packing import packing
+from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
+from volcanopy.scheduler.actions.nominated_nodes import place_nominated
+from volcanopy.scheduler.framework.plugin import Arguments, Scope
+from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.session.session import Session
+
+REASON = "consolidate"
+_SHAPES = 4
+"""The number of shapes of a gang, the largest ones, for whose pods nodes are ranked."""
+
+
+class ConsolidateArguments(Arguments):
+    """How much may be moved, and when."""
+
+    most_pods: int = Field(8, alias="maxPods", ge=1)
+    """The most pods that are moved for one gang."""
+    most_gangs: int = Field(1, alias="maxGangs", ge=1)
+    """The most gangs for which pods are moved in one cycle."""
+    after: str = "1m"
+    """The time from the creation of a job until pods are moved for it."""
+    cooldown: str = "1h"
+    """The time until the pods of a job are moved again."""
+    most_work: str = Field("1h", alias="maxLostWork")
+    """The most running time of moved pods that is lost for each pod of the gang."""
+
+    @field_validator("after", "cooldown", "most_work")
+    @classmethod
+    def _is_a_duration(cls, text: str) -> str:
+        if text != "0s" and pod_fields.duration(text) is None:
+            raise ValueError("must be a duration such as 10m or 1h30m")
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class _Move:
+    """Nodes for the tasks of a gang and of the units that are moved for it."""
+
+    units: tuple[Unit, ...]
+    tasks: Rows
+    nodes: Rows
+
+
+class Consolidate:
+    """Move running pods of movable jobs so that a waiting gang fits."""
+
+    name: ClassVar[str] = "consolidate"
+    arguments: ClassVar[tuple[str, ...]] = tuple(
+        field.alias or name for name, field in ConsolidateArguments.model_fields.items()
+    )
+    model: ClassVar[type[Arguments]] = ConsolidateArguments
+
+    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        """Move pods for the first gangs for which that is possible."""
+        place_nominated(session)
+        search = _Search(session, ConsolidateArguments.model_validate(arguments))
+        started = 0
+        for job in _waiting_gangs(session):
+            if started == search.arguments.most_gangs:
+                return
+            move = search.move_for(job)
+            started += move is not None and _apply(session, job, move)
+
+
+def _waiting_gangs(session: Session) -> Iterator[JobView]:
+    """Yield the admitted, valid jobs that lack members and have none that wait for terminating pods, in order."""
+    waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.hooks.job_starving(job)]
+    invalid = session.hooks.job_valid(np.array([job.row for job in waiting], dtype=np.intp))
+    waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
+    for job in waiting:
+        if job.row not in invalid and not job.waiting_count and not session.snapshot.jobs.structured[job.row]:
+            yield job
+
+
+@dataclass(eq=False)
+class _Search:
+    """The search for moves in one session."""
+
+    session: Session
+    arguments: ConsolidateArguments
+    _units: list[Unit] | None = None
+    _tasks: dict[int, Rows] | None = None
+    _feasible: dict[object, Mask] = field(default_factory=dict)
+
+    def move_for(self, job: JobView) -> _Move | None:
+        """Return a move that lets a gang start, None if there is none."""
+        session = self.session
+        if session.snapshot.now.timestamp() < job.created + _seconds(self.arguments.after):
+            return None
+        tasks = self._needed_tasks(job)
+        if tasks is None or session.hooks.overused(job.queue) is not None:
+            return None
+        shapes, requests = session.snapshot.tasks.shape, session.snapshot.shapes.request.values
+        if (requests[:, shapes[tasks]].sum(axis=1) > np.maximum(session.ledger.future, 0).sum(axis=1)).any():
+            return None
+        least = len(tasks) * _seconds(self.arguments.most_work)
+        units: list[Unit] = []
+        if self._packed(tasks, units) is not None:
+            return None  # it fits without: allocate places it
+        for more in self._by_node(job, tasks):
+            units += [unit for unit in more if unit not in units]
+            if sum(len(unit.rows) for unit in units) > self.arguments.most_pods:
+                return None
+            if self._packed(tasks, units) is not None:
+                return self._smallest(tasks, units, least)
+        return None
+
+    def _smallest(self, tasks: Rows, units: Sequence[Unit], most_work: float) -> _Move | None:
+        """Return the move without the units that it does not need; None if too much work is lost."""
+        needed = list(units)
+        for unit in sorted(units, key=lambda unit: -unit.work):
+            fewer = [other for other in needed if other is not unit]
+            if self._packed(tasks, fewer) is not None:
+                needed = fewer
+        move = self._packed(tasks, needed)
+        return move if sum(unit.work for unit in needed) <= most_work else None
+
+    def _packed(self, tasks: Rows, units: Sequence[Unit]) -> _Move | None:
+        """Return nodes for the tasks of a gang and of these units, None if there are none."""
+        session = self.session
+        rows = np.concatenate([tasks, *(unit.rows for unit in units)])
+        feasible = np.array([self._nodes(TaskView(session.ledger, row)) for row in rows.tolist()])
+        request = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
+        dims, nodes = np.flatnonzero(request.any(axis=1)), np.flatnonzero(feasible.any(axis=0))
+        free = np.maximum(session.ledger.future, 0)
+        for unit in units:
+            np.add.at(free.T, unit.nodes, unit.requests.T)
+        scale = np.maximum(session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1), 1)
+        for balanced in (False, True):
+            chosen, _ = packing(free[np.ix_(dims, nodes)], request[dims], feasible[:, nodes], scale, balanced=balanced)
+            if chosen is not None:
+                return _Move(tuple(units), rows, nodes[chosen])
+        return None
+
+    def _by_node(self, job: JobView, tasks: Rows) -> Iterator[list[Unit]]:
+        """Yield the units that make room for a pod of the gang on a node, those of the nodes with the least lost work first."""
+        session, snapshot = self.session, self.session.snapshot
+        if self._units is None:
+            self._units = movable_units(session, _seconds(self.arguments.cooldown))
+        by_node: dict[int, list[Unit]] = {}
+        for unit in self._units:
+            if unit.priority <= job.priority and snapshot.tasks.job[unit.rows[0]] != job.row:
+                for node in np.unique(unit.nodes).tolist():
+                    by_node.setdefault(node, []).append(unit)
+        shapes: dict[int, int] = {}
+        for row in tasks.tolist():
+            shapes.setdefault(int(snapshot.tasks.shape[row]), row)
+        requests = snapshot.shapes.request.values
+        scale = np.maximum(snapshot.nodes.allocatable.values.max(axis=1, initial=1), 1)
+        largest = sorted(
+            shapes.values(), key=lambda row: -float((requests[:, snapshot.tasks.shape[row]] / scale).sum())
+        )
+        ranked = []
+        for row in largest[:_SHAPES]:
+            task = TaskView(session.ledger, row)
+            for node, units in sorted(by_node.items()):
+                chosen = _enough(units, node, task.request.values - np.maximum(session.ledger.future[:, node], 0))
+                if self._nodes(task)[node] and chosen:
+                    ranked.append((sum(unit.work for unit in chosen), node, chosen))
+        ranked.sort(key=lambda entry: entry[:2])
+        yield from (units for _, _, units in ranked)
+
+    def _needed_tasks(self, job: JobView) -> Rows | None:
+        """Return the tasks that the minimum of a job lacks, first those of roles with a minimum; None if others decide."""
+        session = self.session
+        if self._tasks is None:
+            self._tasks = session.pending_tasks()
+        tasks = self._tasks.get(job.row)
+        missing = session.hooks.shortfall(job)
+        if tasks is None or not 0 < missing <= len(tasks):
+            return None
+        lacking = {role.row: role.minimum - role.ready for role in job.roles if role.minimum > 0}
+        if job.min_available < sum(role.minimum for role in job.roles):
+            lacking = {}
+        first: list[int] = []
+        for row in tasks.tolist():
+            role = int(session.snapshot.tasks.role[row])
+            if lacking.get(role, 0) > 0:
+                lacking[role] -= 1
+                first.append(row)
+        rows = (first + [row for row in tasks.tolist() if row not in set(first)])[:missing]
+        if any(session.hooks.scope(TaskView(session.ledger, row)) > Scope.COLUMNS for row in rows):
+            return None
+        return np.array(rows, dtype=np.intp)
+
+    def _nodes(self, task: TaskView) -> Mask:
+        """(N,): the nodes that could take a task if they had the resources."""
+        key = self.session.hooks.cache_key(task)
+        if key not in self._feasible:
+            self._feasible[key] = ~self.session.placement.infeasible_nodes(task)
+        return self._feasible[key]
+
+
+def _enough(units: Sequence[Unit], node: int, lacking: Ints) -> list[Unit]:
+    """Return the first units that free as much of a node as is lacking, none if all together do not."""
+    chosen: list[Unit] = []
+    for unit in units:
+        if (lacking <= 0).all():
+            break
+        chosen.append(unit)
+        lacking = lacking - unit.requests[:, unit.nodes == node].sum(axis=1)
+    return chosen if (lacking <= 0).all() else []
+
+
+def _apply(session: Session, job: JobView, move: _Move) -> bool:
+    """Evict the moved pods, reserve their new nodes, and place the gang there; return whether all rules allow it."""
+    evicted = {int(row) for unit in move.units for row in unit.rows}
+    places = dict(zip(move.tasks.tolist(), move.nodes.tolist(), strict=True))
+    with session.statement() as statement:
+        for row in sorted(evicted):
+            statement.evict(row, REASON)
+        for row, node in places.items():
+            task = TaskView(session.ledger, row)
+            dims = np.flatnonzero(task.request.values)
+            if (task.request.values[dims] > session.ledger.future[dims, node]).any():
+                return False
+            if session.placement.rejected(task, node):
+                return False
+            if row in evicted:
+                statement.hold(int(session.snapshot.tasks.job[row]), node, task.request.values)
+            elif session.hooks.allocatable(job.queue, task, 1) is not None:
+                return False
+            else:
+                statement.pipeline(row, node)
+        if not session.hooks.will_start(job):
+            return False
+        session.commit(statement, job.key, moves={row: places[row] for row in sorted(evicted)})
+    assert all(places[row] != NONE for row in evicted)
+    return True
+
+
+def _seconds(text: str) -> float:
+    duration = pod_fields.duration(text)
+    return 0.0 if duration is None else duration.total_seconds()
