@@ -36,7 +36,7 @@ def without_preemptor(moves: Moves, is_enforced: IsEnforced) -> list[str]:
             result.append(f"pod {evict.pod} is evicted without a preemptor")
     if not preemptors:
         return result
-    placed = {str(jobs.keys[job]): job for job in np.unique(snapshot.tasks.job[moves.placed]).tolist() if job != NONE}
+    placed = _placed_jobs(moves)
     for preemptor, pod in sorted(preemptors.items()):
         job = placed.get(preemptor)
         if job is None:
@@ -70,7 +70,7 @@ def broken_in_part(moves: Moves) -> list[str]:
 def wrongly_moved(moves: Moves) -> list[str]:
     """Return the pods that are moved without a new node, for a job of lower priority, or as a part of their gang."""
     snapshot, jobs, tasks = moves.snapshot, moves.snapshot.jobs, moves.snapshot.tasks
-    placed = {str(jobs.keys[job]): job for job in np.unique(tasks.job[moves.placed]).tolist() if job != NONE}
+    placed = _placed_jobs(moves)
     result, owners = [], set[int]()
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         if evict.reason != "consolidate":
@@ -109,14 +109,23 @@ def needless(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     waiting = np.unique(moves.snapshot.tasks.job[moves.waits]).tolist()
     if any(missing(moves, job, PRESENT[moves.status] | moves.waits) for job in waiting if job != NONE):
         return []
-    result = []
+    result, placed = [], set(_placed_jobs(moves))
     for rows, evict in _units(moves):
+        if evict.preemptor not in placed:
+            continue  # reported as such
         if limited and _shares_a_limit(moves, int(rows[0]), evict):
             continue
         if all(_is_plain(moves.snapshot.tasks.pods[row]) for row in rows.tolist()) and _fits_beside(moves, rows):
             pods = " and ".join(moves.key(row) for row in rows.tolist())
             result.append(f"pod {pods} is evicted for {evict.preemptor}, although all placed pods fit without it")
     return result
+
+
+def _placed_jobs(moves: Moves) -> dict[str, int]:
+    """The jobs that get nodes, by key."""
+    jobs = moves.snapshot.jobs
+    rows = np.unique(moves.snapshot.tasks.job[moves.placed]).tolist()
+    return {str(jobs.keys[job]): job for job in rows if job != NONE}
 
 
 def _units(moves: Moves) -> Iterator[tuple[Rows, Evict]]:
@@ -159,8 +168,7 @@ def _fits_beside(moves: Moves, rows: Rows) -> bool:
 def _shares_a_limit(moves: Moves, victim: int, evict: Evict) -> bool:
     """Return whether a queue below the root contains both the victim and its preemptor."""
     tasks, jobs, queues = moves.snapshot.tasks, moves.snapshot.jobs, moves.snapshot.queues
-    owners = {str(jobs.keys[job]): job for job in np.unique(tasks.job[moves.placed]).tolist() if job != NONE}
-    theirs, own = owners.get(evict.preemptor, NONE), int(tasks.job[victim])
+    theirs, own = _placed_jobs(moves).get(evict.preemptor, NONE), int(tasks.job[victim])
     if NONE in {theirs, own} or NONE in {int(jobs.queue[theirs]), int(jobs.queue[own])}:
         return True
     lines = [{queues.names[row] for row in queues.lines[jobs.queue[job]].tolist()} for job in (theirs, own)]
