@@ -27,7 +27,6 @@ _SHARES = (("capacity", "flat"), ("capacity", "tree"), ("drf", "tree"))
 
 def without_preemptor(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return the evictions whose preemptor gets no node, or, where gangs are enforced, does not reach a minimum."""
-    snapshot, jobs = moves.snapshot, moves.snapshot.jobs
     result, preemptors = [], dict[str, str]()
     for evict in moves.evictions:
         if evict.preemptor:
