@@ -1,4 +1,8 @@
 import asyncio
+from collections.abc import Callable
+
+import pytest
+import uvloop
 
 from volcanopy.kube.apply.write_queue import DelayedWrites, KeyLocks, Write
 
@@ -78,6 +82,21 @@ async def test_a_repeatedly_delayed_write_is_still_sent() -> None:
     async with asyncio.timeout(5):
         await log.some.wait()
     assert log.written == ["second"]
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_write_that_is_due_can_be_replaced(run: Callable[..., None]) -> None:
+    """The timer of a time that has passed does not know that time with every event loop."""
+
+    async def replacing() -> None:
+        delayed, log = DelayedWrites(asyncio.create_task), Log()
+        for text in ("first", "second"):
+            delayed.put("x", -0.001, log.write(text))
+        async with asyncio.timeout(5):
+            await log.some.wait()
+        assert log.written == ["second"]
+
+    run(replacing())
 
 
 async def test_an_immediate_write_includes_the_delayed_one() -> None:

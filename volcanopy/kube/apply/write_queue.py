@@ -48,7 +48,8 @@ class DelayedWrites:
         self.flushing = False
         """Whether the process ends: new writes are dropped."""
         self._spawn = spawn
-        self._waiting: dict[Hashable, tuple[Write, asyncio.TimerHandle]] = {}
+        self._waiting: dict[Hashable, tuple[Write, float, asyncio.Handle]] = {}
+        """By key: the write, when it is due, and its timer (which does not know that with every event loop)."""
         self._running: set[asyncio.Task[Any]] = set()
 
     def put(self, key: Hashable, delay: float, write: Write) -> None:
@@ -58,9 +59,9 @@ class DelayedWrites:
         due = asyncio.get_running_loop().time() + delay
         waiting = self._waiting.get(key)
         if waiting is not None:
-            due = min(due, waiting[1].when())
-            waiting[1].cancel()
-        self._waiting[key] = (write, asyncio.get_running_loop().call_at(due, self._start, key))
+            due = min(due, waiting[1])
+            waiting[2].cancel()
+        self._waiting[key] = (write, due, asyncio.get_running_loop().call_at(due, self._start, key))
 
     def now(self, key: Hashable, write: Write) -> asyncio.Task[None]:
         """Write at once, instead of the write that waits for this key."""
@@ -71,7 +72,7 @@ class DelayedWrites:
         """Drop the write that waits for this key."""
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
-            waiting[1].cancel()
+            waiting[2].cancel()
 
     def __len__(self) -> int:
         """The number of waiting writes."""
@@ -96,7 +97,7 @@ class DelayedWrites:
             self.cancel(key)
 
     def _start(self, key: Hashable) -> None:
-        write, handle = self._waiting.pop(key)
+        write, _, handle = self._waiting.pop(key)
         handle.cancel()
         self._run(write)
 
